@@ -1,0 +1,81 @@
+"""Writes as values: what the core wants done to the API server, with the precondition that makes it safe.
+
+Only `kube` carries them out. Every write names the uid or resourceVersion it was decided on, so that a
+stale decision fails instead of hitting another object of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from scheduler_core.model.kinds import Resource
+
+PatchType = Literal["merge", "json", "strategic", "apply"]
+
+
+class Create(msgspec.Struct, frozen=True):
+    """POST of a whole object. Creating what exists already is answered as a conflict, not as success."""
+
+    resource: Resource
+    namespace: str
+    body: Mapping[str, Any]
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """PATCH of an object or a subresource; `uid` and `resource_version`, if set, travel in the patch's metadata."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    body: Mapping[str, Any] | list[Mapping[str, Any]]
+    patch_type: PatchType = "merge"
+    subresource: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_manager: str = ""
+
+
+class Replace(msgspec.Struct, frozen=True):
+    """PUT of a whole object or subresource; the body's resourceVersion is the precondition."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    subresource: str = ""
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """DELETE with preconditions."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    grace_seconds: int | None = None
+
+
+class Bind(msgspec.Struct, frozen=True):
+    """POST of a Binding: the pod of that uid to that node. Accepted at most once by the API server."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+class Evict(msgspec.Struct, frozen=True):
+    """Remove a victim: the DisruptionTarget condition first, then a delete with the uid as precondition."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+
+
+Write = Create | Patch | Replace | Delete | Bind | Evict
