@@ -1,0 +1,216 @@
+"""API errors of the sandbox: one type with the fields of a metav1.Status, and the texts kubectl users know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from scheduler_core.errors import MusterError
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One field that broke a rule: `reason` as in metav1.CauseType, `field` a path such as `spec.max[cpu]`."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class Named(Protocol):
+    """What an error needs to know about a kind (`kinds.ApiKind` fits)."""
+
+    group: str
+    plural: str
+    kind: str
+
+
+class StatusError(MusterError):
+    """A request that the server refuses: HTTP `code`, machine `reason`, and a message for people."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        causes: Iterable[Cause] = (),
+    ) -> None:
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.causes = tuple(causes)
+        super().__init__(code, reason, message)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def to_status(self) -> dict[str, Any]:
+        """The metav1.Status that goes over the wire."""
+        details = dict(self.details or {})
+        if self.causes:
+            details["causes"] = [
+                {k: v for k, v in (("reason", c.reason), ("message", c.message), ("field", c.field)) if v}
+                for c in self.causes
+            ]
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "details": details,
+            "code": self.code,
+        }
+        if not details:
+            del status["details"]
+        return status
+
+
+def resource_text(kind: Named) -> str:
+    """`pods`, or `elasticquotas.scheduling.x-k8s.io` outside the core group."""
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def _details(kind: Named, name: str, *, use_kind: bool = False) -> dict[str, Any]:
+    details = {"name": name, "group": kind.group, "kind": kind.kind if use_kind else kind.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def not_found(kind: Named, name: str) -> StatusError:
+    """404 for a named object."""
+    return StatusError(404, "NotFound", f'{resource_text(kind)} "{name}" not found', _details(kind, name))
+
+
+def no_such_path() -> StatusError:
+    """404 for a URL that names no resource."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(kind: Named, name: str) -> StatusError:
+    """409 for a creation under a name that is taken."""
+    text = f'{resource_text(kind)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", text, _details(kind, name))
+
+
+OBJECT_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def conflict(kind: Named, name: str, why: str = OBJECT_MODIFIED, causes: Iterable[Cause] = ()) -> StatusError:
+    """409 for a lost race or a precondition that does not hold."""
+    text = f'Operation cannot be fulfilled on {resource_text(kind)} "{name}": {why}'
+    return StatusError(409, "Conflict", text, _details(kind, name), causes)
+
+
+def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
+    """422 with every broken field."""
+    full_kind = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    texts = [str(cause) for cause in causes]
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = f'{full_kind} "{name}" is invalid: {text}'
+    return StatusError(422, "Invalid", message, _details(kind, name, use_kind=True), causes)
+
+
+def forbidden(kind: Named, name: str, why: str, causes: Iterable[Cause] = ()) -> StatusError:
+    """403 with the policy's words."""
+    text = (
+        f'{resource_text(kind)} "{name}" is forbidden: {why}'
+        if name
+        else f"{resource_text(kind)} is forbidden: {why}"
+    )
+    return StatusError(403, "Forbidden", text, _details(kind, name), causes)
+
+
+def bad_request(message: str) -> StatusError:
+    """400 with a plain message."""
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    """401: no or a wrong bearer token."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def gone(requested: int, oldest: int) -> StatusError:
+    """410 for a watch from a resourceVersion that was compacted away."""
+    return StatusError(410, "Expired", f"too old resource version: {requested} ({oldest})")
+
+
+def continue_expired() -> StatusError:
+    """410 for a `continue` token whose snapshot is gone."""
+    text = (
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter."
+    )
+    return StatusError(410, "Expired", text)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """415 for a body in a format the server does not read."""
+    text = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(accepted)}"
+    )
+    return StatusError(415, "UnsupportedMediaType", text)
+
+
+def method_not_allowed() -> StatusError:
+    """405 for a verb the resource does not have."""
+    text = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", text)
+
+
+def too_large(limit: int) -> StatusError:
+    """413 for a body over the limit (bytes)."""
+    text = f"Request entity too large: limit is {limit}"
+    return StatusError(413, "RequestEntityTooLarge", text)
+
+
+def too_many_requests(
+    message: str, causes: Iterable[Cause] = (), retry_after: int | None = None
+) -> StatusError:
+    """429; `retry_after` in seconds."""
+    details = {"retryAfterSeconds": retry_after} if retry_after else None
+    return StatusError(429, "TooManyRequests", message, details, causes)
+
+
+def internal(message: str) -> StatusError:
+    """500: the server's own fault, or an admission webhook that could not be called."""
+    return StatusError(
+        500, "InternalError", f"Internal error occurred: {message}", None, [Cause("", message)]
+    )
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """`field: Required value[: detail]`."""
+    return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
+
+
+def invalid_value(field: str, value: object, detail: str) -> Cause:
+    """`field: Invalid value: value: detail`, the value as the server prints it (strings quoted)."""
+    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}", field)
+
+
+def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
+    """`field: Unsupported value: "x": supported values: "a", "b"`."""
+    choices = ", ".join(_shown(choice) for choice in supported)
+    return Cause(
+        "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {choices}", field
+    )
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    """`field: Forbidden: detail`."""
+    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()
