@@ -1,4 +1,4 @@
-"""API errors of the sandbox: one type with the fields of a metav1.Status, and the texts kubectl users know."""
+"""API errors of the sandbox: a type with the fields of a metav1.Status, and the texts kubectl users know."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler_core.errors import MusterError
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One field that broke a rule: `reason` as in metav1.CauseType, `field` a path such as `spec.max[cpu]`."""
+    """One field that broke a rule: `reason` as in metav1.CauseType, `field` a path like `spec.max[cpu]`."""
 
     reason: str
     message: str
@@ -24,9 +24,20 @@ class Cause(msgspec.Struct, frozen=True):
 class Named(Protocol):
     """What an error needs to know about a kind (`kinds.ApiKind` fits)."""
 
-    group: str
-    plural: str
-    kind: str
+    @property
+    def group(self) -> str:
+        """API group."""
+        ...
+
+    @property
+    def plural(self) -> str:
+        """Plural name in URLs."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Kind of the object."""
+        ...
 
 
 class StatusError(MusterError):

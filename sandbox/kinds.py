@@ -1,4 +1,4 @@
-"""The kinds a server knows: what discovery, URLs and storage need to know of each, and a table to find them."""
+"""The kinds a server knows: what discovery, URLs and storage need of each, and a table to find them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class ApiKind:
     """One kind in one version. Compared by identity: a table holds one instance per kind and version.
 
     `storage` names the place where the objects live; several versions of a kind share it.
-    `subresources` maps names such as `status`, `binding` to the kind of their body.
+    `subresources` are names such as `status` and `binding`. `generation` says whether the server counts spec
+    changes in `metadata.generation`.
     """
 
     group: str
@@ -84,7 +85,6 @@ class KindTable:
     def add(self, kind: ApiKind) -> None:
         """Serve the kind; replaces the one of the same group, version and plural."""
         self._by_path[kind.group, kind.version, kind.plural] = kind
-        self._by_kind.setdefault((kind.api_version, kind.kind), kind)
         self._by_kind[kind.api_version, kind.kind] = kind
         self.revision += 1
 

@@ -16,6 +16,7 @@ from sandbox import errors
 from sandbox.kinds import ApiKind
 
 Obj = dict[str, Any]
+Objects = list[Obj]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 Callback = Callable[[EventType, Obj, Obj | None], None]
 
@@ -59,6 +60,8 @@ class LogEntry:
 
 
 EntryCallback = Callable[[LogEntry], None]
+Versions = list[Version]
+LogEntries = list[LogEntry]
 
 
 class _Shelf:
@@ -104,11 +107,11 @@ class Store:
         by_name = self._shelf(kind).objects.get(namespace)
         return by_name.get(name) if by_name else None
 
-    def list(self, kind: ApiKind, namespace: str | None = None) -> list[Obj]:
+    def list(self, kind: ApiKind, namespace: str | None = None) -> Objects:
         """Objects in name order; None means every namespace."""
         return [version.obj for version in self.versions(kind, namespace)]
 
-    def versions(self, kind: ApiKind, namespace: str | None = None) -> list[Version]:
+    def versions(self, kind: ApiKind, namespace: str | None = None) -> Versions:
         """As `list`, as versions."""
         objects = self._shelf(kind).objects
         spaces = sorted(objects) if not namespace else [namespace]
@@ -192,7 +195,7 @@ class Store:
         for callback in [*shelf.callbacks.values(), *self._all_callbacks.values()]:
             callback(entry.event, entry.new.obj, old)
 
-    def since(self, kind: ApiKind, rv: int) -> list[LogEntry]:
+    def since(self, kind: ApiKind, rv: int) -> LogEntries:
         """Changes after `rv`. Raises StatusError (Expired) if some of them were compacted away."""
         shelf = self._shelf(kind)
         if rv < shelf.oldest:

@@ -1,0 +1,60 @@
+"""Small functions on API objects as plain dicts and lists."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+Obj = dict[str, Any]
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of JSON data, several times faster than copy.deepcopy."""
+    if isinstance(value, dict):
+        return {
+            key: copy_json(item) if isinstance(item, dict | list) else item for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [copy_json(item) if isinstance(item, dict | list) else item for item in value]
+    return value
+
+
+def rfc3339(moment: dt.datetime) -> str:
+    """`2026-01-01T00:00:00Z`, the form of metav1.Time."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def now() -> dt.datetime:
+    """The wall clock in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+def at(obj: Any, *path: str) -> Any:
+    """`obj[path[0]][path[1]]...`, None where something on the way is missing or no object."""
+    for key in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(key)
+    return obj
+
+
+def with_meta(obj: Obj, **fields: Any) -> Obj:
+    """A shallow copy of the object with these metadata fields set; None removes a field."""
+    meta = {**obj["metadata"], **fields}
+    return {**obj, "metadata": {key: value for key, value in meta.items() if value is not None}}
+
+
+def with_condition(status: Obj, condition: Obj) -> Obj:
+    """A copy of a status with the condition of this type replaced or appended.
+
+    `lastTransitionTime` is kept from the old condition where the condition's status did not change.
+    """
+    conditions = list(status.get("conditions") or ())
+    for index, old in enumerate(conditions):
+        if old.get("type") != condition["type"]:
+            continue
+        if old.get("status") == condition.get("status") and "lastTransitionTime" in old:
+            condition = {**condition, "lastTransitionTime": old["lastTransitionTime"]}
+        conditions[index] = condition
+        return {**status, "conditions": conditions}
+    return {**status, "conditions": [*conditions, condition]}
