@@ -25,7 +25,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """PATCH of an object or a subresource; `uid` and `resource_version`, if set, travel in the patch's metadata."""
+    """PATCH of an object or a subresource; `uid` and `resource_version` travel in the patch's metadata."""
 
     resource: Resource
     namespace: str

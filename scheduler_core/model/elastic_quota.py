@@ -1,0 +1,111 @@
+"""ElasticQuota: min and max of a namespace (capacity-scheduling seed, "Proposal")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.conditions import ConditionWire
+from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
+
+KIND = "ElasticQuota"
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min: dict[str, Any] | None = None
+    max: dict[str, Any] | None = None
+
+
+class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    used: dict[str, Any] | None = None
+    conditions: tuple[ConditionWire, ...] | None = None
+
+
+class ElasticQuotaWire(Wire, frozen=True, rename="camel"):
+    """An ElasticQuota, partial."""
+
+    spec: _SpecWire | None = None
+    status: _StatusWire | None = None
+
+
+class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
+    """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
+
+    `status_used` is what the object says, kept only to know whether it must be written again.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    labels: dict[str, str]
+    created: float
+    deleted: bool
+    min: dict[str, int]
+    max: dict[str, int]
+    status_used: dict[str, int]
+    conditions: tuple[ConditionWire, ...]
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def age_order(self) -> tuple[float, str]:
+        """Sort key of "the oldest quota of a namespace binds": creation time, then name."""
+        return (self.created, self.name)
+
+
+def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
+    """Quota quantities: valid, non-negative, of qualified resources. Rounded down: never give more than said."""
+    if raw is not None and len(raw) > MAX_RESOURCES:
+        raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
+    values = parse_resource_list(raw, path, rounding="down")
+    for name, value in values.items():
+        problem = name_problem(name)
+        if problem:
+            raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
+        if value < 0:
+            raise ModelError(f"{path}[{name}]", f"{(raw or {})[name]} is negative; must be 0 or more")
+    return values
+
+
+def quota_from(wire: ElasticQuotaWire) -> ElasticQuota:
+    """The typed quota of a decoded object; `min <= max` is a rule (quota.rules), not a question of form."""
+    meta, spec = wire.metadata, wire.spec or _SpecWire()
+    status = wire.status or _StatusWire()
+    try:
+        used = parse_resource_list(status.used, "status.used")
+    except ModelError:
+        # A status that cannot be read will be written again; it never decides anything.
+        used = {}
+    return ElasticQuota(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        generation=meta.generation,
+        labels=meta.labels or {},
+        created=meta.created,
+        deleted=meta.deletion_timestamp is not None,
+        min=_quantities(spec.min, "spec.min"),
+        max=_quantities(spec.max, "spec.max"),
+        status_used=used,
+        conditions=status.conditions or (),
+    )
+
+
+def parse_elastic_quota(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ElasticQuota:
+    """Read an ElasticQuota from JSON bytes or a dict. Raises ModelError naming the quota and the field."""
+    wire = decode(raw, ElasticQuotaWire, KIND)
+    try:
+        return quota_from(wire)
+    except ModelError as error:
+        meta = wire.metadata
+        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None

@@ -1,0 +1,108 @@
+"""Object metadata, typed and partial: only the fields that Muster reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+
+T = TypeVar("T")
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """One owner of an object; at most one is the controller."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """`metadata` as Muster reads it. Absent maps are empty after `labels_of` and `annotations_of`."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name of a cluster-scoped object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def created(self) -> float:
+        """Creation time in seconds since the epoch, 0 where the server has not set it."""
+        return epoch(self.creation_timestamp) or 0.0
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class Wire(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of the partial wire forms: the metadata that every object has."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Identity(Wire, frozen=True, rename="camel"):
+    """The metadata alone: what can still be read of an object whose spec is malformed."""
+
+
+def epoch(moment: datetime | None) -> float | None:
+    """Seconds since the epoch; a time without zone is read as UTC, as Kubernetes writes it."""
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        raise ModelError("", f"timestamp {moment.isoformat()} has no time zone")
+    return moment.timestamp()
+
+
+def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: str) -> T:
+    """Read one object, from JSON bytes or from a dict, as a partial wire form.
+
+    Raises ModelError naming the object, the field path and the rule.
+    """
+    try:
+        if isinstance(raw, Mapping):
+            return msgspec.convert(raw, wire)
+        return msgspec.json.decode(raw, type=wire)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _model_error(error, raw, kind) from None
+
+
+def identity_of(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ObjectMeta:
+    """Metadata of an object as far as it can be read; empty where even that is broken."""
+    try:
+        if isinstance(raw, Mapping):
+            return msgspec.convert(raw, Identity).metadata
+        return msgspec.json.decode(raw, type=Identity).metadata
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ObjectMeta()
+
+
+def _model_error(error: Exception, raw: bytes | msgspec.Raw | Mapping[str, Any], kind: str) -> ModelError:
+    meta = identity_of(raw)
+    problem, _, path = str(error).partition(" - at `$")
+    return ModelError(
+        path.rstrip("`").lstrip("."),
+        problem,
+        kind=kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+    )

@@ -1,0 +1,69 @@
+"""Every magic string that Muster shares with Kubernetes, with its users, or between its own parts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+# Resources
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+HUGEPAGES_PREFIX: Final = "hugepages-"
+REQUESTS_PREFIX: Final = "requests."
+LIMITS_PREFIX: Final = "limits."
+
+# Node labels and taints
+LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
+LABEL_ZONE: Final = "topology.kubernetes.io/zone"
+LABEL_REGION: Final = "topology.kubernetes.io/region"
+TAINT_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+FIELD_NODE_NAME: Final = "metadata.name"
+
+# Pod group membership
+GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+X_POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+SAKKARA_TOPOLOGY_LABEL: Final = "sakkara.topology"
+SAKKARA_GROUP_LABEL: Final = "sakkara.group"
+SAKKARA_GROUP_NAME_LABEL: Final = "sakkara.group.name"
+SAKKARA_MEMBER_RANK_LABEL: Final = "sakkara.member.rank"
+SAKKARA_MEMBER_RETRIES_LABEL: Final = "sakkara.member.retries"
+SAKKARA_MEMBER_STATUS_LABEL: Final = "sakkara.member.status"
+TOPOLOGY_CONSTRAINTS_ANNOTATION: Final = "muster.dev/topology-constraints"
+
+# Muster's own
+SCHEDULE_LABEL: Final = "muster.dev/schedule"
+EXEMPT_LABEL: Final = "muster.dev/exempt"
+FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
+DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
+MUSTER_SCHEDULER: Final = "muster-scheduler"
+MUSTER_NAMESPACE: Final = "muster-system"
+EXEMPT_NAMESPACES: Final = ("kube-system", "kube-node-lease", "kube-public", MUSTER_NAMESPACE)
+
+# Conditions and reasons
+POD_SCHEDULED: Final = "PodScheduled"
+POD_INITIALIZED: Final = "Initialized"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+REASON_UNSCHEDULABLE: Final = "Unschedulable"
+REASON_SCHEDULING_GATED: Final = "SchedulingGated"
+REASON_SCHEDULER_ERROR: Final = "SchedulerError"
+REASON_PREEMPTION: Final = "PreemptionByScheduler"
+QUOTA_ENFORCED: Final = "Enforced"
+QUOTA_OVERCOMMITTED: Final = "Overcommitted"
+
+# Events
+EVENT_SCHEDULED: Final = "Scheduled"
+EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
+EVENT_PREEMPTED: Final = "Preempted"
+EVENT_PREEMPTING: Final = "Preempting"
+EVENT_NORMAL: Final = "Normal"
+EVENT_WARNING: Final = "Warning"
+
+# Pod phases
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+ACTIVE_PHASES: Final = frozenset({"", PENDING, RUNNING})

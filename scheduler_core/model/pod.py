@@ -1,0 +1,264 @@
+"""Pods: parsed once at the edge into what scheduling reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model import names
+from scheduler_core.model.affinity import (
+    AffinityWire,
+    NodeAffinity,
+    PodAffinity,
+    SpreadConstraint,
+    SpreadWire,
+    Toleration,
+    parse_node_affinity,
+    parse_pod_affinity,
+    parse_spread,
+)
+from scheduler_core.model.conditions import ConditionWire, find
+from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode, epoch
+from scheduler_core.model.requests import (
+    NONZERO_DEFAULTS,
+    ContainerStatusWire,
+    ContainerWire,
+    PodResourcesWire,
+    effective_limits,
+    effective_requests,
+)
+from scheduler_core.model.volumes import PodVolume, VolumeWire, parse_volumes
+
+NEVER: Final = "Never"
+_NO_LABELS: Final[dict[str, str]] = {}
+
+
+class _GateWire(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+
+
+class _SchedulingGroupWire(msgspec.Struct, frozen=True, rename="camel"):
+    pod_group_name: str = ""
+
+
+class PodSpecWire(PodResourcesWire, frozen=True, rename="camel"):
+    """`spec` of a pod as scheduling reads it."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    preemption_policy: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: AffinityWire | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    topology_spread_constraints: tuple[SpreadWire, ...] | None = None
+    scheduling_gates: tuple[_GateWire, ...] | None = None
+    volumes: tuple[VolumeWire, ...] | None = None
+    resource_claims: tuple[Any, ...] | None = None
+    host_network: bool | None = None
+    termination_grace_period_seconds: int | None = None
+    scheduling_group: _SchedulingGroupWire | None = None
+
+
+class PodStatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    """`status` of a pod as scheduling reads it."""
+
+    phase: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[ConditionWire, ...] | None = None
+    container_statuses: tuple[ContainerStatusWire, ...] | None = None
+    init_container_statuses: tuple[ContainerStatusWire, ...] | None = None
+    resize: str = ""
+
+
+class PodWire(Wire, frozen=True, rename="camel"):
+    """A pod, partial."""
+
+    spec: PodSpecWire = PodSpecWire()
+    status: PodStatusWire = PodStatusWire()
+
+
+class HostPort(msgspec.Struct, frozen=True):
+    """A port that a pod takes on its node; `0.0.0.0` conflicts with every address."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class Pod(msgspec.Struct, frozen=True, eq=False):
+    """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
+
+    Compared by identity: a new version of the object is a new Pod.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    created: float
+    deleted: float | None
+    controller: OwnerReference | None
+    scheduler_name: str
+    node_name: str
+    nominated_node: str
+    priority: int
+    preemption_policy: str
+    phase: str
+    reason: str
+    start_time: float | None
+    scheduled_condition: ConditionWire | None
+    initialized_time: float | None
+    requests: dict[str, int]
+    nonzero: tuple[int, int]
+    limits: dict[str, int]
+    best_effort: bool
+    guaranteed: bool
+    node_selector: tuple[tuple[str, str], ...]
+    node_affinity: NodeAffinity
+    pod_affinity: PodAffinity
+    pod_anti_affinity: PodAffinity
+    tolerations: tuple[Toleration, ...]
+    spread: tuple[SpreadConstraint, ...]
+    gates: tuple[str, ...]
+    host_ports: tuple[HostPort, ...]
+    images: tuple[str, ...]
+    volumes: tuple[PodVolume, ...]
+    needs_claims: bool
+    native_group: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the pod has a node."""
+        return bool(self.node_name)
+
+    @property
+    def finished(self) -> bool:
+        """Succeeded or Failed: it holds no node resources and no quota any more."""
+        return self.phase not in names.ACTIVE_PHASES and self.phase != "Unknown"
+
+    @property
+    def terminating(self) -> bool:
+        """Deletion has been asked for; resources count until the pod is gone."""
+        return self.deleted is not None
+
+
+def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    ports = (
+        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*(spec.containers or ()), *sidecars)
+        for port in container.ports or ()
+        if port.host_port > 0
+    )
+    return tuple(dict.fromkeys(ports))
+
+
+def _qos(containers: tuple[ContainerWire, ...], spec: PodSpecWire) -> tuple[bool, bool]:
+    """(best effort, guaranteed) by Kubernetes' QoS rules over all containers, or the pod level if set."""
+    level = (spec,) if spec.resources is not None else containers
+    any_value, all_equal = False, bool(level)
+    for item in level:
+        resources = item.resources
+        requests = (resources.requests if resources else None) or {}
+        limits = (resources.limits if resources else None) or {}
+        any_value = any_value or bool(requests or limits)
+        for name in (names.CPU, names.MEMORY):
+            limit = limits.get(name)
+            if limit is None or requests.get(name, limit) != limit:
+                all_equal = False
+    return not any_value, all_equal and any_value
+
+
+def _statuses(status: PodStatusWire) -> dict[str, ContainerStatusWire]:
+    both = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return {item.name: item for item in both}
+
+
+def _infeasible_resize(status: PodStatusWire) -> bool:
+    pending = find(status.conditions, "PodResizePending")
+    return status.resize == "Infeasible" or (pending is not None and pending.reason == "Infeasible")
+
+
+def _initialized(status: PodStatusWire) -> float | None:
+    found = find(status.conditions, names.POD_INITIALIZED)
+    return epoch(found.last_transition_time) if found is not None and found.status == "True" else None
+
+
+def pod_from(wire: PodWire) -> Pod:
+    """The typed pod of a decoded object. Raises ModelError with the path of what is malformed."""
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    labels = meta.labels or _NO_LABELS
+    affinity = spec.affinity or AffinityWire()
+    statuses = _statuses(status)
+    infeasible = _infeasible_resize(status) if statuses else False
+    requests = effective_requests(spec, statuses, infeasible_resize=infeasible)
+    nonzero = effective_requests(spec, statuses, infeasible_resize=infeasible, missing=NONZERO_DEFAULTS)
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    best_effort, guaranteed = _qos(containers, spec)
+    return Pod(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or f"{meta.namespace}/{meta.name}",
+        resource_version=meta.resource_version,
+        labels=labels,
+        annotations=meta.annotations or _NO_LABELS,
+        created=meta.created,
+        deleted=epoch(meta.deletion_timestamp),
+        controller=meta.controller,
+        scheduler_name=spec.scheduler_name or names.DEFAULT_SCHEDULER,
+        node_name=spec.node_name,
+        nominated_node=status.nominated_node_name,
+        priority=spec.priority or 0,
+        preemption_policy=spec.preemption_policy or "",
+        phase=status.phase,
+        reason=status.reason,
+        start_time=epoch(status.start_time),
+        scheduled_condition=find(status.conditions, names.POD_SCHEDULED),
+        initialized_time=_initialized(status),
+        requests=requests,
+        nonzero=(nonzero.get(names.CPU, 0), nonzero.get(names.MEMORY, 0)),
+        limits=effective_limits(spec),
+        best_effort=best_effort,
+        guaranteed=guaranteed,
+        node_selector=tuple(sorted((spec.node_selector or {}).items())),
+        node_affinity=parse_node_affinity(affinity.node_affinity, "spec.affinity.nodeAffinity"),
+        pod_affinity=parse_pod_affinity(affinity.pod_affinity, "spec.affinity.podAffinity", labels),
+        pod_anti_affinity=parse_pod_affinity(
+            affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity", labels
+        ),
+        tolerations=spec.tolerations or (),
+        spread=tuple(
+            parse_spread(item, f"spec.topologySpreadConstraints[{i}]", labels)
+            for i, item in enumerate(spec.topology_spread_constraints or ())
+        ),
+        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        host_ports=_host_ports(spec),
+        images=tuple(container.image for container in containers),
+        volumes=parse_volumes(spec.volumes or (), meta.name),
+        needs_claims=bool(spec.resource_claims),
+        native_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
+    )
+
+
+def parse_pod(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Pod:
+    """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
+    wire = decode(raw, PodWire, "Pod")
+    try:
+        return pod_from(wire)
+    except ModelError as error:
+        meta: ObjectMeta = wire.metadata
+        raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None

@@ -1,0 +1,71 @@
+"""Resource lists: maps of resource name to exact integer (CPU in milli, the rest whole)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.quantity import INT64_MAX, Rounding, format_resource, parse_resource
+
+ResourceList = Mapping[str, int]
+
+MAX_RESOURCES: Final = 64
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods", "storage"})
+
+
+def parse_resource_list(
+    raw: Mapping[str, Any] | None, path: str, *, rounding: Rounding = "up"
+) -> dict[str, int]:
+    """Exact integers of a resource list; ModelError names `path[resource]` for what cannot be read."""
+    out: dict[str, int] = {}
+    for name, value in (raw or {}).items():
+        try:
+            out[name] = parse_resource(name, value, rounding=rounding)
+        except ModelError as error:
+            raise ModelError(f"{path}[{name}]", error.problem) from None
+    return out
+
+
+def name_problem(name: str) -> str | None:
+    """Why a resource name is not acceptable in a quota, or None.
+
+    Kubernetes: a bare name must be a standard resource; everything else is `domain/name`.
+    """
+    domain, slash, bare = name.rpartition("/")
+    if not slash:
+        known = name in _NATIVE or name.startswith("hugepages-")
+        if known and _NAME.fullmatch(name):
+            return None
+        return "is neither a standard resource nor a qualified name like nvidia.com/gpu"
+    if not _NAME.fullmatch(bare) or len(domain) > 253 or not _DOMAIN.fullmatch(domain):
+        return "is not a qualified resource name (DNS domain, '/', name of at most 63 characters)"
+    return None
+
+
+def add(left: ResourceList, right: ResourceList) -> dict[str, int]:
+    """Sum per resource, saturating at int64."""
+    out = dict(left)
+    for name, value in right.items():
+        out[name] = min(INT64_MAX, out.get(name, 0) + value)
+    return out
+
+
+def maximum(left: ResourceList, right: ResourceList) -> dict[str, int]:
+    """The larger value per resource."""
+    out = dict(left)
+    for name, value in right.items():
+        if value > out.get(name, 0):
+            out[name] = value
+        else:
+            out.setdefault(name, value)
+    return out
+
+
+def to_strings(values: ResourceList) -> dict[str, str]:
+    """Canonical quantities in name order: the form that is written to the API."""
+    return {name: format_resource(name, values[name]) for name in sorted(values)}

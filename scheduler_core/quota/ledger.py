@@ -1,0 +1,183 @@
+"""The quota ledger: the only answer to what a namespace uses, and under which quota.
+
+Every assigned, not finished pod is charged to its namespace, whether or not that namespace has a quota yet;
+so a quota created, changed or deleted after its pods is right at once (reference rule 5). One quota binds per
+namespace: the oldest, by creation time, then name (rule 6).
+
+Plain dicts of exact integers: a check touches only the two or three resources that a pod names, which is
+quicker than any array, and the command line needs no numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scheduler_core.errors import MusterError
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.names import PODS
+from scheduler_core.model.resources import ResourceList
+
+
+class LedgerError(MusterError):
+    """A charge or refund that contradicts the ledger: broken code, never bad input."""
+
+    def __init__(self, namespace: str, uid: str, problem: str) -> None:
+        self.namespace = namespace
+        self.uid = uid
+        self.problem = problem
+        super().__init__(namespace, uid, problem)
+
+
+class _Account:
+    """What one namespace uses, and the quotas that claim it (oldest first)."""
+
+    __slots__ = ("charges", "quotas", "used")
+
+    def __init__(self) -> None:
+        self.charges: dict[str, ResourceList] = {}
+        self.quotas: list[ElasticQuota] = []
+        self.used: dict[str, int] = {}
+
+    @property
+    def quota(self) -> ElasticQuota | None:
+        return self.quotas[0] if self.quotas else None
+
+
+def charged(requests: ResourceList) -> dict[str, int]:
+    """What a pod with these requests costs a quota: its requests, and one of `pods`."""
+    return {**requests, PODS: 1}
+
+
+class QuotaLedger:
+    """Use per namespace, and the sums over all quotas that borrowing is bounded by.
+
+    `total_used[r]` and `total_min[r]` run over namespaces that have a quota. A resource is in `total_min`
+    exactly if some binding quota names it in `min`; others are outside the aggregate rule (rule 3).
+    """
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, _Account] = {}
+        self._min_named: dict[str, int] = {}
+        self.total_used: dict[str, int] = {}
+        self.total_min: dict[str, int] = {}
+        self.version = 0
+
+    # Quotas
+
+    def put_quota(self, quota: ElasticQuota) -> None:
+        """Add a quota or replace the one of the same namespace and name."""
+        account = self._accounts.setdefault(quota.namespace, _Account())
+        kept = [other for other in account.quotas if other.name != quota.name]
+        self._rebind(account, sorted([*kept, quota], key=lambda item: item.age_order))
+
+    def remove_quota(self, namespace: str, name: str) -> None:
+        """Forget a quota; the next oldest binds, if there is one."""
+        account = self._accounts.get(namespace)
+        if account is not None:
+            self._rebind(account, [other for other in account.quotas if other.name != name])
+
+    def _rebind(self, account: _Account, quotas: list[ElasticQuota]) -> None:
+        before, after = account.quota, quotas[0] if quotas else None
+        if before is not None:
+            self._count(before, account.used, -1)
+        account.quotas = quotas
+        if after is not None:
+            self._count(after, account.used, +1)
+        self.version += 1
+
+    def _count(self, quota: ElasticQuota, used: ResourceList, sign: int) -> None:
+        for name, value in used.items():
+            self.total_used[name] = self.total_used.get(name, 0) + sign * value
+        for name, value in quota.min.items():
+            self.total_min[name] = self.total_min.get(name, 0) + sign * value
+            self._min_named[name] = self._min_named.get(name, 0) + sign
+            if not self._min_named[name]:
+                del self._min_named[name], self.total_min[name]
+
+    def quota_of(self, namespace: str) -> ElasticQuota | None:
+        """The quota that binds in the namespace, or None."""
+        account = self._accounts.get(namespace)
+        return account.quota if account is not None else None
+
+    def shadowed(self, namespace: str) -> list[ElasticQuota]:
+        """Quotas of the namespace that do not bind because an older one does."""
+        account = self._accounts.get(namespace)
+        return account.quotas[1:] if account is not None else []
+
+    def quotas(self) -> Iterator[ElasticQuota]:
+        """All binding quotas, in the order in which their namespaces became known."""
+        return (account.quota for account in self._accounts.values() if account.quota is not None)
+
+    # Charges
+
+    def charge(self, namespace: str, uid: str, requests: ResourceList) -> None:
+        """Count a pod. `requests` are its effective requests; raises LedgerError if it is charged already."""
+        account = self._accounts.setdefault(namespace, _Account())
+        if uid in account.charges:
+            raise LedgerError(namespace, uid, "is charged already")
+        account.charges[uid] = requests
+        self._move(account, requests, +1)
+
+    def refund(self, namespace: str, uid: str) -> None:
+        """Give a pod's charge back; raises LedgerError if it was never charged."""
+        account = self._accounts.get(namespace)
+        if account is None or uid not in account.charges:
+            raise LedgerError(namespace, uid, "is not charged")
+        self._move(account, account.charges.pop(uid), -1)
+
+    def _move(self, account: _Account, requests: ResourceList, sign: int) -> None:
+        total = self.total_used if account.quotas else None
+        for name, value in charged(requests).items():
+            if value:
+                account.used[name] = account.used.get(name, 0) + sign * value
+                if total is not None:
+                    total[name] = total.get(name, 0) + sign * value
+        self.version += 1
+
+    def is_charged(self, namespace: str, uid: str) -> bool:
+        """Whether the pod counts in its namespace."""
+        account = self._accounts.get(namespace)
+        return account is not None and uid in account.charges
+
+    def used(self, namespace: str) -> ResourceList:
+        """What the charged pods of a namespace use, per resource. Read only; resources at 0 may be absent."""
+        account = self._accounts.get(namespace)
+        return account.used if account is not None else {}
+
+    def charges(self, namespace: str) -> dict[str, ResourceList]:
+        """The charged pods of a namespace by uid. Read only."""
+        account = self._accounts.get(namespace)
+        return account.charges if account is not None else {}
+
+    def status_used(self, quota: ElasticQuota) -> dict[str, int]:
+        """`status.used` of a quota: use of every resource named in min or max, zeros included (rule 18)."""
+        used = self.used(quota.namespace)
+        return {name: used.get(name, 0) for name in sorted({*quota.min, *quota.max})}
+
+    def check(self) -> list[str]:
+        """Every broken invariant in words: sums equal their parts, nothing is negative."""
+        problems: list[str] = []
+        total: dict[str, int] = {}
+        for namespace, account in self._accounts.items():
+            fresh: dict[str, int] = {}
+            for requests in account.charges.values():
+                for name, value in charged(requests).items():
+                    fresh[name] = fresh.get(name, 0) + value
+            if not _equal(fresh, account.used):
+                problems.append(f"used of {namespace} is {account.used}, its pods sum to {fresh}")
+            if account.quotas:
+                for name, value in fresh.items():
+                    total[name] = total.get(name, 0) + value
+        if not _equal(total, self.total_used):
+            problems.append(f"total used is {self.total_used}, the quotas sum to {total}")
+        minimum: dict[str, int] = {}
+        for quota in self.quotas():
+            for name, value in quota.min.items():
+                minimum[name] = minimum.get(name, 0) + value
+        if minimum != self.total_min:
+            problems.append(f"total min is {self.total_min}, the quotas sum to {minimum}")
+        return problems
+
+
+def _equal(left: ResourceList, right: ResourceList) -> bool:
+    return all(left.get(name, 0) == right.get(name, 0) for name in {*left, *right})

@@ -1,0 +1,96 @@
+"""May a pod enter, and does it borrow? The admission rules of capacity scheduling (reference, items 1-4)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import QuotaLedger, charged
+
+Rule = Literal["max", "sum(min)"]
+
+_NOTHING: Final[ResourceList] = {}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a quota does not let a pod in: the numbers of the first resource that is over.
+
+    `used` counts running pods, `nominated` those that preempted and wait for their node.
+    """
+
+    quota: str
+    rule: Rule
+    resource: str
+    used: int
+    nominated: int
+    asked: int
+    limit: int
+
+    def __str__(self) -> str:
+        def text(value: int) -> str:
+            return format_resource(self.resource, value)
+
+        nominated = f" + nominated {text(self.nominated)}" if self.nominated else ""
+        scope = "used" if self.rule == "max" else "used by all quotas"
+        return (
+            f"ElasticQuota {self.quota}: {scope} {self.resource}={text(self.used)}{nominated} "
+            f"+ requested {text(self.asked)} exceeds {self.rule}={text(self.limit)}"
+        )
+
+
+def admit(
+    ledger: QuotaLedger,
+    namespace: str,
+    requests: ResourceList,
+    *,
+    nominated: ResourceList = _NOTHING,
+    nominated_total: ResourceList = _NOTHING,
+) -> Refusal | None:
+    """None if the pod may be scheduled under its quota, else the first refusal in resource order.
+
+    Rule max: `used + nominated + request <= max` of the pod's own quota. Rule sum(min):
+    `used of all quotas + nominated_total + request <= sum of min`. Only strictly greater is refused, only
+    resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
+    quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
+    """
+    quota = ledger.quota_of(namespace)
+    if quota is None:
+        return None
+    used = ledger.used(namespace)
+    demand = charged(requests)
+    for name in sorted(demand):
+        asked = demand[name]
+        limit = quota.max.get(name)
+        if asked > 0 and limit is not None:
+            extra = nominated.get(name, 0)
+            if used.get(name, 0) + extra + asked > limit:
+                return Refusal(quota.key, "max", name, used.get(name, 0), extra, asked, limit)
+    for name in sorted(demand):
+        asked = demand[name]
+        total = ledger.total_min.get(name)
+        if asked > 0 and total is not None:
+            extra = nominated_total.get(name, 0)
+            in_use = ledger.total_used.get(name, 0)
+            if in_use + extra + asked > total:
+                return Refusal(quota.key, "sum(min)", name, in_use, extra, asked, total)
+    return None
+
+
+def over_min(quota: ElasticQuota, used: ResourceList, extra: ResourceList = _NOTHING) -> bool:
+    """Whether use plus `extra` is above min in any one resource that the quota names (rule 10).
+
+    A resource that the quota names in neither map is not its business; named in max only, its min is 0.
+    """
+    return any(
+        used.get(name, 0) + extra.get(name, 0) > quota.min.get(name, 0) for name in {*quota.min, *quota.max}
+    )
+
+
+def borrowed(quota: ElasticQuota, used: ResourceList) -> dict[str, int]:
+    """Use above min per resource, for the resources that the quota names. Zeros are left out."""
+    over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted({*quota.min, *quota.max})}
+    return {name: value for name, value in over.items() if value > 0}
