@@ -1,0 +1,73 @@
+"""What every API server under test offers, and how a test speaks to it without a client library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import yaml
+
+
+class Server(Protocol):
+    """A running API server: where it is, and admin rights on it."""
+
+    kubeconfig: Path
+    url: str
+    ca_file: Path
+    token: str
+
+
+class RequestFailed(Exception):
+    """The server answered with an error; `status` is the HTTP code, `body` the Status object."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        self.status = status
+        self.body = body
+        text = body.get("message", body) if isinstance(body, dict) else body
+        super().__init__(f"{status}: {text}")
+
+
+def request(server: Server, method: str, path: str, body: object = None, *, timeout: float = 10.0) -> Any:
+    """One JSON request on a connection of its own; the decoded answer. Raises RequestFailed from 400 up.
+
+    A PATCH is a JSON merge patch.
+    """
+    place = urlsplit(server.url)
+    context = ssl.create_default_context(cafile=str(server.ca_file))
+    link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=timeout, context=context)
+    content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    headers = {
+        "Authorization": f"Bearer {server.token}",
+        "Accept": "application/json",
+        "Content-Type": content,
+    }
+    try:
+        link.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = link.getresponse()
+        raw = answer.read()
+    finally:
+        link.close()
+    try:
+        decoded = json.loads(raw)
+    except ValueError:
+        decoded = raw.decode(errors="replace")
+    if answer.status >= 400:
+        raise RequestFailed(answer.status, decoded)
+    return decoded
+
+
+def write_kubeconfig(path: Path, url: str, ca_file: Path, token: str) -> None:
+    """A kubeconfig with one context that has the token's rights."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "clusters": [{"name": "test", "cluster": {"server": url, "certificate-authority": str(ca_file)}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+    }
+    path.write_text(yaml.safe_dump(config))
