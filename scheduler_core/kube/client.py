@@ -1,0 +1,308 @@
+"""Reads and writes of API objects as raw JSON; no model classes on any path."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_core.kube.errors import Conflict, NotFound, error_from_status
+from scheduler_core.kube.paths import resource_path, with_query
+from scheduler_core.kube.rate import RateLimiter
+from scheduler_core.kube.session import Answer, Session, Stream
+from scheduler_core.kube.timestamps import timestamp
+from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
+
+FIELD_MANAGER = "muster"
+PAGE_SIZE = 500
+_MAX_REPEATS = 5
+_PATCH_CONTENT = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class ListMeta(msgspec.Struct):
+    """metadata of a list: its version, and the token of the next page."""
+
+    resourceVersion: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct):
+    """One page of a list; the items are left raw. Items carry no kind and apiVersion of their own."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Identity(msgspec.Struct):
+    uid: str = ""
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity = msgspec.field(default_factory=_Identity)
+
+
+_page_decoder = msgspec.json.Decoder(Page)
+
+
+class Client:
+    """Calls to one API server, from any number of threads.
+
+    Every method raises the ApiError tree, and KubeconfigError where credentials cannot be renewed. An answer
+    of 429 or 5xx with Retry-After is waited for and repeated while the waits of one call stay within
+    `retry_budget` seconds: with that header the server has not begun the work.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        limiter: RateLimiter | None = None,
+        retry_budget: float = 10.0,
+        sleep: Callable[[float], object] = time.sleep,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.session = session
+        self._wall = wall
+        self._limiter = limiter
+        self._retry_budget = retry_budget
+        self._sleep = sleep
+
+    def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> bytes:
+        """The object as the server sent it. Raises NotFound."""
+        return self.call("GET", resource_path(resource, namespace, name, subresource))
+
+    def get_json(
+        self, resource: Resource, namespace: str, name: str, subresource: str = ""
+    ) -> dict[str, Any]:
+        """The object as plain dicts and lists."""
+        return msgspec.json.decode(self.get(resource, namespace, name, subresource), type=dict)
+
+    def get_page(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_SIZE,
+        continue_token: str = "",
+        retry_budget: float | None = None,
+    ) -> Page:
+        """One page of a list at the latest version; `limit` 0 asks for everything at once."""
+        query = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": limit or None,
+            "continue": continue_token,
+        }
+        path = with_query(resource_path(resource, namespace), query)
+        return _page_decoder.decode(self.call("GET", path, retry_budget=retry_budget))
+
+    def list_raw(
+        self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> Iterator[msgspec.Raw]:
+        """Every object of the list, fetched page by page. Raises Gone where a page expired meanwhile."""
+        token = ""
+        while True:
+            page = self.get_page(
+                resource,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                continue_token=token,
+            )
+            yield from page.items or ()
+            token = page.metadata.continue_
+            if not token:
+                return
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+        silence: float = 40.0,
+    ) -> Stream:
+        """Changes after `resource_version`, with bookmarks; `silence` is the read timeout in seconds."""
+        query: dict[str, str | int | bool | None] = {
+            "watch": True,
+            "allowWatchBookmarks": True,
+            "resourceVersion": resource_version,
+            "timeoutSeconds": timeout_seconds,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        path = with_query(resource_path(resource, namespace), query)
+        self._admit()
+        answer = self.session.stream(path, silence)
+        if isinstance(answer, Stream):
+            return answer
+        raise error_from_status(
+            answer.status, answer.body, retry_after=answer.retry_after, method="GET", path=path
+        )
+
+    def write(self, write: Write, *, dry_run: bool = False) -> bytes:
+        """Carry out one write; returns the answer's body, empty where an eviction found its pod gone.
+
+        An error with `maybe_accepted` says that the write may have happened: read before repeating it.
+        """
+        match write:
+            case Bind():
+                return self.bind(write, dry_run=dry_run)
+            case Evict():
+                return self.evict(write, dry_run=dry_run)
+            case Patch():
+                return self.patch(write, dry_run=dry_run)
+            case Create():
+                return self.create(write, dry_run=dry_run)
+            case Replace():
+                return self.replace(write, dry_run=dry_run)
+            case Delete():
+                return self.delete(write, dry_run=dry_run)
+
+    def create(self, write: Create, *, dry_run: bool = False) -> bytes:
+        """POST of an object. Raises AlreadyExists."""
+        path = resource_path(write.resource, write.namespace)
+        return self.call("POST", _write_query(path, dry_run), write.body)
+
+    def replace(self, write: Replace, *, dry_run: bool = False) -> bytes:
+        """PUT of an object or subresource. Raises Conflict if the body's resourceVersion is not current."""
+        path = resource_path(write.resource, write.namespace, write.name, write.subresource)
+        return self.call("PUT", _write_query(path, dry_run), write.body)
+
+    def patch(self, write: Patch, *, dry_run: bool = False) -> bytes:
+        """PATCH with its preconditions inside. Raises Conflict, or Invalid for a JSON patch, if they fail."""
+        path = resource_path(write.resource, write.namespace, write.name, write.subresource)
+        query: dict[str, str | bool | None] = {
+            "fieldManager": write.field_manager or FIELD_MANAGER,
+            "force": write.patch_type == "apply",
+            "dryRun": "All" if dry_run else None,
+        }
+        body = _with_preconditions(write)
+        return self.call("PATCH", with_query(path, query), body, _PATCH_CONTENT[write.patch_type])
+
+    def delete(self, write: Delete, *, dry_run: bool = False) -> bytes:
+        """DELETE with preconditions. Raises NotFound, and Conflict if a precondition fails."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = _set_fields(uid=write.uid, resourceVersion=write.resource_version)
+        if preconditions:
+            options["preconditions"] = preconditions
+        if write.grace_seconds is not None:
+            options["gracePeriodSeconds"] = write.grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
+        return self.call("DELETE", resource_path(write.resource, write.namespace, write.name), options)
+
+    def bind(self, write: Bind, *, dry_run: bool = False) -> bytes:
+        """POST of the pod's binding. Raises Conflict if the pod is bound already or has another uid."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": write.name, "namespace": write.namespace, "uid": write.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": write.node},
+        }
+        path = resource_path(PODS, write.namespace, write.name, "binding")
+        return self.call("POST", _write_query(path, dry_run), body)
+
+    def evict(self, write: Evict, *, dry_run: bool = False) -> bytes:
+        """Mark the pod as disrupted, then delete it; a pod gone or replaced is a success (empty body)."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": write.reason,
+            "message": write.message,
+            "lastTransitionTime": timestamp(self._wall()),
+        }
+        marked = Patch(
+            PODS,
+            write.namespace,
+            write.name,
+            {"status": {"conditions": [condition]}},
+            patch_type="strategic",
+            subresource="status",
+            uid=write.uid,
+        )
+        try:
+            self.patch(marked, dry_run=dry_run)
+            return self.delete(Delete(PODS, write.namespace, write.name, uid=write.uid), dry_run=dry_run)
+        except NotFound:
+            return b""
+        except Conflict:
+            if self._has_uid(write.namespace, write.name, write.uid):
+                raise
+            return b""
+
+    def _has_uid(self, namespace: str, name: str, uid: str) -> bool:
+        try:
+            pod = msgspec.json.decode(self.get(PODS, namespace, name), type=_Identified)
+        except NotFound:
+            return False
+        return pod.metadata.uid == uid
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | list[Any] | None = None,
+        content_type: str = "application/json",
+        *,
+        retry_budget: float | None = None,
+    ) -> bytes:
+        """One request to any path of the server, `body` encoded as JSON; returns the body of a 2xx answer."""
+        payload = b"" if body is None else msgspec.json.encode(body)
+        budget = self._retry_budget if retry_budget is None else retry_budget
+        self._admit()
+        answer = self.session.request(method, path, payload, content_type)
+        repeats = 0
+        while (delay := _asked_to_wait(answer)) is not None and delay <= budget and repeats < _MAX_REPEATS:
+            budget -= delay
+            repeats += 1
+            self._sleep(delay)
+            self._admit()
+            answer = self.session.request(method, path, payload, content_type)
+        if 200 <= answer.status < 300:
+            return answer.body
+        raise error_from_status(
+            answer.status, answer.body, retry_after=answer.retry_after, method=method, path=path
+        )
+
+    def _admit(self) -> None:
+        if self._limiter is not None:
+            self._limiter.wait()
+
+
+def _asked_to_wait(answer: Answer) -> float | None:
+    if answer.status == 429 or answer.status >= 500:
+        return answer.retry_after
+    return None
+
+
+def _write_query(path: str, dry_run: bool) -> str:
+    return with_query(path, {"fieldManager": FIELD_MANAGER, "dryRun": "All" if dry_run else None})
+
+
+def _set_fields(**fields: str) -> dict[str, str]:
+    return {key: value for key, value in fields.items() if value}
+
+
+def _with_preconditions(write: Patch) -> Mapping[str, Any] | list[Any]:
+    """The patch with uid and resourceVersion in its metadata, or as leading tests of a JSON patch."""
+    expected = _set_fields(uid=write.uid, resourceVersion=write.resource_version)
+    if isinstance(write.body, list):
+        tests = [{"op": "test", "path": f"/metadata/{key}", "value": text} for key, text in expected.items()]
+        return [*tests, *write.body]
+    if not expected:
+        return write.body
+    return {**write.body, "metadata": {**write.body.get("metadata", {}), **expected}}

@@ -1,0 +1,174 @@
+"""Keep-alive HTTP/1.1 connections: one socket each, and the pool that lends them to threads."""
+
+from __future__ import annotations
+
+import base64
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from http.client import HTTPException, HTTPResponse
+from urllib.parse import unquote, urlsplit
+
+from scheduler_core.kube.endpoint import Endpoint
+
+KEEPALIVE_IDLE = 20
+KEEPALIVE_INTERVAL = 5
+KEEPALIVE_COUNT = 3
+MAX_IDLE = 32
+# API servers close idle connections after 90 to 120 s; ours go first, so that few are found dead.
+MAX_IDLE_SECONDS = 60.0
+
+
+class ProxyRefused(OSError):
+    """The proxy answered CONNECT with something other than success."""
+
+
+class Connection:
+    """One socket to the API server; not thread-safe, one request at a time."""
+
+    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None, connect_timeout: float) -> None:
+        self._endpoint = endpoint
+        self._context = context
+        self._connect_timeout = connect_timeout
+        self._socket: socket.socket | None = None
+        self.idle_since = 0.0
+
+    @property
+    def opened(self) -> bool:
+        return self._socket is not None
+
+    def open(self) -> None:
+        """Connect (through the proxy, if there is one) and shake hands. Raises OSError."""
+        endpoint = self._endpoint
+        proxy = urlsplit(endpoint.proxy) if endpoint.proxy else None
+        address = (proxy.hostname or "", proxy.port or 80) if proxy else (endpoint.host, endpoint.port)
+        raw = socket.create_connection(address, timeout=self._connect_timeout)
+        try:
+            _tune(raw)
+            if proxy:
+                _tunnel(raw, endpoint, _proxy_authorization(proxy.username, proxy.password))
+            if self._context is not None:
+                name = endpoint.tls_server_name or endpoint.host
+                raw = self._context.wrap_socket(raw, server_hostname=name)
+        except BaseException:
+            raw.close()
+            raise
+        self._socket = raw
+
+    def send(self, request: bytes) -> None:
+        """Send a whole request. Raises OSError, in which case the server has not got all of it."""
+        assert self._socket is not None
+        self._socket.sendall(request)
+
+    def receive(self, method: str, read_timeout: float) -> HTTPResponse:
+        """Read the head of the answer. Raises OSError or HTTPException."""
+        assert self._socket is not None
+        self._socket.settimeout(read_timeout)
+        response = HTTPResponse(self._socket, method=method)
+        try:
+            response.begin()
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def stale(self) -> bool:
+        """True if the server has closed the idle connection, or said something nobody asked for."""
+        if self._socket is None:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def abort(self) -> None:
+        """Wake a thread that is reading from this connection: its read ends at once. Thread-safe."""
+        if self._socket is not None:
+            try:
+                # Past the TLS layer, whose state belongs to the thread that reads.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class Pool:
+    """Idle connections, newest first, for any number of threads."""
+
+    def __init__(
+        self, make: Callable[[], Connection], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._make = make
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+
+    def take(self, *, fresh: bool = False) -> Connection:
+        """An idle connection that still looks alive, or a new one that is not open yet."""
+        while not fresh:
+            with self._lock:
+                if not self._idle:
+                    break
+                connection = self._idle.pop()
+            if self._monotonic() - connection.idle_since < MAX_IDLE_SECONDS and not connection.stale():
+                return connection
+            connection.close()
+        return self._make()
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection whose answer was read to its end."""
+        connection.idle_since = self._monotonic()
+        with self._lock:
+            if len(self._idle) < MAX_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def clear(self) -> None:
+        """Close every idle connection."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+def _tune(raw: socket.socket) -> None:
+    """No Nagle delay, and probes that notice a dead peer within 35 s."""
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    probes = {
+        "TCP_KEEPIDLE": KEEPALIVE_IDLE,
+        "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
+        "TCP_KEEPCNT": KEEPALIVE_COUNT,
+    }
+    for name, value in probes.items():
+        option = getattr(socket, name, None)
+        if option is not None:
+            raw.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _proxy_authorization(username: str | None, password: str | None) -> str:
+    if username is None:
+        return ""
+    pair = f"{unquote(username)}:{unquote(password or '')}".encode()
+    return f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}\r\n"
+
+
+def _tunnel(raw: socket.socket, endpoint: Endpoint, authorization: str) -> None:
+    """Ask the proxy for a tunnel to the API server."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    target = f"{host}:{endpoint.port}"
+    raw.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode())
+    response = HTTPResponse(raw, method="CONNECT")
+    try:
+        response.begin()
+    except HTTPException as error:
+        raise ProxyRefused(f"proxy {endpoint.proxy} does not speak HTTP: {error!r}") from None
+    if response.status != 200:
+        raise ProxyRefused(f"proxy {endpoint.proxy} answered {response.status} {response.reason}")

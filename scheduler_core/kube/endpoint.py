@@ -1,0 +1,98 @@
+"""Where the API server is and how it is trusted, as plain values."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from scheduler_core.kube.errors import KubeconfigError
+
+
+@dataclass(frozen=True)
+class ClientCertificate:
+    """A TLS client certificate and its key, both PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One API server.
+
+    `server` is its URL; `ca` PEM text (empty: the system's roots); `tls_server_name` replaces the host name
+    in the TLS handshake; `proxy` is an `http://host:port` URL; `source` names the file this was read from.
+    """
+
+    server: str
+    ca: str = ""
+    insecure: bool = False
+    tls_server_name: str = ""
+    proxy: str = ""
+    source: str = "command line"
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.server)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise KubeconfigError(self.source, f"server {self.server!r} is not an http or https URL")
+        try:
+            port = url.port
+        except ValueError as error:
+            raise KubeconfigError(self.source, f"server {self.server!r}: {error}") from None
+        if port == 0:
+            raise KubeconfigError(self.source, f"server {self.server!r}: port 0 cannot be connected to")
+        if self.proxy and urlsplit(self.proxy).scheme != "http":
+            raise KubeconfigError(
+                self.source, f"proxy {self.proxy!r} is not supported, only http:// proxies are"
+            )
+
+    @property
+    def tls(self) -> bool:
+        return urlsplit(self.server).scheme == "https"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.server).hostname or ""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.server).port or (443 if self.tls else 80)
+
+    @property
+    def base_path(self) -> str:
+        """The path in front of every API path, for servers behind a path-routing proxy; usually empty."""
+        return urlsplit(self.server).path.rstrip("/")
+
+
+def tls_context(endpoint: Endpoint, certificate: ClientCertificate | None) -> ssl.SSLContext:
+    """A client context for the endpoint. Raises KubeconfigError for a CA or certificate that is not PEM."""
+    try:
+        context = ssl.create_default_context(cadata=endpoint.ca or None)
+    except (ssl.SSLError, ValueError) as error:
+        raise KubeconfigError(endpoint.source, f"certificate-authority is not usable: {error}") from None
+    # Cluster CAs of common installers lack the key identifiers that newer Pythons insist on by default.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.set_alpn_protocols(["http/1.1"])
+    if endpoint.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        _load_certificate(context, certificate, endpoint.source)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, source: str) -> None:
+    """`ssl` reads certificates only from files, so the pair is in a private one for as long as that takes."""
+    descriptor, path = tempfile.mkstemp(prefix="muster-client-", suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(certificate.key.rstrip(b"\n") + b"\n" + certificate.certificate)
+        # A callable password keeps OpenSSL from asking for one on the terminal.
+        context.load_cert_chain(path, password=lambda: b"")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise KubeconfigError(source, f"client certificate and key are not usable: {error}") from None
+    finally:
+        os.unlink(path)

@@ -1,0 +1,44 @@
+"""URL paths of API resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+from scheduler_core.model.kinds import Resource
+
+
+def api_root(resource: Resource) -> str:
+    """`/api/v1` for the core group, `/apis/<group>/<version>` otherwise."""
+    if resource.group:
+        return f"/apis/{resource.group}/{resource.version}"
+    return f"/api/{resource.version}"
+
+
+def resource_path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The path of a collection (no `name`), an object or its subresource.
+
+    An empty namespace of a namespaced resource means all namespaces, which only a collection has; the
+    namespace of a cluster-scoped resource is ignored. Raises ValueError for an object without a namespace.
+    """
+    parts = [api_root(resource)]
+    if resource.namespaced and namespace:
+        parts.append(f"namespaces/{quote(namespace, safe='')}")
+    elif resource.namespaced and name:
+        raise ValueError(f"{resource.kind} {name}: a namespaced object needs a namespace")
+    parts.append(resource.plural)
+    if name:
+        parts.append(quote(name, safe=""))
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+def with_query(path: str, query: Mapping[str, str | int | bool | None]) -> str:
+    """`path` with the parameters that are set; booleans as Kubernetes spells them."""
+    pairs = [(key, _spell(value)) for key, value in query.items() if value not in (None, "", False)]
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def _spell(value: str | int | bool | None) -> str:
+    return "true" if value is True else str(value)

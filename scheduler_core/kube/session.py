@@ -1,0 +1,262 @@
+"""HTTP exchanges with the API server: authentication, time limits, stale connections, streams."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Protocol
+
+from scheduler_core.kube.connection import Connection, Pool
+from scheduler_core.kube.endpoint import ClientCertificate, Endpoint, tls_context
+from scheduler_core.kube.errors import Unreachable
+
+MAX_LINE = 64 << 20
+_CHUNK = 1 << 16
+
+
+class Credentials(Protocol):
+    """Who we are. Implementations are thread-safe."""
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Headers for one request; renews what is about to expire. Raises KubeconfigError."""
+
+    def certificate(self) -> ClientCertificate | None:
+        """The TLS client certificate, if there is one."""
+
+    def refresh(self) -> bool:
+        """Called after a 401: fetch new credentials. False if there is nothing to renew."""
+
+
+class Answer:
+    """A complete answer: HTTP status, Retry-After in seconds, body."""
+
+    __slots__ = ("body", "retry_after", "status")
+
+    def __init__(self, status: int, retry_after: float | None, body: bytes) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        self.body = body
+
+
+class StreamSilent(Exception):
+    """Nothing came for the read timeout."""
+
+
+class StreamCut(Exception):
+    """The connection broke in the middle of the stream."""
+
+
+class Stream:
+    """The body of a watch, line by line. One thread reads; `abort` may be called from any."""
+
+    def __init__(self, connection: Connection, response: HTTPResponse) -> None:
+        self._connection = connection
+        self._response = response
+
+    def lines(self) -> Iterator[bytes]:
+        """Whole lines until the server ends the stream. Raises StreamSilent, StreamCut."""
+        pending = b""
+        while True:
+            try:
+                chunk = self._response.read1(_CHUNK)
+            except TimeoutError:
+                raise StreamSilent from None
+            except (OSError, HTTPException, ValueError) as error:
+                raise StreamCut(repr(error)) from None
+            if not chunk:
+                if pending.strip():
+                    raise StreamCut("the stream ends in the middle of a line")
+                return
+            lines = (pending + chunk).split(b"\n") if pending else chunk.split(b"\n")
+            pending = lines.pop()
+            if len(pending) > MAX_LINE:
+                raise StreamCut(f"a line is longer than {MAX_LINE} bytes")
+            yield from lines
+
+    def abort(self) -> None:
+        """End a blocked read of another thread."""
+        self._connection.abort()
+
+    def close(self) -> None:
+        self._response.close()
+        self._connection.close()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds to connect (TCP and TLS), and seconds of silence while waiting for an answer."""
+
+    connect: float = 5.0
+    read: float = 30.0
+
+
+class Session:
+    """Requests to one API server from any number of threads."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials,
+        *,
+        user_agent: str = "muster",
+        limits: Limits | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.endpoint = endpoint
+        self._credentials = credentials
+        self._limits = limits or Limits()
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._pool = Pool(self._new_connection, monotonic)
+        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+        self._head = (
+            f"Host: {host}:{endpoint.port}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
+        )
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+    ) -> Answer:
+        """One exchange, whatever the status. Raises Unreachable, KubeconfigError."""
+        answer = self._exchange(method, path, body, content_type)
+        if answer.status == 401 and self._renew():
+            answer = self._exchange(method, path, body, content_type)
+        return answer
+
+    def stream(self, path: str, silence: float) -> Stream | Answer:
+        """GET whose body is read line by line, or the Answer where the server refused.
+
+        `silence` is the longest wait for the next byte, in seconds. Raises Unreachable, KubeconfigError.
+        """
+        connection, response = self._open_exchange("GET", path, b"", "", silence)
+        if response.status == 200:
+            return Stream(connection, response)
+        answer = self._complete("GET", path, connection, response)
+        if answer.status == 401 and self._renew():
+            return self.stream(path, silence)
+        return answer
+
+    def refuses_connections(self) -> bool:
+        """True while nobody listens at the server's address. Costs one TCP handshake, no request."""
+        try:
+            socket.create_connection((self.endpoint.host, self.endpoint.port), self._limits.connect).close()
+        except OSError:
+            return True
+        return False
+
+    def close(self) -> None:
+        """Close idle connections; those in use close when their exchange ends."""
+        self._pool.clear()
+
+    def _exchange(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
+        connection, response = self._open_exchange(method, path, body, content_type, self._limits.read)
+        return self._complete(method, path, connection, response)
+
+    def _complete(self, method: str, path: str, connection: Connection, response: HTTPResponse) -> Answer:
+        """Read the body and hand the connection back to the pool."""
+        try:
+            body = response.read()
+            if response.headers.get("Content-Encoding") == "gzip":
+                body = zlib.decompress(body, wbits=zlib.MAX_WBITS | 16)
+        except (OSError, HTTPException, zlib.error) as error:
+            connection.close()
+            raise self._unreachable(error, method, path, sent=True) from None
+        answer = Answer(response.status, _retry_after(response), body)
+        if response.will_close:
+            connection.close()
+        else:
+            self._pool.give_back(connection)
+        return answer
+
+    def _open_exchange(
+        self, method: str, path: str, body: bytes, content_type: str, read_timeout: float
+    ) -> tuple[Connection, HTTPResponse]:
+        """Send on a pooled connection; once more on a new one if the pooled one turns out to be dead.
+
+        Reads may be repeated after they were sent, writes only if the server cannot have got them whole.
+        """
+        request = self._encode(method, path, body, content_type)
+        connection = self._pool.take()
+        reused = connection.opened
+        try:
+            return connection, self._attempt(connection, request, method, path, read_timeout)
+        except Unreachable as error:
+            repeatable = not error.sent or method == "GET"
+            if not (reused and repeatable) or isinstance(error.__cause__, TimeoutError):
+                raise
+        connection = self._pool.take(fresh=True)
+        return connection, self._attempt(connection, request, method, path, read_timeout)
+
+    def _attempt(
+        self, connection: Connection, request: bytes, method: str, path: str, read_timeout: float
+    ) -> HTTPResponse:
+        sent = False
+        try:
+            if not connection.opened:
+                connection.open()
+            connection.send(request)
+            sent = True
+            return connection.receive(method, read_timeout)
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise self._unreachable(error, method, path, sent=sent) from error
+
+    def _encode(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        head = [f"{method} {self.endpoint.base_path}{path} HTTP/1.1\r\n", self._head]
+        head += [f"{name}: {value}\r\n" for name, value in self._credentials.headers()]
+        if body or method not in ("GET", "DELETE"):
+            head.append(f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n")
+        head.append("\r\n")
+        return "".join(head).encode("latin-1") + body
+
+    def _new_connection(self) -> Connection:
+        return Connection(self.endpoint, self._tls(), self._limits.connect)
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self.endpoint.tls:
+            return None
+        with self._lock:
+            if self._context is None:
+                self._context = tls_context(self.endpoint, self._credentials.certificate())
+            return self._context
+
+    def _renew(self) -> bool:
+        """New credentials after a 401; connections made with an old client certificate are dropped."""
+        if not self._credentials.refresh():
+            return False
+        with self._lock:
+            self._context = None
+        self._pool.clear()
+        return True
+
+    def _unreachable(self, error: Exception, method: str, path: str, *, sent: bool) -> Unreachable:
+        problem = f"{self.endpoint.server}: {_explain(error)}"
+        refused = isinstance(error, ConnectionRefusedError) and not self.endpoint.proxy
+        return Unreachable(problem, sent=sent, refused=refused, method=method, path=path)
+
+
+def _retry_after(response: HTTPResponse) -> float | None:
+    """Seconds of Retry-After; API servers send whole seconds, a date is ignored."""
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def _explain(error: Exception) -> str:
+    """One line about a failed connection that a person can act on."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, socket.gaierror):
+        return f"the host name cannot be resolved: {error.strerror}"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return f"the connection broke: {error}" if str(error) else f"the connection broke: {type(error).__name__}"

@@ -1,0 +1,156 @@
+"""What a reflector has told its consumer, and the events that take it from there to what the server says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.kinds import Resource
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "SYNCED"]
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One change. `key` is `namespace/name`, or the name of a cluster-scoped object.
+
+    `obj` is the parsed object for ADDED and MODIFIED and None otherwise; SYNCED comes once, after the first
+    complete list, with an empty key.
+    """
+
+    type: EventType
+    resource: Resource
+    key: str = ""
+    uid: str = ""
+    obj: Any = None
+
+
+class Metadata(msgspec.Struct):
+    """Identity and version of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+
+
+class _Headed(msgspec.Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+
+
+_decoder = msgspec.json.Decoder(_Headed)
+
+
+def read_metadata(raw: msgspec.Raw) -> Metadata:
+    """The metadata of a raw object. Raises msgspec.MsgspecError for what is no object."""
+    return _decoder.decode(raw).metadata
+
+
+def object_key(metadata: Metadata) -> str:
+    """`namespace/name`, or the name alone."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether one resourceVersion precedes another; both are decimal numbers of any length."""
+    return (len(version), version) < (len(than), than)
+
+
+class Tracker:
+    """Turns what the server says into changes; keeps uid and resourceVersion per key, never an object.
+
+    An object that cannot be parsed is handed to `on_malformed` once per resourceVersion; its last good
+    version stays known. If the object has been replaced (another uid), the old one is deleted.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        parse: Callable[[msgspec.Raw], Any],
+        sink: Callable[[Event], None],
+        on_malformed: Callable[[ModelError], None],
+    ) -> None:
+        self._resource = resource
+        self._parse = parse
+        self._sink = sink
+        self._on_malformed = on_malformed
+        self._known: dict[str, tuple[str, str]] = {}
+        self._malformed: dict[str, str] = {}
+        self.events = 0
+        self.malformed = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def versions(self) -> dict[str, tuple[str, str]]:
+        """uid and resourceVersion per key of the objects that the consumer holds; a copy."""
+        return dict(self._known)
+
+    def holds(self, key: str, metadata: Metadata) -> bool:
+        """True if this very version was seen, so that there is nothing to tell."""
+        if self._known.get(key) == (metadata.uid, metadata.resourceVersion):
+            return True
+        return self._malformed.get(key) == metadata.resourceVersion
+
+    def knows(self, key: str) -> bool:
+        """True if an object of that name was seen and not removed, malformed or not."""
+        return key in self._known or key in self._malformed
+
+    def forget_versions(self) -> None:
+        """Versions can no longer be compared: the next sight of every object counts as a change."""
+        self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}
+        self._malformed = dict.fromkeys(self._malformed, "")
+
+    def upsert(self, key: str, metadata: Metadata, raw: msgspec.Raw) -> None:
+        """The object exists in this version."""
+        if self.holds(key, metadata):
+            return
+        old = self._known.get(key)
+        if old is not None and old[0] != metadata.uid:
+            self.remove(key)
+            old = None
+        obj = self._parsed(key, metadata, raw)
+        if obj is None:
+            return
+        self._malformed.pop(key, None)
+        self._known[key] = (metadata.uid, metadata.resourceVersion)
+        self._emit("ADDED" if old is None else "MODIFIED", key, metadata.uid, obj)
+
+    def remove(self, key: str, uid: str = "") -> None:
+        """The object (of that uid, if given) is gone; a later object of the same name is not touched."""
+        old = self._known.get(key)
+        if old is not None and uid and old[0] != uid:
+            return
+        self._malformed.pop(key, None)
+        if old is not None:
+            del self._known[key]
+            self._emit("DELETED", key, old[0], None)
+
+    def keep_only(self, seen: set[str]) -> None:
+        """A complete list held exactly these keys: everything else is gone."""
+        for key in [key for key in self._known if key not in seen]:
+            self.remove(key)
+        for key in [key for key in self._malformed if key not in seen]:
+            del self._malformed[key]
+
+    def _parsed(self, key: str, metadata: Metadata, raw: msgspec.Raw) -> Any:
+        """The object, or None where it is malformed."""
+        try:
+            return self._parse(raw)
+        except ModelError as error:
+            problem = error
+        except msgspec.MsgspecError as error:
+            problem = ModelError("", str(error))
+        self.malformed += 1
+        self._malformed[key] = metadata.resourceVersion
+        if not problem.name:
+            problem = problem.within(self._resource.kind, metadata.namespace, metadata.name, metadata.uid)
+        self._on_malformed(problem)
+        return None
+
+    def _emit(self, type_: EventType, key: str, uid: str, obj: Any) -> None:
+        self.events += 1
+        self._sink(Event(type_, self._resource, key, uid, obj))
