@@ -1,0 +1,405 @@
+"""A small scripted API server on loopback: real list and watch semantics, and faults on demand.
+
+Its `objects` are the ground truth. A fault is queued with `fail` and consumed by the next matching requests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Key = tuple[str, str, str]
+_PATH = re.compile(
+    r"^/apis?/(?:[^/]+/)?v[^/]+/(?:namespaces/(?P<ns>[^/]+)/)?(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>.+))?$"
+)
+
+
+@dataclass
+class Fault:
+    """What the next `times` matching requests get instead of, or (`after`) in place of the answer to, the real thing.
+
+    `verb` is list, watch, or an HTTP method. `status` answers with that code; `silent` never answers;
+    `lose` does the work and closes without an answer; `lines` are sent at the start of a watch;
+    `cut_after` breaks a watch after so many events, 0 at once; `mute` sends a watch's head and nothing more.
+    """
+
+    verb: str
+    times: int = 1
+    status: int = 0
+    reason: str = ""
+    retry_after: int | None = None
+    silent: bool = False
+    lose: bool = False
+    mute: bool = False
+    lines: tuple[bytes, ...] = ()
+    cut_after: int | None = None
+    unless: Callable[[str], bool] = lambda path: False
+
+
+@dataclass
+class Request:
+    """One request as it came in."""
+
+    at: float
+    verb: str
+    path: str
+    query: dict[str, str]
+    body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class FaultServer:
+    """`with FaultServer() as server:` serves on a loopback port until the block ends."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.objects: dict[Key, dict[str, Any]] = {}
+        self.history: list[tuple[int, str, str, dict[str, Any]]] = []
+        self.version = 100
+        self.compacted = 0
+        self.requests: list[Request] = []
+        self.absent: set[str] = set()
+        self.repeat_events = 1
+        self.bookmarks = True
+        self.changed = threading.Condition(threading.RLock())
+        self._faults: list[Fault] = []
+        self._context = context
+        self._httpd: _Server | None = None
+        self.port = 0
+
+    def __enter__(self) -> FaultServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._context else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        return self._httpd is not None
+
+    def start(self) -> None:
+        """Listen, on the same port as before if there was one."""
+        self._httpd = _Server(("127.0.0.1", self.port), self, self._context)
+        self.port = self._httpd.server_address[1]
+        threading.Thread(target=self._httpd.serve_forever, args=(0.02,), daemon=True).start()
+
+    def kill(self) -> None:
+        """Stop listening and break every connection."""
+        httpd, self._httpd = self._httpd, None
+        if httpd is not None:
+            httpd.shutdown()
+            httpd.server_close()
+            httpd.break_connections()
+        with self.changed:
+            self.changed.notify_all()
+
+    def fail(self, *faults: Fault) -> None:
+        with self.changed:
+            self._faults.extend(faults)
+
+    def break_streams(self) -> None:
+        """Break every open connection; go on listening."""
+        if self._httpd is not None:
+            self._httpd.break_connections()
+
+    def take_fault(self, verb: str, path: str) -> Fault | None:
+        with self.changed:
+            for fault in self._faults:
+                if fault.verb == verb and fault.times > 0 and not fault.unless(path):
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def record(self, request: Request) -> None:
+        with self.changed:
+            self.requests.append(request)
+
+    def count(self, verb: str) -> int:
+        with self.changed:
+            return sum(request.verb == verb for request in self.requests)
+
+    def put(self, plural: str, namespace: str, name: str, **fields: Any) -> dict[str, Any]:
+        """Create or change an object."""
+        with self.changed:
+            old = self.objects.get((plural, namespace, name))
+            self.version += 1
+            uid = old["metadata"]["uid"] if old else f"uid-{self.version}"
+            base = {k: v for k, v in (old or {}).items() if k != "metadata"}
+            metadata = {"name": name, "uid": uid, "resourceVersion": str(self.version)}
+            if namespace:
+                metadata["namespace"] = namespace
+            obj = {**base, **fields, "metadata": metadata}
+            self.objects[plural, namespace, name] = obj
+            self._log("MODIFIED" if old else "ADDED", plural, obj)
+            return obj
+
+    def remove(self, plural: str, namespace: str, name: str) -> None:
+        with self.changed:
+            old = self.objects.pop((plural, namespace, name))
+            self.version += 1
+            metadata = {**old["metadata"], "resourceVersion": str(self.version)}
+            self._log("DELETED", plural, {**old, "metadata": metadata})
+
+    def compact(self) -> None:
+        """Forget the past: older versions are answered with 410."""
+        with self.changed:
+            self.compacted = self.version
+
+    def restore(self, version: int) -> None:
+        """Go back in time like an etcd restored from a backup: versions restart lower, history is empty."""
+        with self.changed:
+            self.version = self.compacted = version
+            self.history.clear()
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Hold back watch events while several changes are made."""
+        with self.changed:
+            yield
+
+    def truth(self, plural: str) -> dict[str, str]:
+        """key -> resourceVersion of what exists."""
+        with self.changed:
+            return {
+                f"{ns}/{name}" if ns else name: obj["metadata"]["resourceVersion"]
+                for (kind, ns, name), obj in self.objects.items()
+                if kind == plural
+            }
+
+    def _log(self, type_: str, plural: str, obj: dict[str, Any]) -> None:
+        self.history.append((self.version, type_, plural, obj))
+        self.changed.notify_all()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], owner: FaultServer, context: ssl.SSLContext | None) -> None:
+        self.owner = owner
+        self.context = context
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        connection = request
+        try:
+            if self.context is not None:
+                connection = self.context.wrap_socket(request, server_side=True)
+            with self._lock:
+                self._open.add(connection)
+            self.RequestHandlerClass(connection, client_address, self)
+        except OSError:
+            return
+        finally:
+            with self._lock:
+                self._open.discard(connection)
+            connection.close()
+
+    def break_connections(self) -> None:
+        with self._lock:
+            connections = list(self._open)
+        for connection in connections:
+            try:
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        return
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+    def _serve(self) -> None:
+        owner = self.server.owner
+        url = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        length = int(self.headers.get("Content-Length") or 0)
+        raw = self.rfile.read(length)
+        match = _PATH.match(url.path)
+        verb = self.command
+        if verb == "GET" and match and not match["name"]:
+            verb = "watch" if query.get("watch") == "true" else "list"
+        body = json.loads(raw) if raw else None
+        owner.record(Request(time.monotonic(), verb, url.path, query, body, dict(self.headers)))
+        fault = owner.take_fault(verb, url.path)
+        if fault is not None and fault.silent:
+            self._hold()
+            return
+        if fault is not None and fault.status:
+            self._status(fault.status, fault.reason or "Scripted", "scripted fault", fault.retry_after)
+            return
+        if match is None:
+            self._status(404, "NotFound", "the server could not find the requested resource")
+            return
+        plural, namespace = match["plural"], unquote(match["ns"] or "")
+        if plural in owner.absent:
+            self._status(404, "NotFound", "the server could not find the requested resource")
+        elif verb == "watch":
+            self._watch(plural, query, fault)
+        elif verb == "list":
+            self._list(plural, namespace, query)
+        else:
+            self._object(verb, (plural, namespace, unquote(match["name"] or "")), match["sub"] or "", body, fault)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+    def _hold(self) -> None:
+        """Never answer; leave when the server dies or the client hangs up."""
+        self.connection.settimeout(0.05)
+        self.close_connection = True
+        while self.server.owner.running:
+            try:
+                if not self.connection.recv(1):
+                    return
+            except TimeoutError:
+                continue
+
+    def _answer(self, code: int, body: Any, retry_after: int | None = None) -> None:
+        payload = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        if retry_after is not None:
+            self.send_header("Retry-After", str(retry_after))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def _status(self, code: int, reason: str, message: str, retry_after: int | None = None) -> None:
+        self._answer(code, status_body(code, reason, message), retry_after)
+
+    def _list(self, plural: str, namespace: str, query: dict[str, str]) -> None:
+        owner = self.server.owner
+        with owner.changed:
+            version, start = owner.version, 0
+            if token := query.get("continue"):
+                version, start = (int(part) for part in token.split("-"))
+                if version < owner.compacted:
+                    self._status(410, "Expired", "the provided continue parameter is too old")
+                    return
+            found = [o for (p, ns, _), o in sorted(owner.objects.items()) if p == plural and namespace in ("", ns)]
+        limit = int(query.get("limit") or 0) or len(found) or 1
+        metadata = {"resourceVersion": str(version)}
+        if start + limit < len(found):
+            metadata["continue"] = f"{version}-{start + limit}"
+        self._answer(200, {"kind": "List", "metadata": metadata, "items": found[start : start + limit] or None})
+
+    def _watch(self, plural: str, query: dict[str, str], fault: Fault | None) -> None:
+        owner = self.server.owner
+        version = int(query["resourceVersion"])
+        if version < owner.compacted:
+            self._status(410, "Expired", "too old resource version")
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.close_connection = True
+        if fault is not None and fault.mute:
+            self.wfile.flush()
+            self._hold()
+            return
+        for line in fault.lines if fault else ():
+            self._chunk(line)
+        left = fault.cut_after if fault is not None else None
+        if fault is not None and fault.lines and left is None:
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        until = time.monotonic() + float(query.get("timeoutSeconds", "300"))
+        while owner.running and time.monotonic() < until and left != 0:
+            with owner.changed:
+                news = [entry for entry in owner.history if entry[0] > version]
+                if not news and not owner.changed.wait(0.1):
+                    continue
+            for number, type_, kind, obj in news:
+                version = number
+                if kind != plural:
+                    continue
+                line = json.dumps({"type": type_, "object": obj}).encode() + b"\n"
+                for _ in range(owner.repeat_events):
+                    self._chunk(line)
+                if left is not None:
+                    left -= 1
+                    if left == 0:
+                        return
+        if owner.running and left is None:
+            if owner.bookmarks:
+                mark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+                self._chunk(json.dumps(mark).encode() + b"\n")
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _object(self, verb: str, key: Key, sub: str, body: Any, fault: Fault | None) -> None:
+        owner = self.server.owner
+        with owner.changed:
+            code, answer = _carry_out(owner, verb, key, sub, body)
+        if fault is not None and fault.lose:
+            self.close_connection = True
+            return
+        self._answer(code, answer)
+
+
+def status_body(code: int, reason: str, message: str) -> dict[str, Any]:
+    """A metav1.Status of failure."""
+    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+
+
+def _refusal(code: int, reason: str, message: str) -> tuple[int, Any]:
+    return code, status_body(code, reason, message)
+
+
+def _carry_out(owner: FaultServer, verb: str, key: Key, sub: str, body: Any) -> tuple[int, Any]:
+    """Do what the request says, with the preconditions of a real server."""
+    plural, namespace, name = key
+    if verb == "POST" and not name:
+        name = body["metadata"]["name"]
+        if (plural, namespace, name) in owner.objects:
+            return _refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')
+        return 201, owner.put(plural, namespace, name, **_fields(body))
+    old = owner.objects.get(key)
+    if old is None:
+        return _refusal(404, "NotFound", f'{plural} "{name}" not found')
+    if verb == "GET":
+        return 200, old
+    given = (body or {}).get("preconditions" if verb == "DELETE" else "metadata") or {}
+    for part in ("uid", "resourceVersion"):
+        if given.get(part) and given[part] != old["metadata"][part]:
+            return _refusal(409, "Conflict", f"Precondition failed: {part} {given[part]}")
+    if verb == "DELETE":
+        owner.remove(plural, namespace, name)
+        return 200, {"kind": "Status", "status": "Success"}
+    if sub == "binding":
+        if old.get("spec", {}).get("nodeName"):
+            return _refusal(409, "Conflict", f"pod {name} is already assigned to node")
+        owner.put(plural, namespace, name, spec={**old.get("spec", {}), "nodeName": body["target"]["name"]})
+        return 201, {"kind": "Status", "status": "Success"}
+    return 200, owner.put(plural, namespace, name, **_fields(body))
+
+
+def _fields(body: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key != "metadata"}
