@@ -1,8 +1,8 @@
 """A real control plane for tests: etcd and kube-apiserver on loopback, in a folder that goes away.
 
 There is no controller-manager and no kubelet: service accounts are not made, pods stay as they are written,
-and a namespace that is deleted never ends. Whoever needs more passes `companions`: context managers made from
-the running server (a small kubelet, controllers), which are entered after it is ready and left before it stops.
+and a namespace that is deleted never ends. Whoever needs more passes `companions`: context managers made
+from the running server (a small kubelet, controllers), entered after it is ready and left before it stops.
 """
 
 from __future__ import annotations

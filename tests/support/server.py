@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+SERVERS = ("sandbox", "kube-apiserver")
+
 
 class Server(Protocol):
     """A running API server: where it is, and admin rights on it."""

@@ -1,0 +1,59 @@
+"""End-to-end tests take an API server as a fixture: the sandbox, a real kube-apiserver, or each in turn.
+
+One server serves the whole session; a test gets namespaces of its own, and what it left in the cluster is
+taken away when it ends. A server that was asked for and cannot be had is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster, await_established
+from tests.support.server import SERVERS, Server
+from tests.tools.build import have
+
+CRDS = Path(__file__).parents[2] / "charts" / "muster" / "crds"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" in metafunc.fixturenames:
+        asked = metafunc.config.getoption("--server") or "sandbox"
+        names = SERVERS if asked == "both" else (asked,)
+        metafunc.parametrize("server", names, indirect=True, scope="session")
+
+
+def _start(name: str) -> AbstractContextManager[Server]:
+    if name == "sandbox":
+        from tests.support.sandbox_server import SandboxServer
+
+        return SandboxServer()
+    from tests.support.control_plane import ControlPlane
+
+    return ControlPlane()
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The kubectl binary of this run."""
+    return have("kubectl").path
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest, kubectl: Path) -> Iterator[Server]:
+    """A running API server with Muster's CRDs."""
+    with _start(request.param) as running:
+        Cluster(running, kubectl, request.param).kubectl("apply", "-f", str(CRDS))
+        await_established(running)
+        yield running
+
+
+@pytest.fixture
+def cluster(server: Server, kubectl: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The server as one test sees it; `cluster.kind` says which one it is."""
+    own = Cluster(server, kubectl, request.node.callspec.params["server"])
+    yield own
+    own.clean()
