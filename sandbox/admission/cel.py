@@ -1,0 +1,307 @@
+"""Runs the expressions of `matchConditions`.
+
+Supported: literals, field selection and indexing (also optional: `a.?b`, `orValue`), arithmetic, comparison,
+`in`, `&&`, `||`, `?:`, `has`, `size`, conversions, the string functions and the macros `all`, `exists`,
+`exists_one`, `filter` and `map`. Anything else, the `authorizer` included, is a `CelError` at compile time.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sandbox.admission.cel_syntax import (
+    Binary,
+    Call,
+    CelError,
+    Conditional,
+    Index,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Node,
+    Select,
+    Unary,
+    parse,
+)
+
+__all__ = ["CelError", "Expression", "compile_expression"]
+
+Environment = Mapping[str, Any]
+_MACROS = frozenset(("all", "exists", "exists_one", "filter", "map"))
+
+
+class Expression:
+    """A compiled expression over the variables it was compiled for."""
+
+    def __init__(self, text: str, tree: Node) -> None:
+        self.text = text
+        self._tree = tree
+
+    def evaluate(self, variables: Environment) -> Any:
+        """Its value; raises CelError for a missing field or key, or operands of the wrong type."""
+        try:
+            return _run(self._tree, variables)
+        except (TypeError, ValueError, ZeroDivisionError, re.error) as error:
+            raise CelError(str(error)) from error
+
+    def holds(self, variables: Environment) -> bool:
+        """Whether it is true; an expression that gives no boolean raises CelError."""
+        value = self.evaluate(variables)
+        if not isinstance(value, bool):
+            raise CelError(f"must evaluate to bool, not {type(value).__name__}")
+        return value
+
+
+def compile_expression(text: str, variables: frozenset[str]) -> Expression:
+    """Reads an expression; raises CelError for bad syntax, unknown variables and unsupported functions."""
+    tree = parse(text)
+    _check(tree, variables)
+    return Expression(text, tree)
+
+
+class _Optional:
+    """The value of `a.?b`: there or not."""
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, present: bool, value: Any = None) -> None:
+        self.present = present
+        self.value = value
+
+
+_ABSENT = _Optional(False)
+
+
+def _check(node: Node, known: frozenset[str]) -> None:
+    match node:
+        case Name(name):
+            if name not in known:
+                raise CelError(f"undeclared reference to {name!r}")
+        case Select(of, _, _):
+            _check(of, known)
+        case Index(of, key, _):
+            _check(of, known)
+            _check(key, known)
+        case Unary(_, of):
+            _check(of, known)
+        case Binary(_, left, right):
+            _check(left, known)
+            _check(right, known)
+        case Conditional(test, then, otherwise):
+            for part in (test, then, otherwise):
+                _check(part, known)
+        case ListOf(items):
+            for item in items:
+                _check(item, known)
+        case MapOf(pairs):
+            for key, value in pairs:
+                _check(key, known)
+                _check(value, known)
+        case Call():
+            _check_call(node, known)
+
+
+def _check_call(node: Call, known: frozenset[str]) -> None:
+    if node.of is not None:
+        _check(node.of, known)
+        if node.name in _MACROS:
+            if len(node.args) != 2 or not isinstance(node.args[0], Name):
+                raise CelError(f"{node.name}() takes a variable name and an expression")
+            _check(node.args[1], known | {node.args[0].name})
+            return
+        if node.name not in _METHODS:
+            raise CelError(f"function {node.name!r} is not supported here")
+    elif node.name == "has":
+        if len(node.args) != 1 or not isinstance(node.args[0], Select):
+            raise CelError("has() takes a field selection such as object.spec")
+    elif node.name not in _FUNCTIONS:
+        raise CelError(f"function {node.name!r} is not supported here")
+    for arg in node.args:
+        _check(arg, known)
+
+
+def _run(node: Node, env: Environment) -> Any:
+    match node:
+        case Literal(value):
+            return value
+        case Name(name):
+            return env[name]
+        case Select(of, field, optional):
+            return _lookup(_run(of, env), field, optional)
+        case Index(of, key, optional):
+            return _lookup(_run(of, env), _run(key, env), optional)
+        case Unary(op, of):
+            return not _boolean(_run(of, env)) if op == "!" else -_number(_run(of, env))
+        case Binary("&&", left, right):
+            return _logic(left, right, env, decided_by=False)
+        case Binary("||", left, right):
+            return _logic(left, right, env, decided_by=True)
+        case Binary(op, left, right):
+            return _OPERATORS[op](_run(left, env), _run(right, env))
+        case Conditional(test, then, otherwise):
+            return _run(then if _boolean(_run(test, env)) else otherwise, env)
+        case ListOf(items):
+            return [_run(item, env) for item in items]
+        case MapOf(pairs):
+            return {_run(key, env): _run(value, env) for key, value in pairs}
+        case Call(of, name, args):
+            return _call(of, name, args, env)
+    raise CelError(f"unknown node {node!r}")
+
+
+def _lookup(of: Any, key: Any, optional: bool) -> Any:
+    if isinstance(of, _Optional):
+        return _lookup(of.value, key, True) if of.present else of
+    if isinstance(of, Mapping):
+        present = key in of
+        value = of.get(key)
+    elif isinstance(of, list) and isinstance(key, int) and not isinstance(key, bool):
+        present = 0 <= key < len(of)
+        value = of[key] if present else None
+    elif optional and of is None:
+        return _ABSENT
+    else:
+        raise CelError(f"no such key: {key}")
+    if optional:
+        return _Optional(True, value) if present else _ABSENT
+    if not present:
+        raise CelError(f"no such key: {key}")
+    return value
+
+
+def _logic(left: Node, right: Node, env: Environment, *, decided_by: bool) -> bool:
+    # CEL's `&&` and `||` are commutative: a side that decides wins over an error on the other side.
+    try:
+        if _boolean(_run(left, env)) is decided_by:
+            return decided_by
+    except (CelError, TypeError, ValueError, ZeroDivisionError):
+        if _boolean(_run(right, env)) is decided_by:
+            return decided_by
+        raise
+    return _boolean(_run(right, env))
+
+
+def _call(of: Node | None, name: str, args: tuple[Node, ...], env: Environment) -> Any:
+    if of is None:
+        if name == "has":
+            return _has(args[0], env)
+        return _FUNCTIONS[name](*[_run(arg, env) for arg in args])
+    target = _run(of, env)
+    if name in _MACROS:
+        return _macro(name, target, args[0].name, args[1], env)
+    return _METHODS[name](target, *[_run(arg, env) for arg in args])
+
+
+def _has(selection: Select, env: Environment) -> bool:
+    of = _run(selection.of, env)
+    if isinstance(of, _Optional):
+        of = of.value if of.present else {}
+    if not isinstance(of, Mapping):
+        raise CelError(f"has() on a value without fields: {selection.field}")
+    return of.get(selection.field) is not None
+
+
+def _macro(name: str, target: Any, variable: str, body: Node, env: Environment) -> Any:
+    items = list(target)
+
+    def each(item: Any) -> Any:
+        return _run(body, {**env, variable: item})
+
+    if name == "map":
+        return [each(item) for item in items]
+    verdicts = [_boolean(each(item)) for item in items]
+    if name == "filter":
+        return [item for item, keep in zip(items, verdicts, strict=True) if keep]
+    return {"all": all(verdicts), "exists": any(verdicts), "exists_one": sum(verdicts) == 1}[name]
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CelError(f"expected a bool, not {type(value).__name__}")
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CelError(f"expected a number, not {type(value).__name__}")
+    return value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if isinstance(left, int) and isinstance(right, int):
+        return (abs(left) // abs(right)) * (1 if (left < 0) == (right < 0) else -1)
+    return _number(left) / _number(right)
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right
+    if isinstance(left, list) and isinstance(right, list):
+        return [*left, *right]
+    return _number(left) + _number(right)
+
+
+def _in(item: Any, container: Any) -> bool:
+    if isinstance(container, Mapping):
+        return item in container
+    return any(_equal(item, other) for other in container)
+
+
+def _or_value(target: Any, default: Any) -> Any:
+    if not isinstance(target, _Optional):
+        raise CelError("orValue() needs an optional value such as object.?spec")
+    return target.value if target.present else default
+
+
+def _has_value(target: Any) -> bool:
+    return isinstance(target, _Optional) and target.present
+
+
+def _to_string(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": _equal,
+    "!=": lambda left, right: not _equal(left, right),
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": _in,
+    "+": _add,
+    "-": lambda left, right: _number(left) - _number(right),
+    "*": lambda left, right: _number(left) * _number(right),
+    "/": _divide,
+    "%": lambda left, right: left - right * _divide(left, right),
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "size": len,
+    "string": _to_string,
+    "int": int,
+    "double": float,
+    "dyn": lambda value: value,
+}
+_METHODS: dict[str, Callable[..., Any]] = {
+    "size": len,
+    "startsWith": str.startswith,
+    "endsWith": str.endswith,
+    "contains": lambda text, part: operator.contains(text, part),
+    "matches": lambda text, pattern: re.search(pattern, text) is not None,
+    "lowerAscii": str.lower,
+    "upperAscii": str.upper,
+    "trim": str.strip,
+    "split": str.split,
+    "replace": str.replace,
+    "join": lambda items, separator="": separator.join(items),
+    "orValue": _or_value,
+    "hasValue": _has_value,
+}

@@ -1,0 +1,93 @@
+"""Priority: `priorityClassName` resolved to `priority` and `preemptionPolicy`; one global default at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sandbox import errors
+from sandbox.admit import AdmissionRequest
+from sandbox.builtin import PRIORITY_CLASSES
+from sandbox.store import Store
+
+Obj = dict[str, Any]
+PREEMPT = "PreemptLowerPriority"
+
+
+def _system_class(name: str, value: int, description: str) -> Obj:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": PREEMPT,
+        "description": description,
+    }
+
+
+SYSTEM_CLASSES = (
+    _system_class(
+        "system-cluster-critical", 2_000_000_000, "For pods that the cluster needs, on any node they fit."
+    ),
+    _system_class(
+        "system-node-critical",
+        2_000_001_000,
+        "For pods that their node needs; the highest priority there is.",
+    ),
+)
+_BY_NAME = {obj["metadata"]["name"]: obj for obj in SYSTEM_CLASSES}
+
+
+class PriorityResolution:
+    """Reads priority classes from the store; the two system classes exist in any case."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def mutate(self, req: AdmissionRequest) -> None:
+        """Complete a new pod in place. Raises StatusError (Forbidden): unknown class, or a contradiction."""
+        if req.kind.storage != "pods" or req.operation != "CREATE" or req.subresource or req.obj is None:
+            return
+        spec = req.obj["spec"]
+        found = self._class_of(req, spec.get("priorityClassName") or "")
+        value = int(found.get("value", 0)) if found else 0
+        policy = str(found.get("preemptionPolicy") or PREEMPT) if found else PREEMPT
+        _agree(req, "integer value of priority", spec.get("priority"), value)
+        _agree(req, "string value of PreemptionPolicy", spec.get("preemptionPolicy"), policy)
+        if found:
+            spec["priorityClassName"] = found["metadata"]["name"]
+        spec["priority"] = value
+        spec["preemptionPolicy"] = policy
+
+    def _class_of(self, req: AdmissionRequest, name: str) -> Obj | None:
+        if not name:
+            return global_default(self._store.iterate(PRIORITY_CLASSES))
+        found = self._store.get(PRIORITY_CLASSES, "", name) or _BY_NAME.get(name)
+        if found is None:
+            raise errors.forbidden(req.kind, req.name, f"no PriorityClass with name {name} was found")
+        return found
+
+    def validate(self, req: AdmissionRequest) -> None:
+        """Raises StatusError (Forbidden) for a second global default."""
+        if req.kind.storage != PRIORITY_CLASSES.storage or not (req.obj and req.obj.get("globalDefault")):
+            return
+        for other in self._store.iterate(PRIORITY_CLASSES):
+            name = other["metadata"]["name"]
+            if other.get("globalDefault") and name != req.name:
+                text = f"PriorityClass {name} is already marked as default. Only one default can exist"
+                raise errors.forbidden(req.kind, req.name, text)
+
+
+def global_default(classes: Iterable[Obj]) -> Obj | None:
+    """The class for pods that name none: of several global defaults the one with the lowest value."""
+    defaults = [obj for obj in classes if obj.get("globalDefault")]
+    return min(defaults, key=lambda obj: int(obj.get("value", 0)), default=None)
+
+
+def _agree(req: AdmissionRequest, what: str, given: object, computed: object) -> None:
+    if given is not None and given != computed:
+        text = (
+            f"the {what} ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {computed} from the given PriorityClass name"
+        )
+        raise errors.forbidden(req.kind, req.name, text)

@@ -1,0 +1,152 @@
+"""AdmissionReview v1 as data: the request that is sent, and what an answer means. No network here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from sandbox.admit import AdmissionRequest
+from sandbox.errors import StatusError
+from sandbox.kinds import ApiKind
+from scheduler_core.errors import MusterError
+
+Obj = dict[str, Any]
+API_VERSION = "admission.k8s.io/v1"
+
+
+class InvalidResponse(MusterError):
+    """An answer that is no valid AdmissionReview for the request; falls under the webhook's failurePolicy."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A valid answer."""
+
+    allowed: bool
+    status: Obj = field(default_factory=dict)
+    patch: list[Obj] | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def review_of(req: AdmissionRequest, matched: ApiKind, uid: str) -> Obj:
+    """The AdmissionReview for a request, with the objects in the version that the webhook's rule names."""
+    body = _kind_of_body(req, matched)
+    request: Obj = {
+        "uid": uid,
+        "kind": body,
+        "resource": _resource(matched),
+        "requestKind": _kind_of_body(req, req.kind),
+        "requestResource": _resource(req.kind),
+        "operation": req.operation,
+        "userInfo": {"username": req.user, "groups": list(req.groups)},
+        "object": _in_version(req.obj, matched, req),
+        "oldObject": _in_version(req.old, matched, req),
+        "dryRun": req.dry_run,
+        "options": {**req.options, **_options_kind(req.operation)},
+    }
+    if req.name:
+        request["name"] = req.name
+    if req.namespace:
+        request["namespace"] = req.namespace
+    if req.subresource:
+        request["subResource"] = request["requestSubResource"] = req.subresource
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": request}
+
+
+def _kind_of_body(req: AdmissionRequest, kind: ApiKind) -> Obj:
+    if req.subresource and req.obj is not None and req.obj.get("kind") not in (None, req.kind.kind):
+        group, _, version = str(req.obj.get("apiVersion", "")).rpartition("/")
+        return {"group": group, "version": version, "kind": req.obj["kind"]}
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(kind: ApiKind) -> Obj:
+    return {"group": kind.group, "version": kind.version, "resource": kind.plural}
+
+
+def _in_version(obj: Obj | None, matched: ApiKind, req: AdmissionRequest) -> Obj | None:
+    if obj is None or obj.get("kind") not in (None, req.kind.kind):
+        return obj
+    return {**obj, "apiVersion": matched.api_version, "kind": matched.kind}
+
+
+def _options_kind(operation: str) -> Obj:
+    kind = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}.get(operation)
+    return {"apiVersion": "meta.k8s.io/v1", "kind": kind} if kind else {}
+
+
+def read_answer(body: bytes, uid: str, *, mutating: bool) -> Verdict:
+    """What a webhook answered. Raises InvalidResponse with the API server's words."""
+    try:
+        review = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidResponse(f"couldn't decode the answer as JSON: {error}") from None
+    if not isinstance(review, dict):
+        raise InvalidResponse("the answer is not a JSON object")
+    if review.get("apiVersion") != API_VERSION or review.get("kind") != "AdmissionReview":
+        got = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
+        raise InvalidResponse(f"expected webhook response of {API_VERSION}, Kind=AdmissionReview, got {got}")
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise InvalidResponse("webhook response was absent")
+    if response.get("uid") != uid:
+        raise InvalidResponse(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+    return Verdict(
+        allowed=response.get("allowed") is True,
+        status=response.get("status") or {},
+        patch=_patch_of(response) if mutating else None,
+        warnings=tuple(str(text) for text in response.get("warnings") or ()),
+    )
+
+
+def _patch_of(response: Obj) -> list[Obj] | None:
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if not patch and not patch_type:
+        return None
+    if not patch_type:
+        raise InvalidResponse("webhook returned response.patch but not response.patchType")
+    if not patch:
+        raise InvalidResponse("webhook returned response.patchType but not response.patch")
+    if patch_type != "JSONPatch":
+        raise InvalidResponse(f'webhook returned invalid response.patchType of "{patch_type}"')
+    try:
+        operations = msgspec.json.decode(base64.b64decode(patch, validate=True), type=list[dict[str, Any]])
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise InvalidResponse(f"response.patch is not a base64-encoded JSON patch: {error}") from None
+    return operations
+
+
+def patched(obj: Obj, operations: list[Obj]) -> Obj:
+    """The object after the patch. Raises InvalidResponse for an operation that cannot be applied."""
+    try:
+        result = jsonpatch.apply_patch(obj, operations)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+        raise InvalidResponse(f"response.patch cannot be applied: {error}") from None
+    if not isinstance(result, dict):
+        raise InvalidResponse("response.patch leaves no object")
+    return result
+
+
+def denial(webhook: str, status: Obj) -> StatusError:
+    """The refusal as the client sees it: the webhook's code, reason and details, its name before the message.
+
+    As in the API server, a code below 400 (or none) becomes 400.
+    """
+    refused = f'admission webhook "{webhook}" denied the request'
+    why = status.get("message") or status.get("reason")
+    message = f"{refused}: {why}" if why else f"{refused} without explanation"
+    code = status.get("code")
+    if not isinstance(code, int) or code < 400:
+        code = 400
+    return StatusError(code, str(status.get("reason") or ""), message, status.get("details"))
+
+
+def dry_run_unsupported(webhook: str) -> StatusError:
+    """A dry run may not reach a webhook that has side effects."""
+    text = f'admission webhook "{webhook}" does not support dry run'
+    return StatusError(400, "BadRequest", text)
