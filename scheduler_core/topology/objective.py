@@ -1,0 +1,103 @@
+"""The objective of a placement as integers that add up over units and compare in order of importance.
+
+Components, most important first: for every level from the top, the used units (pack) or the sum of squared
+counts (spread); then the number of pairs that pack levels split (the fewer, the more concentrated); then
+the slots of the used units (the fewer, the tighter the fit). Each component has a proven upper bound, so
+neighbouring components share one int64 word as digits of a mixed-radix number; what does not fit one word
+takes the next. A cost is an int64 array whose first axis is the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.constraints import Rules
+from scheduler_core.topology.tree import Tree
+
+# Twice this still fits an int64, so two infeasible costs may be added without a check.
+INFEASIBLE = (1 << 62) - 1
+
+# More slots than this on one node tell the tightest fit nothing; the bound keeps the components small.
+MOST_SLOTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Digit:
+    """Where a component sits: the word, and the weight of its unit in that word."""
+
+    word: int
+    weight: int
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """How units are priced. levels[l], split and slots are the digits of the components."""
+
+    size: int
+    rules: Rules
+    levels: tuple[Digit, ...]
+    split: Digit
+    slots: Digit
+    words: int
+
+    def unit_costs(
+        self, level: int, counts: NDArray[np.int64], rooms: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Cost of units with `counts` pods (any shape) out of `rooms` slots (broadcast): [words, *shape]."""
+        spread = self.rules[level].spread
+        used = counts > 0
+        costs = np.zeros((self.words, *counts.shape), dtype=np.int64)  # [words, ...]
+        digit = self.levels[level]
+        costs[digit.word] += digit.weight * (counts * counts if spread else used)
+        if not spread:
+            costs[self.split.word] += self.split.weight * (counts * (self.size - counts))
+        costs[self.slots.word] += self.slots.weight * np.where(used, rooms, 0)
+        return costs
+
+
+def build_objective(tree: Tree, rules: Rules, size: int, rooms: Sequence[NDArray[np.int64]]) -> Objective:
+    """The objective for `size` pods; rooms[l] int64 [units of l]: most pods of the group a unit can hold."""
+    bounds: list[int] = []
+    slots = 0
+    for level, rule in enumerate(rules):
+        largest = int(rooms[level].max(initial=0))
+        bounds.append(size * min(size, largest) if rule.spread else min(size, len(tree.units[level])))
+        slots += min(int(rooms[level].sum()), size * largest)
+    bounds.append(sum(not rule.spread for rule in rules) * size * size)
+    bounds.append(slots)
+    digits, words = _digits(bounds)
+    return Objective(size, rules, digits[:-2], digits[-2], digits[-1], words)
+
+
+def _digits(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
+    """Fill words from the most important component on; inside a word the last component has weight 1."""
+    words: list[list[int]] = [[]]
+    product = 1
+    for bound in bounds:
+        if product * (bound + 1) > INFEASIBLE and words[-1]:
+            words.append([])
+            product = 1
+        words[-1].append(bound + 1)
+        product *= bound + 1
+    digits: list[Digit] = []
+    for index, radices in enumerate(words):
+        weight = 1
+        weights: list[int] = []
+        for radix in reversed(radices):
+            weights.append(weight)
+            weight *= radix
+        digits.extend(Digit(index, weight) for weight in reversed(weights))
+    return tuple(digits), len(words)
+
+
+def level_values(tree: Tree, rules: Rules, counts: NDArray[np.int64]) -> tuple[int, ...]:
+    """The objective per level, top first, of int64 [leaves] counts: used units or sum of squares."""
+    values: list[int] = []
+    for level, rule in enumerate(rules):
+        totals = tree.totals(counts, level)
+        values.append(int((totals * totals).sum() if rule.spread else np.count_nonzero(totals)))
+    return tuple(values)

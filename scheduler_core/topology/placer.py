@@ -1,0 +1,101 @@
+"""Where a group can go: the one function that answers it for the scheduler, the command line and what-if."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.conflict import smallest_conflict
+from scheduler_core.topology.constraints import Rules, Term, keep_terms, terms_of
+from scheduler_core.topology.merge import OutOfBudget
+from scheduler_core.topology.objective import level_values
+from scheduler_core.topology.problem import Problem, pose
+from scheduler_core.topology.reach import any_placement, is_feasible
+from scheduler_core.topology.solver import solve
+from scheduler_core.topology.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where the members go.
+
+    counts: int64 [leaves], members per node with the fixed ones. added: int64 [leaves], the newly placed.
+    values: per level from the top, used units (pack) or sum of squared counts (spread). optimal: whether
+    the objective is proven to be the best.
+    """
+
+    counts: NDArray[np.int64]
+    added: NDArray[np.int64]
+    values: tuple[int, ...]
+    optimal: bool
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """No placement meets the strict rules; `conflict` is empty when the free slots alone are too few."""
+
+    reason: str
+    conflict: tuple[Term, ...] = ()
+
+
+def never() -> bool:
+    """A budget without an end."""
+    return False
+
+
+def place(
+    tree: Tree,
+    capacity: NDArray[np.int64],
+    size: int,
+    rules: Rules,
+    *,
+    fixed: NDArray[np.int64] | None = None,
+    expired: Callable[[], bool] = never,
+) -> Placement | Infeasible:
+    """The best placement of a group of `size` pods, all or nothing.
+
+    capacity: int64 [leaves], how many (more) members fit on each node, over all resources and the pod limit.
+    fixed: int64 [leaves], members that are placed and stay; they count towards `size` and every rule, and not
+    against `capacity`. expired: asked now and then; once true, the best placement known is returned.
+    """
+    problem = pose(tree, capacity, size, rules, fixed)
+    missing, slots = problem.missing, int(problem.free[-1].sum())
+    if missing < 0:
+        return Infeasible(f"{size - missing} members are placed already, the group has {size}")
+    if missing > slots:
+        return Infeasible(f"{missing} members need a slot, the nodes of the topology have {slots} free")
+    optimal = True
+    try:
+        added = solve(problem, expired)
+    except OutOfBudget:
+        optimal = False
+        added = any_placement(problem)
+    if added is None:
+        return _explain(problem, tree, capacity, fixed)
+    counts = problem.held[-1] + added
+    return Placement(counts, added, level_values(tree, rules, counts), optimal)
+
+
+def can_place(
+    tree: Tree, capacity: NDArray[np.int64], size: int, rules: Rules, fixed: NDArray[np.int64] | None = None
+) -> bool:
+    """Whether `place` would find a placement; much cheaper, as nothing is optimised."""
+    problem = pose(tree, capacity, size, rules, fixed)
+    return problem.missing >= 0 and is_feasible(problem)
+
+
+def _explain(
+    problem: Problem, tree: Tree, capacity: NDArray[np.int64], fixed: NDArray[np.int64] | None
+) -> Infeasible:
+    def holds(terms: tuple[Term, ...]) -> bool:
+        return can_place(tree, capacity, problem.size, keep_terms(problem.rules, terms), fixed)
+
+    conflict = smallest_conflict(terms_of(problem.rules), holds)
+    demands = " with ".join(map(str, conflict))
+    slots = int(problem.free[-1].sum())
+    return Infeasible(
+        f"{problem.missing} members cannot be placed under {demands}; {slots} slots are free", conflict
+    )

@@ -1,0 +1,45 @@
+"""A placement question as arrays per level: what is held, what is free, and how results are priced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.constraints import Rules
+from scheduler_core.topology.objective import MOST_SLOTS, Objective, build_objective
+from scheduler_core.topology.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A group of `size` pods to be placed. All arrays are int64 and per level.
+
+    held[l] [units]: members already there, which stay. free[l] [units]: how many more fit.
+    """
+
+    tree: Tree
+    rules: Rules
+    size: int
+    held: tuple[NDArray[np.int64], ...]
+    free: tuple[NDArray[np.int64], ...]
+    objective: Objective
+
+    @property
+    def missing(self) -> int:
+        """How many members are still to be placed."""
+        return self.size - int(self.held[-1].sum())
+
+
+def pose(
+    tree: Tree, capacity: NDArray[np.int64], size: int, rules: Rules, fixed: NDArray[np.int64] | None
+) -> Problem:
+    """Set up the arrays of a problem; capacity and fixed are int64 [leaves]."""
+    held = np.zeros(len(tree.leaves), dtype=np.int64) if fixed is None else fixed.astype(np.int64)
+    slots = np.clip(capacity, 0, MOST_SLOTS)
+    levels = range(tree.depth)
+    held_by_level = tuple(tree.totals(held, level) for level in levels)
+    free_by_level = tuple(tree.totals(slots, level) for level in levels)
+    rooms = [free + taken for free, taken in zip(free_by_level, held_by_level, strict=True)]
+    return Problem(tree, rules, size, held_by_level, free_by_level, build_objective(tree, rules, size, rooms))

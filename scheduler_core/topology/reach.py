@@ -1,0 +1,150 @@
+"""Which counts are possible at all, as bit sets; and a fast placement that meets the strict rules.
+
+Bit c of a set says that a unit can take c more pods of the group under the strict rules. Python's long
+integers make the sumset of two such sets a few shifts. There is no objective here, so this answers
+"is there any placement" much faster than the solver does, and is the answer when a budget ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.constraints import LevelRule
+from scheduler_core.topology.problem import Problem
+
+# A child as the sumsets see it: the counts it can take, and whether it holds pods already.
+Child = tuple[int, bool]
+
+
+def is_feasible(problem: Problem) -> bool:
+    """Whether any placement of the missing members meets every strict rule."""
+    if problem.missing > int(problem.free[-1].sum()):
+        return False
+    return bool(_unit_sets(problem)[0] >> problem.missing & 1)
+
+
+def any_placement(problem: Problem) -> NDArray[np.int64] | None:
+    """Some placement that meets every strict rule, int64 [leaves] of pods added, or None if there is none.
+
+    The roomiest units first where a level packs, even shares where it spreads; not an optimum.
+    """
+    root, sets = _unit_sets(problem)
+    if not root >> problem.missing & 1:
+        return None
+    wanted = [problem.missing]
+    for level, rule in enumerate(problem.rules):
+        offsets = problem.tree.offsets[level].tolist()
+        held = problem.held[level].tolist()
+        finer = [0] * len(held)
+        for parent, count in enumerate(wanted):
+            if count:
+                units = range(offsets[parent], offsets[parent + 1])
+                children = [(sets[level][unit], held[unit] > 0) for unit in units]
+                for index, share in _shares(rule, children, count):
+                    finer[units[index]] = share
+        wanted = finer
+    return np.array(wanted, dtype=np.int64)
+
+
+def _unit_sets(problem: Problem) -> tuple[int, list[list[int]]]:
+    """The set of the root, and the sets of all units per level."""
+    missing = problem.missing
+    below = [(2 << min(free, missing)) - 1 for free in problem.free[-1].tolist()]
+    sets: list[list[int]] = []
+    for level in reversed(range(problem.tree.depth)):
+        rule = problem.rules[level]
+        held = problem.held[level].tolist()
+        allowed = {base: _allowed(rule, problem.size, base, missing) for base in set(held)}
+        own = [mask & allowed[base] for mask, base in zip(below, held, strict=True)]
+        sets.append(own)
+        offsets = problem.tree.offsets[level].tolist()
+        known: dict[tuple[Child, ...], int] = {}
+        below = []
+        for start, end in zip(offsets, offsets[1:], strict=False):
+            key = tuple(sorted(zip(own[start:end], (base > 0 for base in held[start:end]), strict=True)))
+            if key not in known:
+                known[key] = _parent_set(key, rule.exact, missing)
+            below.append(known[key])
+    sets.reverse()
+    return below[0], sets
+
+
+def _allowed(rule: LevelRule, size: int, base: int, missing: int) -> int:
+    """Counts to add to a unit with `base` pods so that the level's range and factor hold."""
+    return sum(1 << added for added in range(missing + 1) if rule.allows(base + added, size))
+
+
+def _parent_set(children: Sequence[Child], exact: int | None, missing: int) -> int:
+    *_, total = _running_sums(children, exact, missing)
+    if exact is None:
+        return total[0]
+    unused = 0 if any(based for _, based in children) else 1
+    return (total[exact] & ~1 | unused) if unused else total[exact]
+
+
+def _running_sums(children: Sequence[Child], exact: int | None, missing: int) -> Iterator[list[int]]:
+    """After none, one, two ... children: the reachable sums, by number of used children if `exact`."""
+    cut = (2 << missing) - 1
+    sums = [1] if exact is None else [1] + [0] * exact
+    yield sums
+    for counts, based in children:
+        if exact is None:
+            sums = [sumset(sums[0], counts) & cut]
+        else:
+            used = counts if based else counts & ~1
+            stay = [0] * len(sums) if based or not counts & 1 else sums
+            added = [0, *(sumset(lower, used) & cut for lower in sums[:-1])]
+            sums = [old | new for old, new in zip(stay, added, strict=True)]
+        yield sums
+
+
+def sumset(left: int, right: int) -> int:
+    """All sums of a member of one bit set and a member of the other."""
+    total = 0
+    while left and right:
+        start = (right & -right).bit_length() - 1
+        run = right >> start
+        length = (~run & (run + 1)).bit_length() - 1
+        total |= _smear(left, length) << start
+        right = run >> length << (start + length)
+    return total
+
+
+def _smear(members: int, length: int) -> int:
+    """Every member together with the length - 1 numbers after it."""
+    done = 1
+    while done < length:
+        step = min(done, length - done)
+        members |= members << step
+        done += step
+    return members
+
+
+def _shares(rule: LevelRule, children: Sequence[Child], count: int) -> Iterator[tuple[int, int]]:
+    """(child, pods added) in some order, so that the shares add up to `count` and the rule holds."""
+    order = sorted(
+        range(len(children)), key=lambda index: children[index][0].bit_length(), reverse=not rule.spread
+    )
+    rests = list(_running_sums([children[index] for index in reversed(order)], rule.exact, count))[:-1]
+    used = rule.exact or 0
+    for place, index in enumerate(order):
+        rest = rests[len(order) - place - 1]
+        counts, based = children[index]
+        for share in _preferred(rule, count, used, len(order) - place):
+            still_used = used - (rule.exact is not None and (based or share > 0))
+            if counts >> share & 1 and still_used >= 0 and rest[still_used] >> (count - share) & 1:
+                yield index, share
+                count, used = count - share, still_used
+                break
+
+
+def _preferred(rule: LevelRule, count: int, used: int, units: int) -> Iterator[int]:
+    """All shares of one unit from 0 to count, best first: the largest (pack) or the most even (spread)."""
+    if not rule.spread:
+        yield from range(count, -1, -1)
+        return
+    even = -(-count // max(1, used or units))
+    yield from sorted(range(count + 1), key=lambda share: abs(share - even))

@@ -1,0 +1,78 @@
+"""Cost tables and their min-plus product, exact and in lexicographic order over words.
+
+A table is int64 [words, rows, K, C]: for each row, the cheapest way to use k children (K is 1 where the
+number of used children is free) and to add c pods. An entry that cannot be is INFEASIBLE in word 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.objective import INFEASIBLE
+
+Table = NDArray[np.int64]
+
+
+def infeasible(shape: tuple[int, ...]) -> Table:
+    """A table without any feasible entry."""
+    table = np.zeros(shape, dtype=np.int64)
+    table[0] = INFEASIBLE
+    return table
+
+
+def keep_smaller(best: Table, other: Table) -> None:
+    """Set `best` in place to the lexicographic minimum of the two over the word axis (axis 0)."""
+    if len(best) == 1:
+        np.minimum(best, other, out=best)
+        return
+    smaller = other[0] < best[0]
+    equal = other[0] == best[0]
+    for word in range(1, len(best)):
+        smaller |= equal & (other[word] < best[word])
+        equal &= other[word] == best[word]
+    for word in range(len(best)):
+        np.copyto(best[word], other[word], where=smaller)
+
+
+def first_smallest(costs: Table) -> int:
+    """Index of the first lexicographic minimum of [words, n]; -1 if no entry is feasible."""
+    candidates = np.flatnonzero(costs[0] == costs[0].min(initial=INFEASIBLE))
+    if len(candidates) == 0 or costs[0, candidates[0]] >= INFEASIBLE:
+        return -1
+    for word in costs[1:]:
+        values = word[candidates]
+        candidates = candidates[values == values.min()]
+    return int(candidates[0])
+
+
+def product(left: Table, right: Table, most_used: int, most_added: int) -> Table:
+    """Min-plus product of two tables row by row, cut to k <= most_used and c <= most_added."""
+    if left.shape[2] * left.shape[3] < right.shape[2] * right.shape[3]:
+        left, right = right, left
+    words, rows, used_left, added_left = left.shape
+    used = min(used_left + right.shape[2] - 1, most_used + 1)
+    added = min(added_left + right.shape[3] - 1, most_added + 1)
+    out = infeasible((words, rows, used, added))
+    live = (right[0] < INFEASIBLE).any(axis=0)  # [K, C]
+    for k, c in np.argwhere(live).tolist():
+        if k >= used or c >= added:
+            continue
+        piece = left[:, :, : used - k, : added - c] + right[:, :, k, c, None, None]
+        keep_smaller(out[:, :, k : k + piece.shape[2], c : c + piece.shape[3]], piece)
+    return out
+
+
+def split(left: Table, right: Table, used: int, added: int) -> tuple[int, int]:
+    """(k, c) of the right factor in the product's entry (used, added); tables [words, K, C].
+
+    Among equals the left factor, which is first by name, gets the most pods.
+    """
+    k_low, k_high = max(0, used - left.shape[1] + 1), min(used, right.shape[1] - 1)
+    c_low, c_high = max(0, added - left.shape[2] + 1), min(added, right.shape[2] - 1)
+    mine = right[:, k_low : k_high + 1, c_low : c_high + 1]
+    theirs = left[:, used - k_high : used - k_low + 1, added - c_high : added - c_low + 1][:, ::-1, ::-1]
+    costs = (mine + theirs).transpose(0, 2, 1).reshape(len(left), -1)  # [words, c * k]
+    choice = first_smallest(costs)
+    c, k = divmod(choice, k_high - k_low + 1)
+    return k + k_low, c + c_low

@@ -1,0 +1,186 @@
+"""The placer against brute force: every count vector of a small tree, priced by its definition.
+
+The oracle shares no code with the solver. It must agree on the whole objective: the value of each level,
+then the pairs that pack levels split, then the slots of the used units. MUSTER_ORACLE_INSTANCES sets how
+many instances each family gets (a deep run: 20000).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scheduler_core.topology.constraints import LevelRule, Rules, keep_terms, terms_of
+from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
+from scheduler_core.topology.problem import pose
+from scheduler_core.topology.reach import any_placement
+from scheduler_core.topology.tree import Tree, build
+
+INSTANCES = int(os.environ.get("MUSTER_ORACLE_INSTANCES", "600"))
+FAMILIES = ("plain", "partitions", "range", "factor", "hard", "mix", "flat", "deep", "fixed", "tight")
+LEVELS = ("zone", "rack", "node")
+
+
+@dataclass(frozen=True)
+class Instance:
+    tree: Tree
+    capacity: NDArray[np.int64]
+    size: int
+    rules: Rules
+    fixed: NDArray[np.int64]
+
+
+def random_tree(rng: np.random.Generator, depth: int) -> Tree:
+    """At most 7 nodes under uneven branches, so that brute force stays small."""
+    leaves = int(rng.integers(1, 8))
+    paths = []
+    for leaf in range(leaves):
+        zone = int(rng.integers(0, 2))
+        rack = int(rng.integers(0, 3))
+        names = (f"zone-{zone}", f"rack-{zone}-{rack}", f"node-{leaf}")
+        paths.append(names[3 - depth :])
+    return build(LEVELS[3 - depth :], paths)
+
+
+def random_rule(rng: np.random.Generator, level: str, family: str) -> LevelRule:
+    spread = bool(rng.integers(0, 2))
+    wanted = {
+        "partitions": ("partitions",), "range": ("min", "max"), "factor": ("factor",), "hard": ("hard",),
+        "mix": ("partitions", "min", "max", "factor", "hard"), "deep": ("partitions", "min", "max", "factor"),
+        "fixed": ("partitions", "min", "max", "factor"), "flat": ("partitions", "min", "max", "factor"),
+    }.get(family, ())  # fmt: skip
+    chance = 0.3 if len(wanted) > 2 else 0.6
+    asked = {name: rng.random() < chance for name in wanted}
+    return LevelRule(
+        level,
+        spread,
+        hard=asked.get("hard", False),
+        partitions=int(rng.integers(1, 4)) if asked.get("partitions") else None,
+        min=int(rng.integers(0, 4)) if asked.get("min") else None,
+        max=int(rng.integers(1, 6)) if asked.get("max") else None,
+        factor=int(rng.integers(1, 4)) if asked.get("factor") else None,
+    )
+
+
+def random_instance(rng: np.random.Generator, family: str) -> Instance:
+    depth = {"flat": 1, "deep": 3}.get(family, int(rng.integers(2, 4)))
+    tree = random_tree(rng, depth)
+    top = 4 if len(tree.leaves) > 5 else 6
+    capacity = rng.integers(0, top + 1, len(tree.leaves))
+    total = int(capacity.sum())
+    size = max(1, total - int(rng.integers(0, 3)) if family == "tight" else int(rng.integers(0, total + 2)))
+    size = min(size, 14)
+    rules = tuple(random_rule(rng, level, family) for level in tree.levels)
+    fixed = np.zeros(len(capacity), dtype=np.int64)
+    if family == "fixed" and capacity.any():
+        for _ in range(int(rng.integers(1, size + 1))):
+            leaf = int(rng.choice(np.flatnonzero(capacity > 0))) if (capacity > 0).any() else -1
+            if leaf >= 0:
+                fixed[leaf] += 1
+                capacity[leaf] -= 1
+    return Instance(tree, capacity, size, rules, fixed)
+
+
+def price(case: Instance, vectors: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which of the count vectors [n, leaves] obey the strict rules, and their objective [n, components]."""
+    legal = np.ones(len(vectors), dtype=bool)
+    room = case.capacity + case.fixed
+    parents = np.ones((len(vectors), 1), dtype=bool)
+    values, split, slots = [], np.zeros(len(vectors), dtype=np.int64), np.zeros(len(vectors), dtype=np.int64)
+    for level, rule in enumerate(case.rules):
+        units = len(case.tree.units[level])
+        member = (case.tree.ancestors[level][:, None] == np.arange(units)).astype(np.int64)
+        counts = vectors @ member
+        used = counts > 0
+        for name, broken in (("min", np.less), ("max", np.greater)):
+            limit = getattr(rule, name)
+            if limit is not None:
+                legal &= ~(used & broken(counts, limit)).any(axis=1)
+        if rule.factor is not None:
+            legal &= (counts % rule.factor == 0).all(axis=1)
+        if rule.hard and rule.spread:
+            legal &= (counts <= 1).all(axis=1)
+        children = used @ (case.tree.parents[level][:, None] == np.arange(parents.shape[1])).astype(np.int64)
+        if rule.hard and not rule.spread:
+            legal &= ~(parents & (children != 1)).any(axis=1)
+        if rule.partitions is not None:
+            legal &= ~(parents & (children != rule.partitions)).any(axis=1)
+        values.append((counts**2).sum(axis=1) if rule.spread else used.sum(axis=1))
+        if not rule.spread:
+            split += (counts * (case.size - counts)).sum(axis=1)
+        slots += (used * (room @ member)).sum(axis=1)
+        parents = used
+    return legal, np.stack([*values, split, slots], axis=1)
+
+
+def brute_force(case: Instance) -> tuple[int, ...] | None:
+    shape = tuple((case.capacity + 1).tolist())
+    vectors = np.indices(shape).reshape(len(shape), -1).T + case.fixed
+    vectors = vectors[vectors.sum(axis=1) == case.size]
+    legal, costs = price(case, vectors)
+    return min(map(tuple, costs[legal].tolist()), default=None)
+
+
+def describe(case: Instance) -> str:
+    return f"{case.tree.units} {case.capacity.tolist()} size={case.size} {case.rules} fixed={case.fixed.tolist()}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_placer_finds_the_optimum_of_brute_force(family: str) -> None:
+    rng = np.random.default_rng(FAMILIES.index(family))
+    feasible = 0
+    for _ in range(INSTANCES):
+        case = random_instance(rng, family)
+        best = brute_force(case)
+        found = place(case.tree, case.capacity, case.size, case.rules, fixed=case.fixed)
+        if isinstance(found, Infeasible):
+            assert best is None, describe(case)
+            continue
+        feasible += 1
+        legal, costs = price(case, found.counts[None, :])
+        assert legal.all(), describe(case)
+        assert (found.added >= 0).all(), describe(case)
+        assert (found.added <= case.capacity).all(), describe(case)
+        assert tuple(costs[0].tolist()) == best, describe(case)
+        assert found.values == best[: case.tree.depth], describe(case)
+        assert found.optimal
+    assert feasible > INSTANCES // 20, "the family must not be all infeasible"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_quick_answers_agree_with_brute_force_on_feasibility(family: str) -> None:
+    rng = np.random.default_rng(100 + FAMILIES.index(family))
+    for _ in range(INSTANCES // 3):
+        case = random_instance(rng, family)
+        best = brute_force(case)
+        args = (case.tree, case.capacity, case.size, case.rules, case.fixed)
+        assert can_place(*args) == (best is not None), describe(case)
+        if best is None or case.fixed.sum() > case.size:
+            continue
+        quick = any_placement(pose(*args))
+        assert quick is not None, describe(case)
+        legal, _ = price(case, (quick + case.fixed)[None, :])
+        assert legal.all(), describe(case)
+        assert (quick <= case.capacity).all(), describe(case)
+
+
+def test_a_reported_conflict_fails_and_none_of_its_demands_can_be_spared() -> None:
+    rng = np.random.default_rng(7)
+    seen = 0
+    for _ in range(INSTANCES):
+        case = random_instance(rng, "mix")
+        found = place(case.tree, case.capacity, case.size, case.rules)
+        if isinstance(found, Placement) or not found.conflict:
+            continue
+        seen += 1
+        assert set(found.conflict) <= set(terms_of(case.rules))
+        for size in range(len(found.conflict) + 1):
+            kept = found.conflict[:size]
+            rules = keep_terms(case.rules, kept)
+            relaxed = Instance(case.tree, case.capacity, case.size, rules, np.zeros_like(case.capacity))
+            assert (brute_force(relaxed) is None) == (size == len(found.conflict)), describe(case)
+    assert seen > 10
