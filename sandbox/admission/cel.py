@@ -1,17 +1,17 @@
 """Runs the expressions of `matchConditions`.
 
 Supported: literals, field selection and indexing (also optional: `a.?b`, `orValue`), arithmetic, comparison,
-`in`, `&&`, `||`, `?:`, `has`, `size`, conversions, the string functions and the macros `all`, `exists`,
+`in`, `&&`, `||`, `?:`, `has`, `size`, conversions, strings, quantities and the macros `all`, `exists`,
 `exists_one`, `filter` and `map`. Anything else, the `authorizer` included, is a `CelError` at compile time.
 """
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from sandbox.admission.cel_functions import ABSENT, FUNCTIONS, METHODS, OPERATORS, Optional, boolean, number
 from sandbox.admission.cel_syntax import (
     Binary,
     Call,
@@ -63,19 +63,6 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
     return Expression(text, tree)
 
 
-class _Optional:
-    """The value of `a.?b`: there or not."""
-
-    __slots__ = ("present", "value")
-
-    def __init__(self, present: bool, value: Any = None) -> None:
-        self.present = present
-        self.value = value
-
-
-_ABSENT = _Optional(False)
-
-
 def _check(node: Node, known: frozenset[str]) -> None:
     match node:
         case Name(name):
@@ -113,12 +100,12 @@ def _check_call(node: Call, known: frozenset[str]) -> None:
                 raise CelError(f"{node.name}() takes a variable name and an expression")
             _check(node.args[1], known | {node.args[0].name})
             return
-        if node.name not in _METHODS:
+        if node.name not in METHODS:
             raise CelError(f"function {node.name!r} is not supported here")
     elif node.name == "has":
         if len(node.args) != 1 or not isinstance(node.args[0], Select):
             raise CelError("has() takes a field selection such as object.spec")
-    elif node.name not in _FUNCTIONS:
+    elif node.name not in FUNCTIONS:
         raise CelError(f"function {node.name!r} is not supported here")
     for arg in node.args:
         _check(arg, known)
@@ -135,15 +122,15 @@ def _run(node: Node, env: Environment) -> Any:
         case Index(of, key, optional):
             return _lookup(_run(of, env), _run(key, env), optional)
         case Unary(op, of):
-            return not _boolean(_run(of, env)) if op == "!" else -_number(_run(of, env))
+            return not boolean(_run(of, env)) if op == "!" else -number(_run(of, env))
         case Binary("&&", left, right):
             return _logic(left, right, env, decided_by=False)
         case Binary("||", left, right):
             return _logic(left, right, env, decided_by=True)
         case Binary(op, left, right):
-            return _OPERATORS[op](_run(left, env), _run(right, env))
+            return OPERATORS[op](_run(left, env), _run(right, env))
         case Conditional(test, then, otherwise):
-            return _run(then if _boolean(_run(test, env)) else otherwise, env)
+            return _run(then if boolean(_run(test, env)) else otherwise, env)
         case ListOf(items):
             return [_run(item, env) for item in items]
         case MapOf(pairs):
@@ -154,7 +141,7 @@ def _run(node: Node, env: Environment) -> Any:
 
 
 def _lookup(of: Any, key: Any, optional: bool) -> Any:
-    if isinstance(of, _Optional):
+    if isinstance(of, Optional):
         return _lookup(of.value, key, True) if of.present else of
     if isinstance(of, Mapping):
         present = key in of
@@ -163,11 +150,11 @@ def _lookup(of: Any, key: Any, optional: bool) -> Any:
         present = 0 <= key < len(of)
         value = of[key] if present else None
     elif optional and of is None:
-        return _ABSENT
+        return ABSENT
     else:
         raise CelError(f"no such key: {key}")
     if optional:
-        return _Optional(True, value) if present else _ABSENT
+        return Optional(True, value) if present else ABSENT
     if not present:
         raise CelError(f"no such key: {key}")
     return value
@@ -176,29 +163,29 @@ def _lookup(of: Any, key: Any, optional: bool) -> Any:
 def _logic(left: Node, right: Node, env: Environment, *, decided_by: bool) -> bool:
     # CEL's `&&` and `||` are commutative: a side that decides wins over an error on the other side.
     try:
-        if _boolean(_run(left, env)) is decided_by:
+        if boolean(_run(left, env)) is decided_by:
             return decided_by
     except (CelError, TypeError, ValueError, ZeroDivisionError):
-        if _boolean(_run(right, env)) is decided_by:
+        if boolean(_run(right, env)) is decided_by:
             return decided_by
         raise
-    return _boolean(_run(right, env))
+    return boolean(_run(right, env))
 
 
 def _call(of: Node | None, name: str, args: tuple[Node, ...], env: Environment) -> Any:
     if of is None:
         if name == "has":
             return _has(args[0], env)
-        return _FUNCTIONS[name](*[_run(arg, env) for arg in args])
+        return FUNCTIONS[name](*[_run(arg, env) for arg in args])
     target = _run(of, env)
     if name in _MACROS:
         return _macro(name, target, args[0].name, args[1], env)
-    return _METHODS[name](target, *[_run(arg, env) for arg in args])
+    return METHODS[name](target, *[_run(arg, env) for arg in args])
 
 
 def _has(selection: Select, env: Environment) -> bool:
     of = _run(selection.of, env)
-    if isinstance(of, _Optional):
+    if isinstance(of, Optional):
         of = of.value if of.present else {}
     if not isinstance(of, Mapping):
         raise CelError(f"has() on a value without fields: {selection.field}")
@@ -213,95 +200,7 @@ def _macro(name: str, target: Any, variable: str, body: Node, env: Environment) 
 
     if name == "map":
         return [each(item) for item in items]
-    verdicts = [_boolean(each(item)) for item in items]
+    verdicts = [boolean(each(item)) for item in items]
     if name == "filter":
         return [item for item, keep in zip(items, verdicts, strict=True) if keep]
     return {"all": all(verdicts), "exists": any(verdicts), "exists_one": sum(verdicts) == 1}[name]
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise CelError(f"expected a bool, not {type(value).__name__}")
-    return value
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CelError(f"expected a number, not {type(value).__name__}")
-    return value
-
-
-def _equal(left: Any, right: Any) -> bool:
-    return isinstance(left, bool) == isinstance(right, bool) and left == right
-
-
-def _divide(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        return (abs(left) // abs(right)) * (1 if (left < 0) == (right < 0) else -1)
-    return _number(left) / _number(right)
-
-
-def _add(left: Any, right: Any) -> Any:
-    if isinstance(left, str) and isinstance(right, str):
-        return left + right
-    if isinstance(left, list) and isinstance(right, list):
-        return [*left, *right]
-    return _number(left) + _number(right)
-
-
-def _in(item: Any, container: Any) -> bool:
-    if isinstance(container, Mapping):
-        return item in container
-    return any(_equal(item, other) for other in container)
-
-
-def _or_value(target: Any, default: Any) -> Any:
-    if not isinstance(target, _Optional):
-        raise CelError("orValue() needs an optional value such as object.?spec")
-    return target.value if target.present else default
-
-
-def _has_value(target: Any) -> bool:
-    return isinstance(target, _Optional) and target.present
-
-
-def _to_string(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": _equal,
-    "!=": lambda left, right: not _equal(left, right),
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": _in,
-    "+": _add,
-    "-": lambda left, right: _number(left) - _number(right),
-    "*": lambda left, right: _number(left) * _number(right),
-    "/": _divide,
-    "%": lambda left, right: left - right * _divide(left, right),
-}
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "size": len,
-    "string": _to_string,
-    "int": int,
-    "double": float,
-    "dyn": lambda value: value,
-}
-_METHODS: dict[str, Callable[..., Any]] = {
-    "size": len,
-    "startsWith": str.startswith,
-    "endsWith": str.endswith,
-    "contains": lambda text, part: operator.contains(text, part),
-    "matches": lambda text, pattern: re.search(pattern, text) is not None,
-    "lowerAscii": str.lower,
-    "upperAscii": str.upper,
-    "trim": str.strip,
-    "split": str.split,
-    "replace": str.replace,
-    "join": lambda items, separator="": separator.join(items),
-    "orValue": _or_value,
-    "hasValue": _has_value,
-}

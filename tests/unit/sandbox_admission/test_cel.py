@@ -45,6 +45,9 @@ TRUE = [
     ("an optional index", "object.metadata.labels[?'team'].orValue('') == 'red'"),
     ("a regular expression searches", "request.userInfo.username.matches('^ku')"),
     ("integer division truncates", "-7 / 2 == -3 && -7 % 2 == -1"),
+    ("quantities compare by value", "quantity('500m').isLessThan(quantity('1')) && isQuantity('1Gi')"),
+    ("what is no quantity says so", "!isQuantity('1x') && !isQuantity('1e')"),
+    ("all over the keys of a map", "object.metadata.labels.all(k, k.size() > 3)"),
     ("bool and int are never equal", "true != 1"),
     ("raw strings keep backslashes", r"r'\d' == '\\d'"),
 ]
