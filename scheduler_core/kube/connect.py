@@ -1,0 +1,198 @@
+"""From kubeconfig, overrides or the pod's service account to a Session.
+
+The simple and common users (token, token file, client certificate, password) are read here, so that a
+command line starts without the official client's 0.2 s import; exec plugins, auth providers and service
+accounts are left to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.credentials import (
+    Impersonating,
+    OfficialCredentials,
+    StaticCredentials,
+    TokenFile,
+)
+from scheduler_core.kube.endpoint import ClientCertificate, Endpoint
+from scheduler_core.kube.errors import KubeconfigError
+from scheduler_core.kube.kubeconfig import Entry, Kubeconfig, Selection, find_files, load, select
+from scheduler_core.kube.official import kubeconfig_configuration, service_account_configuration
+from scheduler_core.kube.proxies import environment_proxy
+from scheduler_core.kube.rate import RateLimiter
+from scheduler_core.kube.session import Credentials, Limits, Session
+
+# A constant, because reading the version from the installed package costs a command line 30 ms.
+USER_AGENT = "muster/0.1.0"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """The connection flags of kubectl; empty means not given, as does a `request_timeout` (seconds) of 0."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+    server: str = ""
+    token: str = ""
+    certificate_authority: str = ""
+    insecure: bool = False
+    tls_server_name: str = ""
+    impersonate: str = ""
+    impersonate_groups: tuple[str, ...] = ()
+    request_timeout: float = 0.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """An API server, who we are to it, and the namespace that is meant where none is given."""
+
+    endpoint: Endpoint
+    credentials: Credentials
+    namespace: str
+    context: str = ""
+
+
+def connect(
+    overrides: Overrides | None = None,
+    *,
+    qps: float = 0.0,
+    burst: int = 0,
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[Client, Target]:
+    """A client for what the flags, kubeconfig files or service account say; nothing is sent yet.
+
+    A `qps` of 0 means no rate limit of our own. Raises KubeconfigError.
+    """
+    overrides = overrides or Overrides()
+    target = resolve_target(overrides, environ)
+    limits = Limits(read=overrides.request_timeout) if overrides.request_timeout > 0 else Limits()
+    session = Session(
+        target.endpoint, target.credentials, user_agent=f"muster/{version('muster')}", limits=limits
+    )
+    limiter = RateLimiter(qps, max(burst, 1)) if qps > 0 else None
+    return Client(session, limiter=limiter), target
+
+
+def resolve_target(overrides: Overrides, environ: Mapping[str, str] = os.environ) -> Target:
+    """Which server, as whom, in which namespace. Raises KubeconfigError."""
+    files = find_files(overrides.kubeconfig, environ)
+    if not files and not overrides.server:
+        if environ.get("KUBERNETES_SERVICE_HOST"):
+            return _in_cluster(overrides)
+        named = environ.get("KUBECONFIG") or "~/.kube/config"
+        raise KubeconfigError(named, "no such file, and this is not a pod; set KUBECONFIG or --kubeconfig")
+    config = load(files)
+    selection = select(config, context=overrides.context, cluster=overrides.cluster, user=overrides.user)
+    endpoint = _endpoint(config, selection, overrides, environ)
+    credentials = _credentials(config, selection, overrides)
+    namespace = overrides.namespace or selection.namespace or "default"
+    return Target(endpoint, _impersonated(credentials, overrides), namespace, selection.context)
+
+
+def _endpoint(
+    config: Kubeconfig, selection: Selection, overrides: Overrides, environ: Mapping[str, str]
+) -> Endpoint:
+    cluster = selection.cluster or Entry("", {}, config.source)
+    server = overrides.server or _string(cluster, "server")
+    if not server:
+        what = "current-context is not set" if not selection.context else "the context names no cluster"
+        problem = f"cluster {cluster.name!r} has no server" if cluster.name else what
+        raise KubeconfigError(cluster.file, problem)
+    insecure = overrides.insecure or cluster.body.get("insecure-skip-tls-verify") is True
+    authority = _pem(cluster, "certificate-authority").decode("utf-8", "replace")
+    if overrides.certificate_authority:
+        authority = _file("command line", "certificate-authority", overrides.certificate_authority).decode()
+    return Endpoint(
+        server,
+        ca="" if insecure else authority,
+        insecure=insecure,
+        tls_server_name=overrides.tls_server_name or _string(cluster, "tls-server-name"),
+        proxy=_string(cluster, "proxy-url") or environment_proxy(server, environ),
+        source=cluster.file,
+    )
+
+
+def _credentials(config: Kubeconfig, selection: Selection, overrides: Overrides) -> Credentials:
+    user = selection.user or Entry("", {}, config.source)
+    pair = _certificate(user)
+    if overrides.token:
+        return StaticCredentials(token=overrides.token, pair=pair)
+    if token_file := _string(user, "tokenFile"):
+        return TokenFile(Path(token_file), pair, user.file)
+    if token := _string(user, "token"):
+        return StaticCredentials(token=token, pair=pair, source=user.file)
+    if user.body.get("exec") or user.body.get("auth-provider"):
+        return OfficialCredentials(lambda: kubeconfig_configuration(config, selection, user), user.file)
+    return StaticCredentials(
+        username=_string(user, "username"),
+        password=_string(user, "password"),
+        pair=pair,
+        source=user.file,
+    )
+
+
+def _in_cluster(overrides: Overrides) -> Target:
+    """The pod's service account; its token is read again as the kubelet renews it."""
+    credentials = OfficialCredentials(service_account_configuration, "in-cluster")
+    authority = _file("in-cluster", "ca.crt", credentials.configuration.ssl_ca_cert).decode()
+    endpoint = Endpoint(credentials.configuration.host, ca=authority, source="in-cluster")
+    namespace = overrides.namespace
+    own = SERVICE_ACCOUNT / "namespace"
+    if not namespace and own.is_file():
+        namespace = own.read_text(encoding="utf-8").strip()
+    return Target(endpoint, _impersonated(credentials, overrides), namespace or "default")
+
+
+def _impersonated(credentials: Credentials, overrides: Overrides) -> Credentials:
+    if overrides.impersonate:
+        return Impersonating(credentials, overrides.impersonate, overrides.impersonate_groups)
+    if overrides.impersonate_groups:
+        raise KubeconfigError("command line", "--as-group needs --as")
+    return credentials
+
+
+def _certificate(user: Entry) -> ClientCertificate | None:
+    certificate, key = _pem(user, "client-certificate"), _pem(user, "client-key")
+    if bool(certificate) != bool(key):
+        missing = "client-key" if certificate else "client-certificate"
+        raise KubeconfigError(user.file, f"user {user.name!r} has no {missing}")
+    return ClientCertificate(certificate, key) if certificate else None
+
+
+def _pem(entry: Entry, key: str) -> bytes:
+    """The decoded `<key>-data`, which wins, or the content of the file `<key>`; empty if neither is set."""
+    data = _string(entry, f"{key}-data")
+    if data:
+        try:
+            return base64.b64decode(data, validate=True)
+        except binascii.Error as error:
+            raise KubeconfigError(
+                entry.file, f"{key}-data of {entry.name!r} is not base64: {error}"
+            ) from None
+    path = _string(entry, key)
+    return _file(entry.file, key, path) if path else b""
+
+
+def _file(source: str, key: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise KubeconfigError(source, f"{key} {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _string(entry: Entry, key: str) -> str:
+    value = entry.body.get(key) or ""
+    if not isinstance(value, str):
+        raise KubeconfigError(entry.file, f"{key} of {entry.name!r} is not a string")
+    return value

@@ -1,0 +1,186 @@
+"""Who we are to the API server. Each class answers `headers`, `certificate` and `refresh` for a Session."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scheduler_core.kube.endpoint import ClientCertificate
+from scheduler_core.kube.errors import KubeconfigError
+from scheduler_core.kube.session import Credentials
+
+TOKEN_FILE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class StaticCredentials:
+    """A token, a user name with its password, a client certificate, or nothing at all."""
+
+    token: str = field(default="", repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    pair: ClientCertificate | None = None
+    source: str = "command line"
+
+    def headers(self) -> list[tuple[str, str]]:
+        if self.token:
+            return [bearer(self.token, self.source)]
+        if self.username:
+            encoded = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+            return [("Authorization", f"Basic {encoded}")]
+        return []
+
+    def certificate(self) -> ClientCertificate | None:
+        return self.pair
+
+    def refresh(self) -> bool:
+        return False
+
+
+class TokenFile:
+    """A token that somebody else keeps fresh in a file; read again every minute and after a 401."""
+
+    def __init__(
+        self,
+        path: Path,
+        pair: ClientCertificate | None = None,
+        source: str = "command line",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._pair = pair
+        self._source = source
+        self._monotonic = monotonic
+        self._read_at = 0.0
+        self._header: tuple[str, str] | None = None
+
+    def headers(self) -> list[tuple[str, str]]:
+        now = self._monotonic()
+        if self._header is None or now - self._read_at > TOKEN_FILE_SECONDS:
+            try:
+                self._header = bearer(self._path.read_text(encoding="utf-8").strip(), self._source)
+            except (OSError, UnicodeDecodeError) as error:
+                # The last token is better than none: the file may be replaced at this very moment.
+                if self._header is None:
+                    raise KubeconfigError(self._source, f"tokenFile {self._path}: {error}") from None
+            self._read_at = now
+        return [self._header]
+
+    def certificate(self) -> ClientCertificate | None:
+        return self._pair
+
+    def refresh(self) -> bool:
+        old, self._header = self._header, None
+        return self.headers() != [old]
+
+
+class OfficialCredentials:
+    """Exec plugins, auth providers and service accounts, through the official client's configuration.
+
+    `load` returns a loaded `kubernetes.client.Configuration`; it is called again when the server says 401.
+    """
+
+    def __init__(self, load: Callable[[], Any], source: str) -> None:
+        self._load = load
+        self._source = source
+        self._lock = threading.Lock()
+        self._configuration = self._loaded()
+
+    @property
+    def configuration(self) -> Any:
+        """The official Configuration (host, ssl_ca_cert and more)."""
+        return self._configuration
+
+    def headers(self) -> list[tuple[str, str]]:
+        with self._lock:
+            # The token is renewed by the configuration's own hook when it is about to expire.
+            setting = self._configuration.auth_settings().get("BearerToken")
+        value = setting["value"] if setting else None
+        if not value:
+            return []
+        scheme, _, secret = str(value).strip().partition(" ")
+        return [("Authorization", f"{scheme.capitalize()} {_one_line(secret, self._source)}")]
+
+    def certificate(self) -> ClientCertificate | None:
+        certificate, key = self._configuration.cert_file, self._configuration.key_file
+        if not certificate or not key:
+            return None
+        return ClientCertificate(Path(certificate).read_bytes(), Path(key).read_bytes())
+
+    def refresh(self) -> bool:
+        with self._lock:
+            self._configuration = self._loaded()
+        return True
+
+    def _loaded(self) -> Any:
+        with _reported(self._source) as problems:
+            configuration = self._load()
+        # The official loader logs a failed plugin and goes on without credentials.
+        if problems and not configuration.api_key and not configuration.cert_file:
+            raise KubeconfigError(self._source, "; ".join(problems))
+        return configuration
+
+
+class Impersonating:
+    """Other credentials, acting as somebody else (`--as`, `--as-group`)."""
+
+    def __init__(self, inner: Credentials, user: str, groups: Sequence[str] = ()) -> None:
+        self._inner = inner
+        pairs = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+        self._extra = [(name, _one_line(value, "impersonation")) for name, value in pairs]
+
+    def headers(self) -> list[tuple[str, str]]:
+        return self._inner.headers() + self._extra
+
+    def certificate(self) -> ClientCertificate | None:
+        return self._inner.certificate()
+
+    def refresh(self) -> bool:
+        return self._inner.refresh()
+
+
+def bearer(token: str, source: str) -> tuple[str, str]:
+    """The Authorization header of a token. Raises KubeconfigError for one that cannot be in a header."""
+    return "Authorization", f"Bearer {_one_line(token, source)}"
+
+
+def _one_line(value: str, source: str) -> str:
+    if not value or not value.isprintable() or not value.isascii():
+        raise KubeconfigError(
+            source, "a credential is empty or holds characters that no HTTP header can carry"
+        )
+    return value
+
+
+class _Problems(logging.Handler):
+    """Keeps what is logged, one line each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(" ".join(record.getMessage().split()))
+
+
+@contextmanager
+def _reported(source: str) -> Iterator[list[str]]:
+    """Collect what the official loader logs to the root logger, and make its exceptions ours."""
+    handler = _Problems()
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield handler.lines
+    except KubeconfigError:
+        raise
+    except Exception as error:
+        raise KubeconfigError(source, " ".join(str(error).split()) or type(error).__name__) from error
+    finally:
+        root.removeHandler(handler)

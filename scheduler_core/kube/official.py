@@ -1,0 +1,46 @@
+"""The official client's loaders, for what only they know: exec plugins, auth providers, service accounts.
+
+Importing `kubernetes` takes 0.2 s and more, so it happens on the first call.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from scheduler_core.kube.kubeconfig import Entry, Kubeconfig, Selection
+
+
+def kubeconfig_configuration(config: Kubeconfig, selection: Selection, user: Entry) -> Any:
+    """A loaded `kubernetes.client.Configuration` for a user with an exec plugin or an auth provider."""
+    from kubernetes import client
+    from kubernetes import config as loaders
+
+    official: Any = loaders
+    configuration = client.Configuration()
+    owner = next((entry for entry in config.contexts.values() if entry.body.get("user") == user.name), None)
+    if user.body.get("auth-provider") and owner is not None:
+        # From the files themselves, so that a rotated refresh token is written back to them.
+        files = os.pathsep.join(config.files)
+        official.load_kube_config(files, owner.name, configuration, persist_config=True)
+        return configuration
+    cluster = dict(selection.cluster.body) if selection.cluster else {}
+    document = {
+        "current-context": "chosen",
+        "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
+        "clusters": [{"name": "chosen", "cluster": cluster}],
+        "users": [{"name": "chosen", "user": dict(user.body)}],
+    }
+    official.load_kube_config_from_dict(document, client_configuration=configuration, persist_config=False)
+    return configuration
+
+
+def service_account_configuration() -> Any:
+    """A loaded Configuration of the pod's service account, which reads its token anew every minute."""
+    from kubernetes import client
+    from kubernetes import config as loaders
+
+    official: Any = loaders
+    configuration = client.Configuration()
+    official.load_incluster_config(configuration)
+    return configuration
