@@ -77,9 +77,7 @@ def connect(
     overrides = overrides or Overrides()
     target = resolve_target(overrides, environ)
     limits = Limits(read=overrides.request_timeout) if overrides.request_timeout > 0 else Limits()
-    session = Session(
-        target.endpoint, target.credentials, user_agent=f"muster/{version('muster')}", limits=limits
-    )
+    session = Session(target.endpoint, target.credentials, user_agent=USER_AGENT, limits=limits)
     limiter = RateLimiter(qps, max(burst, 1)) if qps > 0 else None
     return Client(session, limiter=limiter), target
 

@@ -111,6 +111,7 @@ class Session:
     ) -> None:
         self.endpoint = endpoint
         self._credentials = credentials
+        self._user_agent = user_agent
         self._limits = limits or Limits()
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
@@ -141,6 +142,10 @@ class Session:
         if answer.status == 401 and self._renew():
             return self.stream(path, silence)
         return answer
+
+    def with_limits(self, limits: Limits) -> Session:
+        """A session of its own connections to the same server as the same user, with other time limits."""
+        return Session(self.endpoint, self._credentials, user_agent=self._user_agent, limits=limits)
 
     def refuses_connections(self) -> bool:
         """True while nobody listens at the server's address. Costs one TCP handshake, no request."""

@@ -1,0 +1,167 @@
+"""Which of many occurrences become Event objects, and which only raise the count of one: pure bookkeeping."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from scheduler_core.kube.timestamps import micro_timestamp
+from scheduler_core.model.kinds import EVENTS
+from scheduler_core.model.writes import Create, Patch
+
+# Limits of events.k8s.io/v1: note 1 KiB, reason, action and reportingInstance 128 characters.
+NOTE_BYTES = 1024
+WORD_CHARACTERS = 128
+NAME_CHARACTERS = 253
+
+
+class ObjectReference(msgspec.Struct, frozen=True):
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+        return {key: value for key, value in fields.items() if value}
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """Something worth an event. `now` is in seconds since the epoch; `type` is Normal or Warning.
+
+    `reporting_controller` is the profile's name, `reporting_instance` this process.
+    """
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    action: str
+    note: str
+    reporting_controller: str
+    reporting_instance: str
+    now: float
+    related: ObjectReference | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Occurrences of one key are one series; the note may differ."""
+        return (
+            self.regarding,
+            self.related,
+            self.type,
+            self.reason,
+            self.action,
+            self.reporting_controller,
+            self.reporting_instance,
+        )
+
+
+@dataclass
+class _Series:
+    namespace: str
+    name: str
+    note: str
+    count: int
+    posted_at: float
+    last_seen: float
+    posted_count: int
+
+
+class Correlator:
+    """Remembers the recent series, at most `capacity` of them.
+
+    The first occurrence creates an Event. Another with the same note within `window` seconds only counts,
+    and the count is written at most every `interval` seconds. Notes of an Event cannot be changed, so another
+    note makes a new Event, but not before `interval` seconds have passed since the last.
+    """
+
+    def __init__(self, *, window: float = 360.0, interval: float = 30.0, capacity: int = 10_000) -> None:
+        self._window = window
+        self._interval = interval
+        self._capacity = capacity
+        self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._sequence = 0
+
+    def observe(self, occurrence: Occurrence) -> Create | Patch | None:
+        """What to write for this occurrence now, if anything."""
+        key, now = occurrence.key, occurrence.now
+        series = self._series.get(key)
+        note = truncate(occurrence.note)
+        if series is not None and now - series.last_seen <= self._window:
+            rested = now - series.posted_at >= self._interval
+            if series.note == note or not rested:
+                series.count += 1
+                series.last_seen = now
+                self._series.move_to_end(key)
+                return self._patch(series) if rested else None
+        return self._create(key, occurrence, note)
+
+    def due(self, now: float) -> list[Patch]:
+        """Counts that have waited long enough to be written; forgets series that ended."""
+        patches = []
+        for key, series in list(self._series.items()):
+            waiting = series.count > series.posted_count
+            ended = now - series.last_seen > self._window
+            if waiting and (ended or now - series.posted_at >= self._interval):
+                series.posted_at = now
+                patches.append(self._patch(series))
+            if ended:
+                del self._series[key]
+        return patches
+
+    def forget(self, occurrence: Occurrence) -> None:
+        """The Event of this series does not exist: the next occurrence creates a new one."""
+        self._series.pop(occurrence.key, None)
+
+    def _create(self, key: tuple[Any, ...], occurrence: Occurrence, note: str) -> Create:
+        self._sequence += 1
+        unique = f".{int(occurrence.now * 1e6):x}{self._sequence & 0xFFFF:04x}"
+        name = occurrence.regarding.name[: NAME_CHARACTERS - len(unique)] + unique
+        namespace = occurrence.regarding.namespace or "default"
+        now = occurrence.now
+        self._series[key] = _Series(namespace, name, note, 1, now, now, 1)
+        self._series.move_to_end(key)
+        while len(self._series) > self._capacity:
+            self._series.popitem(last=False)
+        body: dict[str, Any] = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": micro_timestamp(now),
+            "type": occurrence.type,
+            "reason": occurrence.reason[:WORD_CHARACTERS],
+            "action": occurrence.action[:WORD_CHARACTERS],
+            "note": note,
+            "regarding": occurrence.regarding.as_json(),
+            "reportingController": occurrence.reporting_controller,
+            "reportingInstance": occurrence.reporting_instance[:WORD_CHARACTERS],
+        }
+        if occurrence.related is not None:
+            body["related"] = occurrence.related.as_json()
+        return Create(EVENTS, namespace, body)
+
+    def _patch(self, series: _Series) -> Patch:
+        series.posted_count = series.count
+        series.posted_at = max(series.posted_at, series.last_seen)
+        body = {"series": {"count": series.count, "lastObservedTime": micro_timestamp(series.last_seen)}}
+        return Patch(EVENTS, series.namespace, series.name, body)
+
+
+def truncate(note: str, limit: int = NOTE_BYTES) -> str:
+    """The note within `limit` bytes of UTF-8, cut between characters and marked with an ellipsis."""
+    encoded = note.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "..."

@@ -1,0 +1,249 @@
+"""Leader election on a Lease: at most one leader, judged by what each candidate sees on its own clock.
+
+A candidate never compares the timestamps in the Lease with its own wall clock. It notes, on its monotonic
+clock, when it last saw the Lease change, and takes over only after it has not changed for the holder's whole
+lease duration. The leader counts from the moment before it *sent* its last successful renewal and gives up
+`renew_deadline` after it, which is shorter; so the old leader has stopped before a new one starts, under
+partition, suspension and steps of the wall clock alike.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import ApiError, Conflict, NotFound
+from scheduler_core.kube.session import Limits
+from scheduler_core.kube.timestamps import micro_timestamp
+from scheduler_core.model.kinds import LEASES
+from scheduler_core.model.writes import Create, Replace
+
+
+def boot_clock() -> float:
+    """Seconds that also pass while the machine is suspended, where the system can tell; never stepped."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+@dataclass(frozen=True)
+class LeaseTimes:
+    """Seconds; as in client-go, duration > renew_deadline > 1.2 x retry. Whole durations of at least 1 s
+    are what the Lease can say to other implementations."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_deadline > 1.2 * self.retry > 0:
+            raise ValueError(
+                f"lease duration {self.duration} s must exceed the renew deadline {self.renew_deadline} s,"
+                f" and that 1.2 times the retry period {self.retry} s"
+            )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A Lease as last read: its spec and version, and when it was first seen like this."""
+
+    holder: str
+    version: str
+    duration: float
+    transitions: int
+    body: dict[str, Any]
+    at: float
+
+
+class LeaderElection:
+    """One candidate.
+
+    `run` blocks: it campaigns, calls `on_started` once it leads, and calls `on_lost` and returns as soon as
+    leadership can no longer be vouched for. After a loss the process is expected to exit. `stop` (from any
+    thread) makes `run` release the Lease and return without `on_lost`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        times: LeaseTimes | None = None,
+        on_started: Callable[[], None] = lambda: None,
+        on_lost: Callable[[str], None] = lambda reason: None,
+        on_error: Callable[[ApiError], None] = lambda error: None,
+        monotonic: Callable[[], float] = boot_clock,
+        wall: Callable[[], float] = time.time,
+        wait: Callable[[float], bool] | None = None,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self.identity = identity
+        times = times or LeaseTimes()
+        # Connections of its own, without rate limit: a renewal must not queue behind other requests, and
+        # one that hangs must be over before a rival may take the Lease.
+        hang = (times.renew_deadline - times.retry) / 4
+        session = client.session.with_limits(Limits(connect=hang, read=hang))
+        self._client = Client(session, retry_budget=0.0)
+        self._namespace = namespace
+        self._name = name
+        self._times = times
+        self._on_started = on_started
+        self._on_lost = on_lost
+        self._on_error = on_error
+        self._monotonic = monotonic
+        self._wall = wall
+        self._stopping = threading.Event()
+        self._wait = wait or self._stopping.wait
+        self._uniform = uniform
+        self._seen: _Seen | None = None
+        self._renewed = float("-inf")
+        self._leading = False
+        self._outdated = True
+
+    def is_leader(self) -> bool:
+        """True while leadership can be vouched for at this very moment; ask before every batch of writes.
+
+        It turns False by the passing of time alone, so also in a process that was suspended.
+        """
+        return self._leading and self._monotonic() - self._renewed < self._times.renew_deadline
+
+    @property
+    def holder(self) -> str:
+        """The leader's identity as last seen; empty before the first look or when nobody leads."""
+        return self._seen.holder if self._seen else ""
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Campaign, lead, and return when stopped or when leadership is lost."""
+        while not self._try():
+            if self._pause():
+                return
+        self._leading = True
+        self._on_started()
+        while not self._pause():
+            self._try()
+            if not self.is_leader():
+                self._leading = False
+                self._on_lost(self._reason())
+                return
+        self._leading = False
+        self._release()
+
+    def _reason(self) -> str:
+        if self._seen and self._seen.holder not in ("", self.identity):
+            return f"the lease {self._namespace}/{self._name} is held by {self._seen.holder}"
+        return (
+            f"the lease {self._namespace}/{self._name} was not renewed for {self._times.renew_deadline:g} s"
+        )
+
+    def _pause(self) -> bool:
+        return self._wait(self._times.retry * (1 + 0.2 * self._uniform())) or self._stopping.is_set()
+
+    def _try(self) -> bool:
+        """Acquire or renew; False if that did not work this time."""
+        began = self._monotonic()
+        try:
+            renewed = self._write()
+        except ApiError as error:
+            self._on_error(error)
+            self._outdated = True
+            if not (isinstance(error, Conflict) and self._leading):
+                return False
+            # Somebody wrote the Lease we hold: find out at once whether we still do.
+            renewed = self._try_after_conflict()
+        if renewed:
+            self._renewed = began
+        return renewed
+
+    def _try_after_conflict(self) -> bool:
+        try:
+            return self._write()
+        except ApiError as error:
+            self._on_error(error)
+            return False
+
+    def _write(self) -> bool:
+        """Take or renew the Lease; False if somebody else holds it. Raises ApiError."""
+        if self._leading and not self.is_leader():
+            # Too late to renew: a rival may be about to take over.
+            return False
+        if not self._leading or self._outdated:
+            self._look()
+        seen = self._seen
+        if seen is not None and seen.holder not in ("", self.identity):
+            if self._leading:
+                self._renewed = float("-inf")
+            if self._leading or self._monotonic() - seen.at <= seen.duration:
+                return False
+        if seen is None:
+            body = {**self._skeleton(), "spec": self._spec(None)}
+            answer = self._client.create(Create(LEASES, self._namespace, body))
+        else:
+            body = {**seen.body, "spec": {**(seen.body.get("spec") or {}), **self._spec(seen)}}
+            answer = self._client.replace(Replace(LEASES, self._namespace, self._name, body))
+        self._note(msgspec.json.decode(answer, type=dict))
+        return True
+
+    def _look(self) -> None:
+        """Read the Lease; a version seen before keeps the time when it was first seen."""
+        try:
+            self._note(self._client.get_json(LEASES, self._namespace, self._name))
+        except NotFound:
+            self._seen = None
+            self._outdated = False
+
+    def _note(self, body: dict[str, Any]) -> None:
+        version = body["metadata"]["resourceVersion"]
+        self._outdated = False
+        if self._seen is None or self._seen.version != version:
+            spec = body.get("spec") or {}
+            self._seen = _Seen(
+                holder=spec.get("holderIdentity") or "",
+                version=version,
+                duration=max(float(spec.get("leaseDurationSeconds") or 0), self._times.duration),
+                transitions=int(spec.get("leaseTransitions") or 0),
+                body=body,
+                at=self._monotonic(),
+            )
+
+    def _release(self) -> None:
+        """Leave the Lease empty so that the next leader need not wait."""
+        try:
+            self._look()
+            if self._seen is None or self._seen.holder != self.identity:
+                return
+            spec = {**self._seen.body.get("spec", {}), "holderIdentity": "", "leaseDurationSeconds": 1}
+            self._client.replace(
+                Replace(LEASES, self._namespace, self._name, {**self._seen.body, "spec": spec})
+            )
+        except ApiError as error:
+            self._on_error(error)
+
+    def _skeleton(self) -> dict[str, Any]:
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+        }
+
+    def _spec(self, seen: _Seen | None) -> dict[str, Any]:
+        now = micro_timestamp(self._wall())
+        spec: dict[str, Any] = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self._times.duration)),
+            "renewTime": now,
+        }
+        if seen is None or seen.holder != self.identity:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = seen.transitions + 1 if seen else 0
+        return spec

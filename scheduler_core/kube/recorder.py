@@ -1,0 +1,118 @@
+"""Posts Events on a thread: never in the way of the caller, never more than the rate allows."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.correlator import Correlator, Occurrence
+from scheduler_core.kube.errors import AlreadyExists, ApiError
+from scheduler_core.kube.rate import RateLimiter
+from scheduler_core.model.writes import Create, Patch
+
+_TICK = 1.0
+_RETRY_DELAYS = (0.5, 2.0)
+
+
+class Recorder:
+    """A bounded queue and one thread that writes what is in it.
+
+    `dropped` counts by reason what was not written: `full` (the queue), `rate`, and `failed` (the server).
+    `posted` counts Events created and counts written. Both may be read from any thread.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        correlator: Correlator | None = None,
+        limiter: RateLimiter | None = None,
+        capacity: int = 10_000,
+        on_error: Callable[[ApiError], None] = lambda error: None,
+        wall: Callable[[], float] = time.time,
+        tick: float = _TICK,
+        retry_delays: tuple[float, ...] = _RETRY_DELAYS,
+    ) -> None:
+        self.posted = 0
+        self.dropped: Counter[str] = Counter()
+        self._client = client
+        self._correlator = correlator or Correlator()
+        self._limiter = limiter
+        self._on_error = on_error
+        self._wall = wall
+        self._tick = tick
+        self._retry_delays = retry_delays
+        self._queue: queue.Queue[Occurrence | None] = queue.Queue(capacity)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="event-recorder", daemon=True)
+
+    def record(self, occurrence: Occurrence) -> None:
+        """Queue an occurrence; drops and counts it if the queue is full. Thread-safe, never blocks."""
+        try:
+            self._queue.put_nowait(occurrence)
+        except queue.Full:
+            self.dropped["full"] += 1
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """Write what is queued, for at most `timeout` seconds, and end the thread."""
+        deadline = time.monotonic() + timeout
+        while not self._queue.empty() and time.monotonic() < deadline and self._thread.is_alive():
+            time.sleep(0.01)
+        self._stopping.set()
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def run(self) -> None:
+        """The thread's body."""
+        flushed = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                occurrence = self._queue.get(timeout=self._tick)
+            except queue.Empty:
+                occurrence = None
+            if occurrence is not None:
+                self._post(occurrence)
+            if time.monotonic() - flushed >= self._tick:
+                flushed = time.monotonic()
+                self._flush()
+
+    def _post(self, occurrence: Occurrence) -> None:
+        write = self._correlator.observe(occurrence)
+        if write is None:
+            return
+        if self._limiter is not None and not self._limiter.take():
+            self.dropped["rate"] += 1
+            if isinstance(write, Create):
+                self._correlator.forget(occurrence)
+        elif not self._write(write):
+            self._correlator.forget(occurrence)
+
+    def _flush(self) -> None:
+        for patch in self._correlator.due(self._wall()):
+            if self._limiter is not None and not self._limiter.take():
+                self.dropped["rate"] += 1
+                return
+            self._write(patch)
+
+    def _write(self, write: Create | Patch) -> bool:
+        """Write with a few repeats where the server is at fault; True if the Event is there now."""
+        for delay in (*self._retry_delays, None):
+            try:
+                self._client.write(write)
+            except AlreadyExists:
+                break
+            except ApiError as error:
+                self._on_error(error)
+                if delay is None or 0 < error.status < 500 or self._stopping.wait(delay):
+                    self.dropped["failed"] += 1
+                    return False
+            else:
+                break
+        self.posted += 1
+        return True
