@@ -1,0 +1,100 @@
+"""Documents from one API version to a newer one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.config.defaults import ALL
+from scheduler_core.config.documents import parse_document
+from scheduler_core.config.duration import format_duration
+from scheduler_core.config.legacy import ReadFile, to_v1alpha2
+from scheduler_core.config.plugins import EXTENSION_POINTS, MULTI_POINT
+from scheduler_core.config.problems import ConfigErrors, not_supported
+from scheduler_core.config.render import plugin_config_entry
+from scheduler_core.config.schema import Extender, Plugin, Profile, SchedulerConfiguration
+from scheduler_core.config.validation import validate
+from scheduler_core.config.versions import (
+    V1,
+    V1ALPHA1,
+    V1ALPHA2,
+    V1BETA3,
+    VERSIONS,
+    check_header,
+    read_document,
+)
+
+TARGETS: Final = ("v1alpha2", "v1")
+# Fields that v1 no longer has; what disablePreemption and bindTimeoutSeconds meant is in the profiles.
+_GONE: Final = ("healthzBindAddress", "metricsBindAddress", "disablePreemption", "bindTimeoutSeconds")
+
+
+def convert_document(
+    text: str, target: str | None = None, read_file: ReadFile | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """The document in version `target`, and warnings for what keeps the result from being valid.
+
+    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. Raises ConfigErrors for a
+    document that cannot be read, or for a target older than the document.
+    """
+    raw = parse_document(text)
+    version = check_header(raw)
+    wanted = _target(version, target)
+    if version == V1ALPHA1:
+        raw = to_v1alpha2(raw, read_file)
+    config = read_document(raw)
+    warnings = [str(error) for error in validate(config)]
+    document = _as_v1(raw, config) if wanted == V1 else {**raw, "apiVersion": V1ALPHA2}
+    return document, warnings
+
+
+def _target(version: str, target: str | None) -> str:
+    if target is None:
+        return V1ALPHA2 if version == V1ALPHA1 else V1
+    wanted = next(known for known in VERSIONS if known.rpartition("/")[2] == target)
+    position = VERSIONS.index(version)
+    if VERSIONS.index(wanted) < position:
+        newer = [known.rpartition("/")[2] for known in VERSIONS[position:]]
+        raise ConfigErrors([not_supported("--to", target, [t for t in TARGETS if t in newer])])
+    return wanted
+
+
+def _as_v1(raw: dict[str, Any], config: SchedulerConfiguration) -> dict[str, Any]:
+    """v1beta3 has the same lists as v1; older ones are spelled out, because their defaults differed."""
+    document = {**raw, "apiVersion": V1}
+    if VERSIONS.index(config.api_version) >= VERSIONS.index(V1BETA3):
+        return document
+    for gone in _GONE:
+        document.pop(gone, None)
+    if isinstance(document.get("leaderElection"), dict):
+        document["leaderElection"] = document["leaderElection"] | {
+            "resourceLock": config.leader_election.resource_lock
+        }
+    if config.extenders:
+        document["extenders"] = [_extender(extender) for extender in config.extenders]
+    document["profiles"] = [_profile(profile) for profile in config.profiles]
+    return document
+
+
+def _profile(profile: Profile) -> dict[str, Any]:
+    plugins: dict[str, Any] = {MULTI_POINT: {"disabled": [{"name": ALL}]}}
+    for point in EXTENSION_POINTS:
+        enabled = profile.plugins[point].enabled if point in profile.plugins else ()
+        if enabled:
+            plugins[point] = {"enabled": [_plugin(plugin) for plugin in enabled]}
+    return {
+        "schedulerName": profile.scheduler_name,
+        "plugins": plugins,
+        "pluginConfig": [plugin_config_entry(entry) for entry in profile.plugin_config],
+    }
+
+
+def _plugin(plugin: Plugin) -> dict[str, Any]:
+    return {"name": plugin.name, "weight": plugin.weight} if plugin.weight else {"name": plugin.name}
+
+
+def _extender(extender: Extender) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(extender)
+    fields["httpTimeout"] = format_duration(extender.http_timeout)
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,30 @@
+"""Reading a configuration: decode, convert, default, validate."""
+
+from __future__ import annotations
+
+from scheduler_core.config.documents import parse_document
+from scheduler_core.config.legacy import ReadFile
+from scheduler_core.config.problems import ConfigErrors
+from scheduler_core.config.schema import SchedulerConfiguration
+from scheduler_core.config.validation import validate
+from scheduler_core.config.versions import KIND, V1, read_document
+
+
+def load_config(text: str, file: str = "", read_file: ReadFile | None = None) -> SchedulerConfiguration:
+    """The valid configuration in `text`; raises ConfigErrors with `file` and all problems of one stage.
+
+    `read_file` reads the Policy file that a v1alpha1 configuration may name.
+    """
+    try:
+        config = read_document(parse_document(text), read_file)
+        errors = validate(config)
+        if errors:
+            raise ConfigErrors(errors)
+    except ConfigErrors as found:
+        raise found.within(file) from None
+    return config
+
+
+def default_config() -> SchedulerConfiguration:
+    """The configuration of a scheduler that was given no file: one default profile."""
+    return read_document({"apiVersion": V1, "kind": KIND})

@@ -1,0 +1,61 @@
+"""A configuration as plain values for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_core.config.duration import format_duration
+from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.config.problems import index
+from scheduler_core.config.profiles import PluginRef, Registry, effective_plugins
+from scheduler_core.config.schema import OpaqueArgs, PluginConfig, Profile, SchedulerConfiguration
+
+_DURATIONS = frozenset({"usageAggregatedDuration", "scoreAggregatedDuration"})
+
+
+def view(config: SchedulerConfiguration, registry: Registry = KNOWN_PLUGINS) -> dict[str, Any]:
+    """What runs: per profile the plugins of every extension point, and the arguments with defaults.
+
+    Raises ConfigErrors for a configuration that the scheduler would not start with.
+    """
+    profiles = [
+        _profile(profile, effective_plugins(profile, registry, path=index("profiles", i)))
+        for i, profile in enumerate(config.profiles)
+    ]
+    return {"profiles": profiles}
+
+
+def _profile(profile: Profile, plugins: Mapping[str, list[PluginRef]]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"schedulerName": profile.scheduler_name}
+    if profile.percentage_of_nodes_to_score is not None:
+        shown["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
+    shown["plugins"] = {point: [_plugin(ref) for ref in refs] for point, refs in plugins.items()}
+    shown["pluginConfig"] = [plugin_config_entry(entry) for entry in profile.plugin_config]
+    return shown
+
+
+def _plugin(ref: PluginRef) -> dict[str, Any]:
+    return {"name": ref.name, "weight": ref.weight} if ref.weight else {"name": ref.name}
+
+
+def plugin_config_entry(entry: PluginConfig) -> dict[str, Any]:
+    """A pluginConfig entry as written in a file, without fields that are empty."""
+    if entry.args is None:
+        return {"name": entry.name}
+    if isinstance(entry.args, OpaqueArgs):
+        return {"name": entry.name, "args": entry.args.raw}
+    return {"name": entry.name, "args": _without_empty(msgspec.to_builtins(entry.args))}
+
+
+def _without_empty(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        inner = {key: _without_empty(item, key) for key, item in value.items()}
+        return {key: item for key, item in inner.items() if item not in (None, "", [], {})}
+    if isinstance(value, list | tuple):
+        return [_without_empty(item) for item in value]
+    if name in _DURATIONS:
+        return format_duration(value)
+    return value

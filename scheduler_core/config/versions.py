@@ -1,0 +1,207 @@
+"""From a configuration document of any known version to the internal configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import structs
+
+from scheduler_core.config.decode import decode
+from scheduler_core.config.defaults import (
+    MULTI_POINT_DEFAULTS,
+    PER_POINT_DEFAULTS,
+    merge_plugins,
+    with_default_args,
+)
+from scheduler_core.config.legacy import ReadFile, to_v1alpha2
+from scheduler_core.config.plugin_args import GROUP, decode_args
+from scheduler_core.config.problems import ConfigErrors, child, index
+from scheduler_core.config.schema import (
+    ClientConnection,
+    Extender,
+    LeaderElection,
+    Plugin,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+    Profile,
+    SchedulerConfiguration,
+)
+from scheduler_core.config.wire import (
+    ConfigV1,
+    ConfigV1Alpha2,
+    ConfigV1Beta2,
+    ConfigV1Beta3,
+    PluginConfigWire,
+)
+from scheduler_core.errors import ConfigError
+from scheduler_core.model.names import DEFAULT_SCHEDULER
+
+KIND: Final = "KubeSchedulerConfiguration"
+# From the oldest to the newest.
+VERSIONS: Final = tuple(f"{GROUP}/{v}" for v in ("v1alpha1", "v1alpha2", "v1beta2", "v1beta3", "v1"))
+V1ALPHA1, V1ALPHA2, V1BETA2, V1BETA3, V1 = VERSIONS
+
+Wire = ConfigV1 | ConfigV1Beta3 | ConfigV1Beta2 | ConfigV1Alpha2
+_WIRES: Final[Mapping[str, type[Wire]]] = {
+    V1ALPHA2: ConfigV1Alpha2,
+    V1BETA2: ConfigV1Beta2,
+    V1BETA3: ConfigV1Beta3,
+    V1: ConfigV1,
+}
+_OLD_LOCKS: Final = frozenset({"endpointsleases", "configmapsleases"})
+
+
+def check_header(raw: Any) -> str:
+    """The document's apiVersion; raises ConfigErrors if it is not one of `VERSIONS` or the kind is wrong."""
+    if not isinstance(raw, dict):
+        raise ConfigErrors([ConfigError("", f"expected a {KIND} document")])
+    version, kind = raw.get("apiVersion"), raw.get("kind")
+    if not kind or not isinstance(kind, str):
+        raise ConfigErrors([ConfigError("kind", f"Object 'Kind' is missing (expected {KIND})")])
+    known = ", ".join(VERSIONS)
+    if not version or not isinstance(version, str):
+        raise ConfigErrors(
+            [ConfigError("apiVersion", f"Object 'apiVersion' is missing (known versions: {known})")]
+        )
+    if version not in VERSIONS or kind != KIND:
+        problem = f'no kind "{kind}" is registered for version "{version}" (known: kind {KIND} of {known})'
+        raise ConfigErrors([ConfigError("apiVersion" if kind == KIND else "kind", problem)])
+    return version
+
+
+def read_document(raw: Any, read_file: ReadFile | None = None) -> SchedulerConfiguration:
+    """The internal configuration of a document, with defaults, not validated; raises ConfigErrors."""
+    version = check_header(raw)
+    if version == V1ALPHA1:
+        raw = to_v1alpha2(raw, read_file)
+    errors: list[ConfigError] = []
+    wire = decode(raw, _WIRES[V1ALPHA2 if version == V1ALPHA1 else version], "", errors)
+    config = _internal(wire, version, errors)
+    if errors:
+        raise ConfigErrors(errors)
+    return config
+
+
+def _internal(wire: Wire, version: str, errors: list[ConfigError]) -> SchedulerConfiguration:
+    contention = wire.enable_contention_profiling
+    config = SchedulerConfiguration(
+        api_version=version,
+        leader_election=_election(wire),
+        client_connection=_connection(wire.client_connection),
+        enable_profiling=wire.enable_profiling,
+        enable_contention_profiling=wire.enable_profiling if contention is None else contention,
+        percentage_of_nodes_to_score=wire.percentage_of_nodes_to_score,
+        pod_initial_backoff_seconds=wire.pod_initial_backoff_seconds,
+        pod_max_backoff_seconds=wire.pod_max_backoff_seconds,
+        profiles=_profiles(wire, errors),
+        extenders=tuple(_extender(extender) for extender in wire.extenders),
+    )
+    if not isinstance(wire, ConfigV1Alpha2):
+        config = structs.replace(config, parallelism=wire.parallelism)
+    if isinstance(wire, ConfigV1):
+        config = structs.replace(config, delay_cache_until_active=wire.delay_cache_until_active)
+    if isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta2):
+        config = structs.replace(
+            config,
+            healthz_bind_address=wire.healthz_bind_address,
+            metrics_bind_address=wire.metrics_bind_address,
+        )
+    return config
+
+
+def _profiles(wire: Wire, errors: list[ConfigError]) -> tuple[Profile, ...]:
+    given = wire.profiles
+    if not given:
+        return (_profile(wire, None, {}, (), "", errors),)
+    profiles = []
+    for i, item in enumerate(given):
+        name = item.scheduler_name
+        if name is None and len(given) > 1:
+            name = ""
+        plugins = item.plugins.by_point()
+        path = child(index("profiles", i), "pluginConfig")
+        profile = _profile(wire, name, plugins, item.plugin_config, path, errors)
+        percentage = getattr(item, "percentage_of_nodes_to_score", None)
+        profiles.append(structs.replace(profile, percentage_of_nodes_to_score=percentage))
+    return tuple(profiles)
+
+
+def _profile(
+    wire: Wire,
+    name: str | None,
+    custom: Plugins,
+    entries: Iterable[PluginConfigWire],
+    path: str,
+    errors: list[ConfigError],
+) -> Profile:
+    if isinstance(wire, ConfigV1 | ConfigV1Beta3):
+        defaults = MULTI_POINT_DEFAULTS
+    else:
+        defaults = PER_POINT_DEFAULTS
+    config = tuple(
+        PluginConfig(entry.name, decode_args(entry.name, entry.args, index(path, i), errors))
+        for i, entry in enumerate(entries)
+    )
+    if isinstance(wire, ConfigV1Alpha2):
+        custom = _old_lists(custom, wire.disable_preemption)
+        config = _old_bind_timeout(config, wire.bind_timeout_seconds)
+    plugins = merge_plugins(defaults, custom)
+    return Profile(
+        scheduler_name=DEFAULT_SCHEDULER if name is None else name,
+        plugins=plugins,
+        plugin_config=with_default_args(config, plugins),
+    )
+
+
+def _old_lists(custom: Plugins, disable_preemption: bool) -> dict[str, PluginSet]:
+    """v1alpha2's lists: unreserve is part of reserve today, and preemption is a plugin."""
+    lists = dict(custom)
+    unreserve = lists.pop("unreserve", PluginSet())
+    reserve = lists.get("reserve", PluginSet())
+    seen = {plugin.name for plugin in reserve.enabled}
+    more = tuple(plugin for plugin in unreserve.enabled if plugin.name not in seen)
+    lists["reserve"] = PluginSet(reserve.enabled + more, reserve.disabled)
+    if disable_preemption:
+        post = lists.get("postFilter", PluginSet())
+        lists["postFilter"] = PluginSet(post.enabled, (*post.disabled, Plugin("DefaultPreemption")))
+    return lists
+
+
+def _old_bind_timeout(config: tuple[PluginConfig, ...], seconds: int | None) -> tuple[PluginConfig, ...]:
+    if seconds is None or any(entry.name == "VolumeBinding" for entry in config):
+        return config
+    args = decode_args("VolumeBinding", {"bindTimeoutSeconds": seconds}, "", [])
+    return (*config, PluginConfig("VolumeBinding", args))
+
+
+def _election(wire: Wire) -> LeaderElection:
+    """Empty and zero fields are unset fields; the lock of old versions also wrote a lease."""
+    given, default = wire.leader_election, LeaderElection()
+    lock = given.resource_lock or default.resource_lock
+    if isinstance(wire, ConfigV1Alpha2) and lock in _OLD_LOCKS:
+        lock = default.resource_lock
+    return LeaderElection(
+        leader_elect=given.leader_elect,
+        lease_duration=given.lease_duration or default.lease_duration,
+        renew_deadline=given.renew_deadline or default.renew_deadline,
+        retry_period=given.retry_period or default.retry_period,
+        resource_lock=lock,
+        resource_name=given.resource_name or default.resource_name,
+        resource_namespace=given.resource_namespace or default.resource_namespace,
+    )
+
+
+def _connection(given: ClientConnection) -> ClientConnection:
+    default = ClientConnection()
+    return structs.replace(
+        given,
+        content_type=given.content_type or default.content_type,
+        qps=given.qps or default.qps,
+        burst=given.burst or default.burst,
+    )
+
+
+def _extender(given: Extender) -> Extender:
+    return Extender(**{field.name: getattr(given, field.name) for field in structs.fields(Extender)})
