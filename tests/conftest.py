@@ -11,7 +11,6 @@ from tests.support.server import SERVERS
 from tests.tools.build import possible
 
 END_TO_END = Path(__file__).parent / "e2e"
-LEFT_OUT = pytest.StashKey[str]()
 
 # The machine's speed says nothing about the code: no deadlines, and the same examples for everybody.
 settings.register_profile(
@@ -30,20 +29,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark end-to-end tests; leave them out, aloud, where kubectl is out of reach and nobody insists."""
+    """Mark end-to-end tests; leave them out where they cannot run and nobody insists."""
     end_to_end = [item for item in items if END_TO_END in item.path.parents]
     for item in end_to_end:
         item.add_marker(pytest.mark.e2e)
-    if config.getoption("--server") is None and end_to_end and not possible("kubectl"):
+    if end_to_end and _left_out(config):
         config.hook.pytest_deselected(items=end_to_end)
-        left = set(end_to_end)
-        items[:] = [item for item in items if item not in left]
-        config.stash[LEFT_OUT] = (
-            f"left out: {len(left)} end-to-end tests, for kubectl is not on PATH"
-            " and Go, which would build it, is not installed"
-        )
+        items[:] = [item for item in items if END_TO_END not in item.path.parents]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if LEFT_OUT in config.stash:
-        terminalreporter.write_line(config.stash[LEFT_OUT], yellow=True)
+    if _left_out(config):
+        terminalreporter.write_line(
+            "left out: tests/e2e, as kubectl is not on PATH and Go, which would build it, is not installed",
+            yellow=True,
+        )
+
+
+def _left_out(config: pytest.Config) -> bool:
+    return config.getoption("--server") is None and not possible("kubectl")

@@ -73,7 +73,8 @@ class Cluster:
 
     def client(self) -> client.ApiClient:
         """The official client, as an admin."""
-        return config.new_client_from_config(str(self.kubeconfig))
+        made: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))  # type: ignore[no-untyped-call]
+        return made
 
     def request(self, method: str, path: str, body: object = None) -> Any:
         """One raw JSON request as an admin. Raises RequestFailed."""
@@ -89,7 +90,7 @@ class Cluster:
 
     def _items(self, path: str) -> Iterator[dict[str, Any]]:
         try:
-            yield from self.request("GET", path)["items"]
+            yield from self.request("GET", path)["items"] or ()
         except RequestFailed as error:
             if error.status != 404:
                 raise
@@ -107,7 +108,9 @@ def await_established(server: Server) -> None:
 
     def served() -> bool:
         for crd in request(server, "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
-            conditions = {c["type"]: c["status"] for c in crd.get("status", {}).get("conditions", [])}
+            # A CRD that was just made may say `conditions: null`.
+            found = crd.get("status", {}).get("conditions") or ()
+            conditions = {c["type"]: c["status"] for c in found}
             assert conditions.get("Established") == "True", f"{crd['metadata']['name']} is not established"
             spec = crd["spec"]
             request(

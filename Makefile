@@ -1,0 +1,47 @@
+# Every target sets up .venv itself; `make help` lists them.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
+TOOLS := $(BIN)/python tests/tools/build.py
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+CHECKED := .
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-e2e check bench tools
+
+help: ## list the targets
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
+
+demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with real kubectl
+	@$(TOOLS) --link $(BIN) kubectl >/dev/null
+	@$(BIN)/muster-sandbox demo
+
+test: $(READY) ## all tests that this machine allows; end-to-end ones on the sandbox
+	@$(TOOLS) --link $(BIN) kubectl || true
+	@$(PYTEST)
+
+test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver
+	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd kube-apiserver
+	@$(PYTEST) tests/e2e --server both
+
+check: $(READY) ## lint, format and types
+	@$(BIN)/ruff check $(CHECKED)
+	@$(BIN)/ruff format --check $(CHECKED)
+	@$(BIN)/mypy
+
+bench: $(READY) ## benchmarks as one table; fails below a floor
+	@$(BIN)/python -m benchmarks.run
+
+tools: $(READY) ## build kubectl, etcd and kube-apiserver where they are not installed
+	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd kube-apiserver
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is missing (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (once per change of pyproject.toml)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,154 @@
+"""Who may import what. This table is the documentation; the tests keep it true.
+
+A part imports itself and what stands below it; parts on one line do not know each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = "scheduler_core."
+
+LAYERS = [  # top to bottom
+    ["webhook", "kubectl_plugin", "sandbox"],
+    [CORE + "app"],
+    [CORE + "engine", CORE + "controllers", CORE + "kube"],
+    [CORE + "plugins"],
+    [CORE + "framework"],
+    [CORE + "state"],
+    [CORE + "quota", CORE + "topology", CORE + "load"],
+    [CORE + "arrays"],
+    [CORE + "config"],
+    [CORE + "model"],
+    [CORE + "errors"],
+]
+# Parts that may import less than their layer allows.
+NARROW = {
+    CORE + "kube": {CORE + "model", CORE + "errors"},
+    "webhook": {CORE + part for part in ("model", "errors", "arrays", "quota", "state", "kube")},
+}
+EDGES = ("webhook", "kubectl_plugin", "sandbox")
+BOTTOM = [CORE + part for part in ("errors", "model", "config")]
+PURE = [
+    *BOTTOM,
+    *(CORE + part for part in ("arrays", "quota", "topology", "load", "state")),
+    *(CORE + part for part in ("framework", "plugins", "engine", "controllers")),
+]
+# Modules that speak to the world or depend on its state; `now` and seeds are arguments in the pure parts.
+IMPURE = {"time", "random", "os", "socket", "threading", "logging", "asyncio", "subprocess"}
+THIRD_PARTY = {  # package: patterns of the modules that may import it
+    "msgspec": ["*"],
+    "yaml": ["*"],
+    "numpy": [*(f"{part}.*" for part in PURE if part not in BOTTOM), CORE + "app.*"],
+    "kubernetes": [CORE + "kube.*"],
+    "urllib3": [CORE + "kube.*"],
+    "flask": ["webhook.*", "sandbox.*"],
+    "cheroot": ["webhook.*", "sandbox.*"],
+    "cryptography": ["*.cert*"],
+    "click": ["kubectl_plugin.*", "*.__main__", "*cli"],
+    "prometheus_client": [CORE + "app.*", "webhook.*"],
+    "aiohttp": ["sandbox.*"],
+    "jsonpatch": ["sandbox.*"],
+    "jsonpointer": ["sandbox.*"],
+}
+ORDER = {part: depth for depth, line in enumerate(reversed(LAYERS)) for part in line}
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    for top in ("scheduler_core", *EDGES):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+MODULES = dict(sources())
+
+
+def imports(module: str, path: Path) -> Iterator[str]:
+    """Every module that a source names, at any depth, relative and type-checking imports included."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            stem = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*stem, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def part_of(module: str) -> str | None:
+    return next((p for p in ORDER if module == p or module.startswith(f"{p}.")), None)
+
+
+def layer_faults(own: str, target: str) -> Iterator[str]:
+    other = part_of(target)
+    if other is None or other == own:
+        return
+    if ORDER[other] >= ORDER[own]:
+        yield f"{target}: {own} stands below {other} or beside it"
+    elif own in NARROW and other not in NARROW[own]:
+        yield f"{target}: {own} may import only {', '.join(sorted(NARROW[own]))}"
+
+
+def foreign_faults(module: str, own: str, target: str) -> Iterator[str]:
+    top = target.partition(".")[0]
+    if own in PURE and top in IMPURE:
+        yield f"{target}: {own} is pure"
+    if top in sys.stdlib_module_names or top in ("scheduler_core", *EDGES):
+        return
+    if top not in THIRD_PARTY:
+        yield f"{target}: not in the table of third-party packages"
+    elif not any(fnmatchcase(module, pattern) for pattern in THIRD_PARTY[top]):
+        yield f"{target}: only for {', '.join(THIRD_PARTY[top])}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_keep_the_layers(module: str) -> None:
+    own = part_of(module)
+    if own is None:
+        assert module == "scheduler_core", f"{module} has no place in the table"
+        return
+    faults = [
+        fault
+        for target in sorted(set(imports(module, MODULES[module])))
+        for fault in (*layer_faults(own, target), *foreign_faults(module, own, target))
+    ]
+    assert not faults, f"{module} imports\n" + "\n".join(f"  {fault}" for fault in faults)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith(CORE + "plugins.")])
+def test_plugins_do_not_know_each_other(module: str) -> None:
+    """Only names that begin with an underscore, shared arithmetic, are for several plugins."""
+    prefix = CORE + "plugins."
+    known = {
+        t.removeprefix(prefix).partition(".")[0] for t in imports(module, MODULES[module]) if prefix in t
+    }
+    assert {name for name in known if not name.startswith("_")} == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        (CORE + "model.pod", CORE + "quota.ledger"),
+        (CORE + "quota.ledger", CORE + "topology.tree"),
+        (CORE + "kube.client", CORE + "state.cluster"),
+        ("webhook.review", CORE + "engine.scheduler"),
+        ("sandbox.store", "kubectl_plugin.render"),
+        (CORE + "state.nodes", "time"),
+        (CORE + "model.pod", "numpy"),
+        ("webhook.review", "kubernetes.client"),
+        ("webhook.server", "cryptography.x509"),
+        (CORE + "app.loop", "requests"),
+    ],
+)
+def test_the_table_refuses(module: str, target: str) -> None:
+    own = part_of(module)
+    assert own is not None
+    assert [*layer_faults(own, target), *foreign_faults(module, own, target)]

@@ -1,0 +1,116 @@
+"""The house rules that can be measured: sizes, docstrings, words without a place here, working commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("scheduler_core", "webhook", "kubectl_plugin", "sandbox")
+FILE_LINES = 320
+FUNCTION_LINES = 70
+# Written in pieces, so that this file does not contain what it forbids.
+FORBIDDEN = re.compile(
+    "|".join(
+        [
+            *(rf"(?<![\w.-])/{folder}/(?!muster)" for folder in ("work", "root", "Users")),
+            r"/home/(?!muster|nonroot)\w",
+            *(
+                re.escape(host)
+                for host in ("pypi" + ".org", "proxy.golang" + ".org", "registry.npmjs" + ".org")
+            ),
+            "pythonhosted" + r"\.org",
+        ]
+    )
+)
+TEXT = {".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh", ".txt", ".tpl", ".mod", ""}
+# Lock files that tools write; the addresses in them are the tools' own.
+GENERATED = {"go.sum"}
+
+
+def tracked() -> list[Path]:
+    """Files of the repository as git sees them: committed, or new and not ignored."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+FILES = tracked()
+SOURCES = [f for f in FILES if f.suffix == ".py" and f.relative_to(ROOT).parts[0] in PACKAGES]
+SCRIPTS = sorted(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"])
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_source_is_short_enough_to_read(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= FILE_LINES
+    long = [
+        f"{node.name} ({node.end_lineno - node.lineno + 1} lines)"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= FUNCTION_LINES
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_public_module_says_what_it_is(path: Path) -> None:
+    text = path.read_text()
+    private = path.name.startswith("_") and path.name != "__init__.py"
+    assert private or not text.strip() or ast.get_docstring(ast.parse(text))
+
+
+def test_no_machine_paths_or_registry_hosts() -> None:
+    found = []
+    for path in FILES:
+        if path.suffix not in TEXT or path.name in GENERATED:
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if match := FORBIDDEN.search(line):
+                found.append(f"{named(path)}:{number}: {match[0]}")
+    assert not found
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_console_script_explains_itself(script: str) -> None:
+    said = subprocess.run(
+        [Path(sys.executable).parent / script, "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "Usage:" in said.stdout
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_commands_of_documents_exist(document: str) -> None:
+    text = (ROOT / document).read_text()
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.M))
+    named_targets = set(re.findall(r"\bmake ([a-z0-9-]+)(?=[`\s]*(?:$|#|[`,.:;)]))", text, re.M))
+    assert named_targets
+    assert named_targets <= targets
+    plugins = {f"kubectl {name.removeprefix('kubectl-')}" for name in SCRIPTS if name.startswith("kubectl-")}
+    ours = set(re.findall(r"^(?:\$ )?(muster-\w+|kubectl (?:elasticquota|podgroup))\b", text, re.M))
+    assert ours <= {*SCRIPTS, *plugins}
+
+
+def test_help_lists_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    declared = re.search(r"^\.PHONY: (.+)$", makefile, re.M)
+    assert declared
+    assert {line.split()[0] for line in listed.splitlines()} == set(declared[1].split())
