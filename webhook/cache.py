@@ -1,0 +1,198 @@
+"""What the webhook knows of the cluster, kept up to date by watches and answered from memory.
+
+Four resources are watched: ElasticQuotas, ResourceQuotas, Namespaces, and Nodes, of which only the
+allocatable sum of the schedulable ones is kept. Reflector threads write, request threads read; one lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.kube.tracker import Event, is_older
+from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, NODES, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.namespace import Namespace, parse_namespace
+from scheduler_core.model.node import Node, parse_node
+from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.model.resources import ResourceList, maximum
+from scheduler_core.quota.ledger import QuotaLedger
+from webhook.pending import Pending
+from webhook.quotas import QuotaView, SumMode
+
+WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
+    (ELASTIC_QUOTAS, parse_elastic_quota),
+    (RESOURCE_QUOTAS, parse_resource_quota),
+    (NODES, parse_node),
+    (NAMESPACES, parse_namespace),
+)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """What the API server itself listed, to be believed over the watch up to `version`.
+
+    `quotas` are those of `scope` (a namespace, or empty for all); `native` those of the namespace asked
+    about, or None if they were not listed.
+    """
+
+    scope: str
+    version: str
+    quotas: tuple[ElasticQuota, ...]
+    native_version: str = ""
+    native: tuple[ResourceQuota, ...] | None = None
+
+
+class Cache:
+    """The view that admission decides on.
+
+    Whoever decides about a quota holds `lock` from reading the view to `admitted`, so that of two racing
+    requests one sees the other.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.lock = threading.RLock()
+        self._monotonic = monotonic
+        self._waiting = {resource.plural for resource, _ in WATCHED}
+        self._ledger = QuotaLedger()
+        self._native: dict[str, dict[str, ResourceQuota]] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._nodes: dict[str, ResourceList] = {}
+        self._allocatable: dict[str, int] = {}
+        self._quotas_underway: Pending[ElasticQuota] = Pending()
+        self._native_underway: Pending[ResourceQuota] = Pending()
+
+    # Written by the reflectors
+
+    def sink(self, event: Event) -> None:
+        """Take one change of a watched resource; called on the reflectors' threads."""
+        with self.lock:
+            if event.type == "SYNCED":
+                self._waiting.discard(event.resource.plural)
+            elif event.resource == ELASTIC_QUOTAS:
+                self._put_quota(event)
+            elif event.resource == RESOURCE_QUOTAS:
+                self._put_native(event)
+            elif event.resource == NODES:
+                self._put_node(event.key, event.obj)
+            elif event.resource == NAMESPACES:
+                if event.obj is None:
+                    self._namespaces.pop(event.key, None)
+                else:
+                    self._namespaces[event.key] = event.obj
+
+    def _put_quota(self, event: Event) -> None:
+        namespace, _, name = event.key.partition("/")
+        if event.obj is None:
+            self._ledger.remove_quota(namespace, name)
+            self._quotas_underway.gone(namespace, name)
+        else:
+            self._ledger.put_quota(event.obj)
+            self._quotas_underway.seen(namespace, name, event.obj.resource_version)
+
+    def _put_native(self, event: Event) -> None:
+        namespace, _, name = event.key.partition("/")
+        known = self._native.setdefault(namespace, {})
+        if event.obj is None:
+            known.pop(name, None)
+            self._native_underway.gone(namespace, name)
+        else:
+            known[name] = event.obj
+            self._native_underway.seen(namespace, name, event.obj.resource_version)
+
+    def _put_node(self, name: str, node: Node | None) -> None:
+        old = self._nodes.pop(name, {})
+        new = node.allocatable if node is not None and not node.unschedulable else {}
+        if new:
+            self._nodes[name] = new
+        for resource in {*old, *new}:
+            total = self._allocatable.get(resource, 0) - old.get(resource, 0) + new.get(resource, 0)
+            self._allocatable[resource] = total
+
+    # Read by requests
+
+    @property
+    def unsynced(self) -> list[str]:
+        """The resources of which no complete list has been seen yet; empty when ready."""
+        with self.lock:
+            return sorted(self._waiting)
+
+    def namespace(self, name: str) -> Namespace | None:
+        """A namespace, or None where it is not known (yet)."""
+        return self._namespaces.get(name)
+
+    def has_quota(self, namespace: str) -> bool:
+        """Whether the namespace has an ElasticQuota, or will have in a moment."""
+        with self.lock:
+            if self._ledger.quota_of(namespace) is not None:
+                return True
+            return any(q.namespace == namespace for q in self._quotas_underway.quotas(self._monotonic()))
+
+    def view(self, namespace: str, sum_of_min: SumMode, fresh: Fresh | None = None) -> QuotaView:
+        """All that a quota of the namespace is judged against. Hold `lock` from here to `admitted`."""
+        with self.lock:
+            ledger = self._ledger if fresh is None else self._refreshed(fresh)
+            known = self._namespaces.get(namespace)
+            underway = self._quotas_underway.quotas(self._monotonic())
+            return QuotaView(
+                siblings=(*_stored(ledger, namespace), *(q for q in underway if q.namespace == namespace)),
+                others=tuple(_others(ledger, underway, namespace)),
+                native=tuple(self._native_of(namespace, fresh)),
+                allocatable=dict(self._allocatable),
+                terminating=known is not None and known.terminating,
+                sum_of_min=sum_of_min,
+            )
+
+    def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> None:
+        """Remember a quota that was just allowed, until the watch shows it. Never called for a dry run."""
+        with self.lock:
+            if isinstance(quota, ElasticQuota):
+                self._quotas_underway.add(quota, base, self._monotonic())
+            else:
+                self._native_underway.add(quota, base, self._monotonic())
+
+    def _refreshed(self, fresh: Fresh) -> QuotaLedger:
+        """The quotas as listed, and as the watch has them where it knows later or other ones."""
+        ledger = QuotaLedger()
+        for quota in fresh.quotas:
+            ledger.put_quota(quota)
+            self._quotas_underway.seen(quota.namespace, quota.name, quota.resource_version)
+        for binding in self._ledger.quotas():
+            for quota in (binding, *self._ledger.shadowed(binding.namespace)):
+                in_scope = fresh.scope in ("", quota.namespace)
+                if not in_scope or is_older(fresh.version, quota.resource_version):
+                    ledger.put_quota(quota)
+        return ledger
+
+    def _native_of(self, namespace: str, fresh: Fresh | None) -> Iterator[ResourceQuota]:
+        stored = self._native.get(namespace, {}).values()
+        if fresh is None or fresh.native is None:
+            yield from stored
+        else:
+            for quota in fresh.native:
+                self._native_underway.seen(quota.namespace, quota.name, quota.resource_version)
+            yield from fresh.native
+            yield from (q for q in stored if is_older(fresh.native_version, q.resource_version))
+        underway = self._native_underway.quotas(self._monotonic())
+        yield from (quota for quota in underway if quota.namespace == namespace)
+
+
+def _stored(ledger: QuotaLedger, namespace: str) -> tuple[ElasticQuota, ...]:
+    binding = ledger.quota_of(namespace)
+    return () if binding is None else (binding, *ledger.shadowed(namespace))
+
+
+def _others(ledger: QuotaLedger, underway: Iterable[ElasticQuota], namespace: str) -> Iterator[ElasticQuota]:
+    """One quota per other namespace: what binds there, with the larger min where a change is underway."""
+    found = {quota.namespace: quota for quota in ledger.quotas()}
+    for quota in underway:
+        known = found.get(quota.namespace)
+        if known is not None:
+            quota = msgspec.structs.replace(quota, min=maximum(known.min, quota.min))
+        found[quota.namespace] = quota
+    return (quota for name, quota in found.items() if name != namespace)

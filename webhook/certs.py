@@ -1,0 +1,179 @@
+"""Certificates that the webhook makes for itself: a CA of its own and one serving certificate.
+
+Pure: `now` is given in seconds since the epoch, keys aside nothing is random, nothing is stored here.
+ECDSA on P-256; the CA lives 10 years, the serving certificate 90 days and is renewed at two thirds of that;
+both start an hour early, for clocks that differ.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from scheduler_core.errors import MusterError
+
+CA_LIFE: Final = timedelta(days=3650)
+SERVING_LIFE: Final = timedelta(days=90)
+BACKDATE: Final = timedelta(hours=1)
+CA_NAME: Final = "muster-webhook-ca"
+
+
+class CertificateError(MusterError):
+    """A certificate or key that cannot be used: where it came from, and why."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        self.source = source
+        self.problem = problem
+        super().__init__(source, problem)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.problem}"
+
+
+class KeyPair(NamedTuple):
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def make_authority(now: float) -> KeyPair:
+    """A new self-signed CA."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAME)])
+    builder = (
+        _builder(name, name, key.public_key(), now, CA_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return _pem(builder.sign(key, hashes.SHA256()), key)
+
+
+def issue_serving(authority: KeyPair, hosts: Iterable[str], now: float) -> KeyPair:
+    """A serving certificate for DNS names and IP addresses. Raises CertificateError for a broken CA."""
+    issuer = read_certificate(authority.certificate, "CA certificate")
+    issuer_key = _read_key(authority.key, "CA key")
+    hosts = list(hosts)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
+    builder = (
+        _builder(subject, issuer.subject, key.public_key(), now, SERVING_LIFE)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+    )
+    return _pem(builder.sign(issuer_key, hashes.SHA256()), key)
+
+
+def read_certificate(pem: bytes, source: str) -> x509.Certificate:
+    """The first certificate of a PEM text. Raises CertificateError."""
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise CertificateError(source, f"is not a PEM certificate: {error}") from None
+
+
+def check_pair(pair: KeyPair, source: str) -> None:
+    """Raises CertificateError unless the key belongs to the certificate."""
+    certificate, key = read_certificate(pair.certificate, source), _read_key(pair.key, source)
+    if certificate.public_key() != key.public_key():
+        raise CertificateError(source, "certificate and key do not belong together")
+
+
+def expiry(pem: bytes, source: str = "certificate") -> float:
+    """When a certificate ends, in seconds since the epoch. Raises CertificateError."""
+    return read_certificate(pem, source).not_valid_after_utc.timestamp()
+
+
+def rotation_due(pem: bytes, now: float) -> bool:
+    """Whether two thirds of a certificate's life are over, or it cannot be read or is not valid yet."""
+    try:
+        certificate = read_certificate(pem, "certificate")
+    except CertificateError:
+        return True
+    start = certificate.not_valid_before_utc.timestamp()
+    end = certificate.not_valid_after_utc.timestamp()
+    return not start <= now < start + (end - start) * 2 / 3
+
+
+def serves(pair: KeyPair, authority_pem: bytes, hosts: Iterable[str]) -> bool:
+    """Whether a serving pair is whole, signed by the CA, and names exactly these hosts."""
+    try:
+        check_pair(pair, "serving certificate")
+        certificate = read_certificate(pair.certificate, "serving certificate")
+        certificate.verify_directly_issued_by(read_certificate(authority_pem, "CA certificate"))
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (CertificateError, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    return set(names) == {_general_name(host) for host in hosts}
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    now: float,
+    life: timedelta,
+) -> x509.CertificateBuilder:
+    start = datetime.fromtimestamp(int(now), UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - BACKDATE)
+        .not_valid_after(start + life)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _read_key(pem: bytes, source: str) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise CertificateError(source, f"is not a PEM private key: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CertificateError(source, "is not an elliptic-curve key")
+    return key
+
+
+def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)

@@ -1,0 +1,60 @@
+"""The few questions that a cache cannot answer in time, asked of the API server itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import NotFound
+from scheduler_core.model.elastic_quota import parse_elastic_quota
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.namespace import Namespace, parse_namespace
+from scheduler_core.model.resource_quota import parse_resource_quota
+from webhook.cache import Fresh
+
+T = TypeVar("T")
+
+
+class LiveReads:
+    """Reads through a client whose time limit must be well below the webhooks' `timeoutSeconds`.
+
+    Objects that cannot be read are left out, as the watch leaves them out.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def quotas(self, namespace: str) -> Fresh:
+        """The ElasticQuotas of a namespace. Raises ApiError."""
+        version, quotas = self._list(ELASTIC_QUOTAS, namespace, parse_elastic_quota)
+        return Fresh(namespace, version, quotas)
+
+    def everything(self, namespace: str) -> Fresh:
+        """The ElasticQuotas of all namespaces, and the ResourceQuotas of one. Raises ApiError."""
+        version, quotas = self._list(ELASTIC_QUOTAS, "", parse_elastic_quota)
+        native_version, native = self._list(RESOURCE_QUOTAS, namespace, parse_resource_quota)
+        return Fresh("", version, quotas, native_version, native)
+
+    def namespace(self, name: str) -> Namespace | None:
+        """A namespace, or None where there is none. Raises ApiError."""
+        try:
+            return parse_namespace(self._client.get(NAMESPACES, "", name))
+        except (NotFound, ModelError):
+            return None
+
+    def _list(
+        self, resource: Resource, namespace: str, parse: Callable[[msgspec.Raw], T]
+    ) -> tuple[str, tuple[T, ...]]:
+        """Everything in one page, so that it is of one moment, with that moment's resourceVersion."""
+        page = self._client.get_page(resource, namespace, limit=0, retry_budget=0.0)
+        found = []
+        for raw in page.items or ():
+            try:
+                found.append(parse(raw))
+            except ModelError:
+                continue
+        return page.metadata.resourceVersion, tuple(found)

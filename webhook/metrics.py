@@ -1,0 +1,82 @@
+"""What the webhook tells Prometheus. Label sets are bounded: unknown kinds and operations count as one."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from webhook.review import OPERATIONS, Answer
+
+KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota"})
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    """The webhook's metrics, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._duration = Histogram(
+            "muster_admission_review_duration_seconds",
+            "Time from the whole request read to the answer made.",
+            ("operation", "kind", "allowed"),
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self._denials = Counter(
+            "muster_admission_denials_total",
+            "Requests refused, by the rule they break.",
+            ("rule",),
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            "muster_admission_failures_total",
+            "Reviews not decided, by the HTTP code of the answer.",
+            ("code",),
+            registry=self.registry,
+        )
+        self._synced = Gauge(
+            "muster_webhook_cache_synced",
+            "1 if all watched resources were listed once, else 0.",
+            registry=self.registry,
+        )
+        self._expiry = Gauge(
+            "muster_webhook_cert_expiry_timestamp_seconds",
+            "When the serving certificate ends, in seconds since the epoch.",
+            registry=self.registry,
+        )
+        self._reload_failures = Counter(
+            "muster_webhook_cert_reload_failures_total",
+            "Times that new certificates could not be made or loaded and the last good ones were kept.",
+            registry=self.registry,
+        )
+
+    def reviewed(self, answer: Answer, seconds: float) -> None:
+        """Count one answered review."""
+        if answer.request is None or answer.verdict is None:
+            self._failures.labels(str(answer.status)).inc()
+            return
+        operation, kind = answer.request.operation, answer.request.kind.kind
+        self._duration.labels(
+            operation if operation in OPERATIONS else "other",
+            kind if kind in KINDS else "other",
+            "true" if answer.verdict.allowed else "false",
+        ).observe(seconds)
+        for rule in answer.verdict.rules:
+            self._denials.labels(rule).inc()
+
+    def failed(self, code: int) -> None:
+        """Count a request that never became a review."""
+        self._failures.labels(str(code)).inc()
+
+    def certificate(self, expiry: float) -> None:
+        """Note the end of the certificate in use."""
+        self._expiry.set(expiry)
+
+    def reload_failed(self) -> None:
+        """Count a certificate that was not taken."""
+        self._reload_failures.inc()
+
+    def render(self, synced: bool) -> bytes:
+        """The exposition text."""
+        self._synced.set(1 if synced else 0)
+        return generate_latest(self.registry)

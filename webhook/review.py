@@ -1,0 +1,186 @@
+"""AdmissionReview v1: bytes in, bytes out.
+
+`review` never raises and never answers 5xx to malformed input: what cannot be read is answered 400, with the
+request's uid wherever it can be found.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.verdict import INVALID, Verdict
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+MAX_WARNING: Final = 256
+MAX_WARNINGS: Final = 16
+MAX_MESSAGE: Final = 8192
+OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+_ABSENT: Final = frozenset({b"", b"null"})
+
+
+class GroupKind(msgspec.Struct, frozen=True):
+    """`kind` or `resource` of a request."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    username: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """The request of a review. `object` and `old_object` stay raw until a policy reads them."""
+
+    uid: str
+    operation: str
+    kind: GroupKind
+    resource: GroupKind = GroupKind()
+    sub_resource: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    dry_run: bool | None = None
+    user_info: UserInfo = UserInfo()
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def has_object(self) -> bool:
+        """Whether the request carries the object as it is to be."""
+        return bytes(self.object).strip() not in _ABSENT
+
+    @property
+    def has_old(self) -> bool:
+        """Whether the request carries the object as it is."""
+        return bytes(self.old_object).strip() not in _ABSENT
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: Request
+
+
+class _UidOnly(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _Salvage(msgspec.Struct, frozen=True):
+    request: _UidOnly = _UidOnly()
+
+
+class Malformed(Exception):
+    """A review that cannot be answered in substance; the text says why."""
+
+
+class Unready(Exception):
+    """Nothing can be decided now; the caller's failurePolicy shall decide."""
+
+
+class Answer(NamedTuple):
+    """HTTP status and JSON body, and for the metrics what was asked and decided (None: not decided)."""
+
+    status: int
+    body: bytes
+    request: Request | None
+    verdict: Verdict | None
+
+
+_decoder = msgspec.json.Decoder(_Review)
+_salvage = msgspec.json.Decoder(_Salvage)
+_encoder = msgspec.json.Encoder()
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def decode_review(body: bytes) -> Request:
+    """The request of an AdmissionReview v1. Raises Malformed."""
+    try:
+        found = _decoder.decode(body)
+    except _UNREADABLE as error:
+        raise Malformed(f"not an AdmissionReview: {error or 'too deeply nested'}") from None
+    if found.api_version != API_VERSION or found.kind != KIND:
+        raise Malformed(f"expected {KIND} of {API_VERSION}, got {found.kind} of {found.api_version}")
+    if not found.request.uid:
+        raise Malformed("request.uid is empty")
+    if found.request.operation not in OPERATIONS:
+        raise Malformed(f"request.operation {found.request.operation!r} is not known")
+    return found.request
+
+
+def review(body: bytes, decide: Callable[[Request], Verdict]) -> Answer:
+    """Answer one review: 200 with the verdict, 400 for what cannot be read, 503 while not ready."""
+    request: Request | None = None
+    try:
+        request = decode_review(body)
+        verdict = decide(request)
+    except Malformed as error:
+        return Answer(400, _failure(_uid_of(body), 400, "BadRequest", str(error)), request, None)
+    except Unready as error:
+        uid = request.uid if request else ""
+        return Answer(503, _failure(uid, 503, "ServiceUnavailable", str(error)), request, None)
+    return Answer(200, encode_verdict(request.uid, verdict), request, verdict)
+
+
+def encode_verdict(uid: str, verdict: Verdict) -> bytes:
+    """The AdmissionReview that answers request `uid`."""
+    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = _status(verdict)
+    if verdict.warnings:
+        response["warnings"] = [shorten(text, MAX_WARNING) for text in verdict.warnings[:MAX_WARNINGS]]
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_encoder.encode(verdict.patch)).decode()
+    audit = {"decision": verdict.decision, **verdict.audit}
+    if verdict.rules:
+        audit["rules"] = ",".join(verdict.rules)
+    response["auditAnnotations"] = audit
+    return _encode(response)
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` on one line of at most `limit` characters; API servers cut longer ones without a sign."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+def _status(verdict: Verdict) -> dict[str, Any]:
+    causes = [msgspec.to_builtins(cause) for cause in verdict.causes]
+    return {
+        "status": "Failure",
+        "code": verdict.code,
+        "reason": "Invalid" if verdict.code == INVALID else "Forbidden",
+        "message": shorten(verdict.message, MAX_MESSAGE),
+        "details": {"causes": causes},
+    }
+
+
+def _failure(uid: str, code: int, reason: str, message: str) -> bytes:
+    status = {
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": shorten(message, MAX_MESSAGE),
+    }
+    return _encode({"uid": uid, "allowed": False, "status": status})
+
+
+def _encode(response: dict[str, Any]) -> bytes:
+    return _encoder.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+def _uid_of(body: bytes) -> str:
+    try:
+        return _salvage.decode(body).request.uid
+    except _UNREADABLE:
+        return ""

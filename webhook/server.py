@@ -1,0 +1,169 @@
+"""cheroot, set up so that no client can stop the others.
+
+Measured choices: real read timeouts, HTTP/1.1 only, hot reload of certificates without a signal. Two things
+are done differently from cheroot's defaults. The TLS handshake runs on a worker thread, not on the thread
+that accepts: there, each silent client would stop all others for the whole timeout. And a new connection
+gets a worker only when it has something to say.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from cheroot import wsgi
+from cheroot.server import HTTPConnection
+from cheroot.ssl.builtin import BuiltinSSLAdapter
+from flask import Flask
+
+from scheduler_core.errors import MusterError
+from webhook.app import MAX_BODY
+
+THREADS: Final = 64
+MAX_THREADS: Final = 128
+BACKLOG: Final = 512
+TIMEOUT: Final = 5
+KEEP_ALIVE: Final = 512
+MAX_HEADERS: Final = 16 << 10
+DRAIN_BYTES: Final = 16 << 20
+DRAIN_SECONDS: Final = 1.0
+
+log = logging.getLogger("muster.webhook")
+
+
+class ListenError(MusterError):
+    """The address cannot be listened on: which, and why."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        self.address = address
+        self.problem = problem
+        super().__init__(address, problem)
+
+    def __str__(self) -> str:
+        return f"cannot listen on {self.address}: {self.problem}"
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises OSError (ssl.SSLError) for a bad pair."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+class _TlsAdapter(BuiltinSSLAdapter):  # type: ignore[misc]
+    """Wraps at once, shakes hands later; the context can be exchanged at any time."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        super().__init__(str(certificate), str(key))
+        self.context = tls_context(certificate, key)
+
+    def wrap(self, sock: Any) -> tuple[Any, dict[str, str]]:
+        wrapped = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+
+
+class _Connection(HTTPConnection):  # type: ignore[misc]
+    """Shakes hands before the first request, and lets a client finish sending what was refused."""
+
+    shaken = False
+
+    def communicate(self) -> bool:
+        if not self.shaken:
+            try:
+                self.socket.do_handshake()
+            except OSError:
+                # A scanner, a probe, or a client that does not trust us: nothing to answer.
+                return False
+            self.shaken = True
+        keep = super().communicate()
+        if not keep:
+            self._drain()
+        return bool(keep)
+
+    def _drain(self) -> None:
+        """Read on for a moment, or the client finds its connection reset before it sees the answer."""
+        until, left = time.monotonic() + DRAIN_SECONDS, DRAIN_BYTES
+        try:
+            self.wfile.flush()
+            self.socket.settimeout(0.1)
+            while left > 0 and time.monotonic() < until:
+                got = len(self.socket.recv(1 << 16))
+                if not got:
+                    return
+                left -= got
+        except (OSError, ValueError):
+            return
+
+
+class _HttpServer(wsgi.Server):  # type: ignore[misc]
+    ConnectionClass = _Connection
+
+    def process_conn(self, conn: Any) -> None:
+        """A connection that has not been heard of waits in the selector, which costs no thread."""
+        if conn.last_used is None:
+            self._connections.put(conn)
+        else:
+            super().process_conn(conn)
+
+    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
+        log.log(min(level, logging.WARNING), "%s", " ".join(str(msg).split()), exc_info=traceback)
+
+
+class WebhookServer:
+    """The application behind TLS on one address."""
+
+    def __init__(self, app: Flask, address: tuple[str, int], certificate: Path, key: Path) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._adapter = _TlsAdapter(certificate, key)
+        server = _HttpServer(
+            address,
+            app,
+            numthreads=THREADS,
+            max=MAX_THREADS,
+            request_queue_size=BACKLOG,
+            timeout=TIMEOUT,
+            shutdown_timeout=TIMEOUT,
+            server_name="muster-webhook",
+        )
+        server.ssl_adapter = self._adapter
+        server.max_request_body_size = MAX_BODY
+        server.max_request_header_size = MAX_HEADERS
+        server.keep_alive_conn_limit = KEEP_ALIVE
+        self._server = server
+        self._thread = threading.Thread(target=server.serve, name="webhook-accept", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port, chosen by the system where 0 was asked for."""
+        return int(self._server.bind_addr[1])
+
+    def start(self) -> None:
+        """Listen, and serve on threads of our own. Raises ListenError."""
+        host, port = self._server.bind_addr[:2]
+        try:
+            self._server.prepare()
+        except OSError as error:
+            problem = "the port is in use" if "Address already in use" in str(error) else str(error)
+            raise ListenError(f"{host}:{port}", problem) from None
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the requests in progress, within TIMEOUT, and close everything."""
+        self._server.stop()
+        self._thread.join(TIMEOUT)
+
+    def reload(self) -> bool:
+        """Serve new connections with the pair that is now on disk; a bad pair changes nothing (False)."""
+        try:
+            self._adapter.context = tls_context(self._certificate, self._key)
+        except OSError as error:
+            log.warning("kept the last good certificate: %s", error)
+            return False
+        return True

@@ -1,0 +1,154 @@
+"""Which policy answers which request. Decisions come from memory; two questions may go to the API server.
+
+- About ElasticQuotas: on creation the namespace's quotas are listed, so that two creations one after the
+  other, answered by different replicas, are judged right whatever the lag of the watch. And nothing is
+  refused for what other objects say before those were read anew. Both are rare.
+- A pod in a namespace that the watch has not shown yet: its labels are fetched.
+
+Two creations at the same instant through different replicas cannot be told apart by any read, because
+admission comes before storage. Nothing breaks then: the older quota binds, and the status of the other says
+so. Within one replica they are told apart by what was just admitted (`pending`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from scheduler_core.kube.errors import ApiError, KubeconfigError
+from scheduler_core.model.elastic_quota import KIND as ELASTIC_QUOTA
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.model.meta import identity_of
+from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
+from scheduler_core.model.resource_quota import ResourceQuota
+from webhook.cache import Cache, Fresh
+from webhook.pods import assign_scheduler, is_managed
+from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
+from webhook.review import Malformed, Request, Unready
+from webhook.verdict import ALLOW, Verdict
+
+POD: Final = ("", "Pod")
+_ELASTIC: Final = (ELASTIC_QUOTAS.group, ELASTIC_QUOTA)
+_NATIVE: Final = ("", RESOURCE_QUOTA)
+_RESTS_ON_OTHERS: Final = frozenset({"hard", "single", "capacity"})
+
+T = TypeVar("T")
+Judge = Callable[[QuotaView], tuple[Verdict, ElasticQuota | ResourceQuota | None]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an administrator chooses."""
+
+    scheduler_name: str = MUSTER_SCHEDULER
+    sum_of_min: SumMode = "deny"
+    exempt_namespaces: frozenset[str] = frozenset(EXEMPT_NAMESPACES)
+
+
+class Live(Protocol):
+    """Reads from the API server; every method raises ApiError."""
+
+    def quotas(self, namespace: str) -> Fresh:
+        """The ElasticQuotas of a namespace."""
+
+    def everything(self, namespace: str) -> Fresh:
+        """The ElasticQuotas of all namespaces, and the ResourceQuotas of one."""
+
+    def namespace(self, name: str) -> Namespace | None:
+        """A namespace, or None."""
+
+
+class Service:
+    """Admission as two functions of a request. Thread-safe."""
+
+    def __init__(self, cache: Cache, settings: Settings | None = None, live: Live | None = None) -> None:
+        self.cache = cache
+        self.settings = settings or Settings()
+        self._live = live
+
+    def mutate(self, request: Request) -> Verdict:
+        """Send new pods of managed namespaces to Muster's scheduler. Raises Malformed and Unready."""
+        if (request.kind.group, request.kind.kind) != POD or request.operation != "CREATE":
+            return ALLOW
+        if request.sub_resource or not request.namespace:
+            return ALLOW
+        if request.namespace in self.settings.exempt_namespaces:
+            return ALLOW
+        self._require_synced()
+        if not self._manages(request.namespace):
+            return ALLOW
+        return assign_scheduler(request.object, self.settings.scheduler_name)
+
+    def validate(self, request: Request) -> Verdict:
+        """Judge a change of a quota; everything else passes. Raises Malformed and Unready.
+
+        Subresources always pass: `status` is written by the controllers, and nobody else's concern.
+        """
+        if request.sub_resource or request.operation not in ("CREATE", "UPDATE", "DELETE"):
+            return ALLOW
+        kind = (request.kind.group, request.kind.kind)
+        if kind not in (_ELASTIC, _NATIVE):
+            return ALLOW
+        _require_objects(request)
+        self._require_synced()
+        if kind == _NATIVE:
+            return self._validate_native(request)
+        if request.operation == "CREATE":
+            listed = self._read(lambda live: live.quotas(request.namespace or ""))
+            return self._decide(request, lambda view: create_quota(request.object, view), listed)
+        if request.operation == "UPDATE":
+            return self._decide(request, lambda view: update_quota(request.object, request.old_object, view))
+        return self._decide(request, lambda view: (delete_quota(request.old_object, view), None))
+
+    def _manages(self, name: str) -> bool:
+        namespace = self.cache.namespace(name) or self._read(lambda live: live.namespace(name))
+        labels = namespace.labels if namespace is not None else {}
+        return is_managed(name, labels, self.cache.has_quota(name), self.settings.exempt_namespaces)
+
+    def _validate_native(self, request: Request) -> Verdict:
+        if request.operation == "DELETE":
+            return ALLOW
+        old = request.old_object if request.operation == "UPDATE" else None
+        return self._decide(request, lambda view: change_resource_quota(request.object, old, view.siblings))
+
+    def _decide(self, request: Request, judge: Judge, fresh: Fresh | None = None) -> Verdict:
+        """Judge by memory; before a refusal that rests on other objects, by what the server lists now."""
+        verdict = self._judge(request, judge, fresh)
+        if verdict.allowed or not _RESTS_ON_OTHERS & set(verdict.rules):
+            return verdict
+        everything = self._read(lambda live: live.everything(request.namespace or ""))
+        return verdict if everything is None else self._judge(request, judge, everything)
+
+    def _judge(self, request: Request, judge: Judge, fresh: Fresh | None) -> Verdict:
+        with self.cache.lock:
+            view = self.cache.view(request.namespace or "", self.settings.sum_of_min, fresh)
+            verdict, quota = judge(view)
+            if verdict.allowed and quota is not None and not request.dry_run:
+                base = identity_of(request.old_object).resource_version if request.has_old else ""
+                self.cache.admitted(quota, base)
+        return verdict
+
+    def _read(self, question: Callable[[Live], T]) -> T | None:
+        """An answer of the API server, or None where it gives none: the cache must do then."""
+        if self._live is None:
+            return None
+        try:
+            return question(self._live)
+        except (ApiError, KubeconfigError):
+            return None
+
+    def _require_synced(self) -> None:
+        unsynced = self.cache.unsynced
+        if unsynced:
+            raise Unready(f"the webhook has not seen all {', '.join(unsynced)} yet; try again")
+
+
+def _require_objects(request: Request) -> None:
+    if request.operation != "DELETE" and not request.has_object:
+        raise Malformed(f"request.object is missing in {request.operation}")
+    if request.operation != "CREATE" and not request.has_old:
+        raise Malformed(f"request.oldObject is missing in {request.operation}")

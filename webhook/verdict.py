@@ -1,0 +1,95 @@
+"""What a policy decides about one request: allow or deny, with everything the answer says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.quota.rules import Violation
+
+FORBIDDEN: Final = 403
+INVALID: Final = 422
+MAX_LISTED: Final = 20
+
+Rule = Literal["", "malformed", "bounds", "hard", "single", "capacity", "in-use"]
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One entry of `status.details.causes`: a metav1.CauseType, the field and the words."""
+
+    reason: str
+    message: str
+    field: str
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A broken rule and the name under which it is counted."""
+
+    rule: Rule
+    violation: Violation
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The decision. `patch` is an RFC 6902 list (add, replace and test only), empty for no change.
+
+    `code` is 403 for a broken rule and 422 for an object that cannot be read; `audit` goes into the audit
+    annotations; `rules` names each broken rule once.
+    """
+
+    allowed: bool = True
+    code: int = 200
+    message: str = ""
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[str, ...] = ()
+    patch: tuple[Mapping[str, Any], ...] = ()
+    rules: tuple[Rule, ...] = ()
+    audit: Mapping[str, str] = {}
+
+    @property
+    def decision(self) -> str:
+        """One word for audit and metrics: `deny`, `patch` or `allow`."""
+        if not self.allowed:
+            return "deny"
+        return "patch" if self.patch else "allow"
+
+
+ALLOW: Final = Verdict()
+
+
+def allow(warnings: Iterable[str] = (), **audit: str) -> Verdict:
+    """Let the request pass, perhaps with words of caution."""
+    return Verdict(warnings=tuple(warnings), audit=audit)
+
+
+def deny(findings: list[Finding], warnings: Iterable[str] = (), **audit: str) -> Verdict:
+    """Refuse for all broken rules at once; at most MAX_LISTED are spelled out."""
+    listed = findings[:MAX_LISTED]
+    message = "; ".join(str(finding.violation) for finding in listed)
+    if len(findings) > len(listed):
+        message += f"; and {len(findings) - len(listed)} more"
+    return Verdict(
+        allowed=False,
+        code=FORBIDDEN,
+        message=message,
+        causes=tuple(
+            Cause("FieldValueForbidden", str(finding.violation), finding.violation.field)
+            for finding in listed
+        ),
+        warnings=tuple(warnings),
+        rules=tuple(dict.fromkeys(finding.rule for finding in findings)),
+        audit=audit,
+    )
+
+
+def refuse_malformed(error: ModelError) -> Verdict:
+    """Refuse an object that cannot be read, in the words of the reader."""
+    return Verdict(
+        allowed=False,
+        code=INVALID,
+        message=str(error),
+        causes=(Cause("FieldValueInvalid", error.problem, error.path),),
+        rules=("malformed",),
+    )
