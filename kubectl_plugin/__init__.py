@@ -1,0 +1,1 @@
+"""kubectl plugins: `kubectl elasticquota` and `kubectl podgroup`."""

@@ -1,0 +1,99 @@
+"""Quotas, pods and native quotas of a cluster as far as `get` needs them, kept current one object at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubectl_plugin.figures import (
+    Figures,
+    figures,
+    lent_shares,
+    reclaimable_shares,
+    resource_order,
+    smallest_hard,
+)
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.resource_quota import ResourceQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import QuotaLedger, charged
+
+
+class ClusterView:
+    """The ledger, and beside it what it does not hold: pods that wait, and `hard` of native quotas.
+
+    Pods are known by `namespace/name`: a pod that was replaced under its name is charged once.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = QuotaLedger()
+        self._waiting: dict[str, dict[str, ResourceList]] = {}
+        self._natives: dict[str, dict[str, ResourceQuota]] = {}
+
+    def put_quota(self, quota: ElasticQuota) -> None:
+        """A quota exists in this version."""
+        self.ledger.put_quota(quota)
+
+    def remove_quota(self, namespace: str, name: str) -> None:
+        """A quota is gone."""
+        self.ledger.remove_quota(namespace, name)
+
+    def put_pod(self, pod: Pod) -> None:
+        """A pod exists: charged if it is assigned and not finished, pending if it has no node yet."""
+        self.remove_pod(pod.namespace, pod.name)
+        if pod.finished:
+            return
+        if pod.assigned:
+            self.ledger.charge(pod.namespace, pod.name, pod.requests)
+        else:
+            self._waiting.setdefault(pod.namespace, {})[pod.name] = charged(pod.requests)
+
+    def remove_pod(self, namespace: str, name: str) -> None:
+        """A pod is gone; unknown ones are ignored."""
+        self._waiting.get(namespace, {}).pop(name, None)
+        if self.ledger.is_charged(namespace, name):
+            self.ledger.refund(namespace, name)
+
+    def put_native(self, native: ResourceQuota) -> None:
+        """A ResourceQuota exists in this version."""
+        self._natives.setdefault(native.namespace, {})[native.name] = native
+
+    def remove_native(self, namespace: str, name: str) -> None:
+        """A ResourceQuota is gone."""
+        self._natives.get(namespace, {}).pop(name, None)
+
+    def natives(self, namespace: str) -> list[ResourceQuota]:
+        """The ResourceQuotas of a namespace."""
+        return list(self._natives.get(namespace, {}).values())
+
+    def pending(self, namespace: str) -> dict[str, int]:
+        """What the pods of a namespace that have no node ask for."""
+        total: dict[str, int] = {}
+        for requests in self._waiting.get(namespace, {}).values():
+            for name, value in requests.items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    def rows(
+        self, quotas: Iterable[ElasticQuota], *, whole: bool, natives: bool, wide: bool
+    ) -> list[Figures]:
+        """Figures of the given quotas.
+
+        `whole`: the view holds all quotas and pods of the cluster; `natives`: it holds the ResourceQuotas.
+        """
+        chosen = list(quotas)
+        names = resource_order({name for quota in chosen for name in (*quota.min, *quota.max)})
+        lent = lent_shares(self.ledger, names) if whole else None
+        reclaimable = reclaimable_shares(self.ledger, names) if whole and wide else None
+        return [
+            row
+            for quota in chosen
+            for row in figures(
+                quota,
+                self.ledger,
+                hard=smallest_hard(self.natives(quota.namespace)) if natives else None,
+                pending=self.pending(quota.namespace),
+                lent=lent,
+                reclaimable=reclaimable,
+            )
+        ]

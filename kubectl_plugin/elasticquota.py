@@ -1,0 +1,37 @@
+"""`kubectl elasticquota`: the entry point."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from kubectl_plugin.entry import run
+from kubectl_plugin.lazy import LazyGroup
+from kubectl_plugin.options import global_flags
+
+NAME: Final = "elasticquota"
+COMMANDS: Final = {
+    "get": ("kubectl_plugin.quota_get:get", "Show quotas: used, min, max, hard, borrowed, lent.", False),
+    "simulate": (
+        "kubectl_plugin.simulate:simulate",
+        "Run the scheduler on scenario files, no cluster.",
+        False,
+    ),
+    "completion": ("kubectl_plugin.completion:completion", "Install or print shell completion.", False),
+    "version": ("kubectl_plugin.version:version", "Print the version.", False),
+    "__complete": ("kubectl_plugin.completion:complete_elasticquota", "", True),
+}
+
+elasticquota = global_flags(
+    LazyGroup(
+        NAME,
+        COMMANDS,
+        help="Elastic quotas: guaranteed minimum, borrowed maximum, and who lends to whom.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+)
+
+
+def main() -> None:
+    """Console script `kubectl-elasticquota`."""
+    sys.exit(run(elasticquota, NAME))

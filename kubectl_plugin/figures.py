@@ -1,0 +1,132 @@
+"""The figures of one quota and resource, out of the ledger. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.resource_quota import ResourceQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.lending import apportion, balance
+from scheduler_core.quota.policy import borrowed
+
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+
+# resource -> namespace -> amount
+Shares = Mapping[str, Mapping[str, int]]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One row: amounts of one resource in its own unit (milli for CPU). None: no limit, or not known.
+
+    `hard` is the smallest limit of the native quotas that count every pod, if `hard_known`.
+    `borrowed` is use above min, `lent` what others use of this quota's unused min, `reclaimable` the part of
+    `borrowed` that its lenders could take back now, `pending` what pods without a node ask for. `binding` is
+    False where an older quota of the namespace binds instead; such a quota neither borrows nor lends.
+    A quota that names no resource has one row with an empty `resource`.
+    """
+
+    namespace: str
+    name: str
+    resource: str
+    used: int
+    min: int
+    max: int | None
+    hard: int | None
+    borrowed: int | None
+    lent: int | None
+    reclaimable: int | None
+    pending: int
+    binding: bool
+    created: float
+    hard_known: bool = True
+
+
+def resource_order(names: Iterable[str]) -> list[str]:
+    """cpu, memory, ephemeral-storage and pods first, then the others by name."""
+    rank = {name: position for position, name in enumerate(_FIRST)}
+    return sorted(names, key=lambda name: (rank.get(name, len(_FIRST)), name))
+
+
+def smallest_hard(natives: Iterable[ResourceQuota]) -> dict[str, int]:
+    """Per requested resource the smallest `hard` of the ResourceQuotas that count every pod."""
+    out: dict[str, int] = {}
+    for native in natives:
+        if not native.scoped:
+            for name, (_, value) in native.hard_of_requests().items():
+                out[name] = min(value, out.get(name, value))
+    return out
+
+
+def lent_shares(ledger: QuotaLedger, resources: Iterable[str]) -> Shares:
+    """What each namespace lends, per resource: `lending.balance(...).lent` without its loans.
+
+    The loans are a row per lender and borrower; a table of a thousand quotas needs only the sums.
+    """
+    over: dict[str, int] = dict.fromkeys(resources, 0)
+    unused: dict[str, dict[str, int]] = {name: {} for name in over}
+    for quota in ledger.quotas():
+        used = ledger.used(quota.namespace)
+        for name in {*quota.min, *quota.max} & over.keys():
+            left = quota.min.get(name, 0) - used.get(name, 0)
+            if left > 0:
+                unused[name][quota.namespace] = left
+            else:
+                over[name] -= left
+    return {name: apportion(min(over[name], sum(unused[name].values())), unused[name]) for name in over}
+
+
+def reclaimable_shares(ledger: QuotaLedger, resources: Iterable[str]) -> Shares:
+    """What each namespace has borrowed from quotas that could take it back, per resource."""
+    out: dict[str, dict[str, int]] = {}
+    for name in resources:
+        shares = out[name] = {}
+        for loan in balance(ledger, name).loans:
+            shares[loan.borrower] = shares.get(loan.borrower, 0) + loan.amount
+    return out
+
+
+def figures(
+    quota: ElasticQuota,
+    ledger: QuotaLedger,
+    *,
+    hard: ResourceList | None,
+    pending: ResourceList,
+    lent: Shares | None,
+    reclaimable: Shares | None,
+) -> list[Figures]:
+    """The rows of a quota, one per resource that it names.
+
+    `hard` is None where the native quotas, `lent` and `reclaimable` are None where the quotas and pods of the whole cluster could not be read.
+    """
+    used = ledger.used(quota.namespace)
+    binding = ledger.quota_of(quota.namespace)
+    binds = binding is not None and binding.name == quota.name
+    over = borrowed(quota, used)
+
+    def share(shares: Shares | None, name: str) -> int | None:
+        return shares.get(name, {}).get(quota.namespace, 0) if binds and shares is not None else None
+
+    return [
+        Figures(
+            namespace=quota.namespace,
+            name=quota.name,
+            resource=name,
+            used=used.get(name, 0),
+            min=quota.min.get(name, 0),
+            max=quota.max.get(name),
+            hard=hard.get(name) if hard is not None else None,
+            borrowed=over.get(name, 0) if binds else None,
+            lent=share(lent, name),
+            reclaimable=share(reclaimable, name),
+            pending=pending.get(name, 0),
+            binding=binds,
+            created=quota.created,
+            hard_known=hard is not None,
+        )
+        for name in resource_order({*quota.min, *quota.max}) or [""]
+    ]

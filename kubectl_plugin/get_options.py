@@ -1,0 +1,101 @@
+"""The flags that every `get` has, as kubectl names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import click
+
+from kubectl_plugin.table import ColorChoice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TABLES: Final = ("table", "wide")
+STRUCTURED: Final = ("json", "yaml")
+TEMPLATES: Final = ("jsonpath", "custom-columns")
+FORMATS: Final = "table|wide|json|yaml|name|jsonpath=TEMPLATE|custom-columns=HEADER:PATH,..."
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output format, and the template of those that have one."""
+
+    format: str = "table"
+    template: str = ""
+
+
+@dataclass(frozen=True)
+class GetOptions:
+    """The flags of one `get`."""
+
+    output: Output
+    no_headers: bool
+    watch: bool
+    watch_only: bool
+    selector: str
+    field_selector: str
+    sort_by: str
+    show_labels: bool
+    show_managed_fields: bool
+    ignore_not_found: bool
+    chunk_size: int
+    color: ColorChoice
+
+
+def _output(ctx: click.Context, param: click.Parameter, value: str) -> Output:
+    """Split `jsonpath={...}`; a usage error for an unknown format or a missing template."""
+    name, equals, template = value.partition("=")
+    if name in TEMPLATES:
+        if not template:
+            raise click.BadParameter(f"{name} needs a template: -o {name}=...")
+        return Output(name, template)
+    if equals or name not in (*TABLES, *STRUCTURED, "name"):
+        raise click.BadParameter(f"{value!r} is not one of {FORMATS}")
+    return Output(name)
+
+
+_FLAGS: Final = (
+    click.option("-o", "--output", default="table", callback=_output, metavar="FORMAT", help=FORMATS),
+    click.option("--no-headers", is_flag=True, help="Leave out the table's header line."),
+    click.option("-w", "--watch", is_flag=True, help="After the list, print what changes."),
+    click.option("--watch-only", is_flag=True, help="Print what changes, without the list first."),
+    click.option("-l", "--selector", default="", metavar="QUERY", help="Label selector: a=b,c!=d,e in (f)."),
+    click.option("--field-selector", default="", metavar="QUERY", help="Field selector: metadata.name=x."),
+    click.option("--sort-by", default="", metavar="PATH", help="Sort by a field: .metadata.name."),
+    click.option("--show-labels", is_flag=True, help="A last column with all labels."),
+    click.option("--show-managed-fields", is_flag=True, help="Keep metadata.managedFields in json and yaml."),
+    click.option("--ignore-not-found", is_flag=True, help="A name that does not exist is no error."),
+    click.option(
+        "--chunk-size", default=500, type=click.IntRange(0), help="Objects per list; 0: all at once."
+    ),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="auto: on a terminal, unless NO_COLOR is set.",
+    ),
+)
+
+
+def get_flags(command: F) -> F:
+    """Add the flags of `get`; they arrive as keyword arguments that `GetOptions(**flags)` takes."""
+    for flag in reversed(_FLAGS):
+        command = flag(command)
+    return command
+
+
+def check(options: GetOptions, names: tuple[str, ...], *, all_namespaces: bool) -> None:
+    """Combinations that kubectl refuses. Raises click.UsageError."""
+    if names and (options.selector or options.field_selector):
+        raise click.UsageError("a name cannot be given together with a selector.")
+    if names and all_namespaces:
+        raise click.UsageError("a resource cannot be retrieved by name across all namespaces.")
+    watching = options.watch or options.watch_only
+    if watching and len(names) > 1:
+        raise click.UsageError("only one name can be watched.")
+    if watching and options.sort_by:
+        raise click.UsageError("--sort-by cannot be used with --watch.")
+    if watching and options.output.format in TEMPLATES:
+        raise click.UsageError(f"-o {options.output.format} cannot be used with --watch.")

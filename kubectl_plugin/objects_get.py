@@ -1,0 +1,77 @@
+"""What every `get` does alike: objects in their own form, and complaints that do not stop the rest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from kubectl_plugin.failures import describe
+from kubectl_plugin.get_options import GetOptions
+from kubectl_plugin.session import CommandSession
+from kubectl_plugin.structured import decoded, listed, name_line, to_json, to_yaml
+from kubectl_plugin.table import visible
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.errors import ApiError, NotFound
+from scheduler_core.model.kinds import Resource
+
+
+class Complaints:
+    """One line on stderr for whatever could not be shown; `failed` decides the exit code."""
+
+    def __init__(self, *, ignore_not_found: bool = False) -> None:
+        self._ignore_not_found = ignore_not_found
+        self.failed = False
+
+    def about_object(self, error: ApiError) -> None:
+        """An object that was asked for by name and cannot be had."""
+        if self._ignore_not_found and isinstance(error, NotFound):
+            return
+        self.failed = True
+        self.note(describe(error))
+
+    def about_content(self, error: ModelError) -> None:
+        """An object that exists and cannot be read: it is left out of the figures."""
+        self.failed = True
+        self.note(f"error: {error}")
+
+    def note(self, text: str) -> None:
+        """Something that the reader of the table should know."""
+        print(visible(" ".join(text.split())), file=sys.stderr)
+
+
+def no_resources(session: CommandSession) -> None:
+    """kubectl's words for an empty table; not an error."""
+    where = "" if session.all_namespaces else f" in {session.namespace} namespace."
+    print(f"No resources found{where}", file=sys.stderr)
+
+
+def print_objects(
+    items: Sequence[msgspec.Raw | bytes], resource: Resource, options: GetOptions, *, single: bool
+) -> None:
+    """Print objects as -o asks. `single`: one name was asked for, so the object stands alone, not in a List."""
+    objects = decoded(items, resource, managed_fields=options.show_managed_fields)
+    if options.sort_by:
+        from kubectl_plugin.jsonpath import sort_objects
+
+        objects = sort_objects(objects, options.sort_by)
+    if single and not objects:
+        return
+    document = objects[0] if single else listed(objects)
+    match options.output.format:
+        case "json":
+            sys.stdout.write(to_json(document))
+        case "yaml":
+            sys.stdout.write(to_yaml(document))
+        case "name":
+            for item in objects:
+                print(visible(name_line(item, resource)))
+        case "jsonpath":
+            from kubectl_plugin.jsonpath import render
+
+            sys.stdout.write(render(options.output.template, document))
+        case "custom-columns":
+            from kubectl_plugin.custom_columns import print_columns
+
+            print_columns(options.output.template, objects, show_headers=not options.no_headers)

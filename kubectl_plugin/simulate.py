@@ -1,0 +1,82 @@
+"""`kubectl elasticquota simulate`: quota policy on a file, with the real engine and no cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubectl_plugin.entry import AlreadyReported
+from kubectl_plugin.options import global_flags
+from scheduler_core.errors import MusterError
+
+
+@click.command(name="simulate", short_help="Run the scheduler on scenario files, no cluster.")
+@click.option(
+    "--scenario",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="Scenario file; repeatable; - is standard input.",
+)
+@click.argument("more", nargs=-1, metavar="[FILE]...")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the result."
+)
+@click.option("--explain", metavar="POD", help="Per node, what filters and scores say of this pod (ns/name).")
+@global_flags
+def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain: str | None) -> None:
+    """Run scenario files through the scheduler and its controllers; no cluster is needed.
+
+    A scenario lists objects and steps; a step may say what it expects. The exit code is 1 if an expectation
+    is not met or a file cannot be used.
+
+    \b
+    Examples:
+      kubectl elasticquota simulate --scenario borrow.yaml
+      kubectl elasticquota simulate --scenario tests/*.yaml -o json
+    """
+    results: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for file in (*files, *more):
+        _run_file(file, explain, results, problems)
+    if output == "json":
+        from kubectl_plugin.structured import to_json
+
+        sys.stdout.write(to_json({"scenarios": results}))
+    else:
+        from kubectl_plugin.simulate_text import scenario_lines
+
+        for result in results:
+            for line in scenario_lines(result):
+                print(line)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems or any(step.get("mismatches") for result in results for step in result["steps"]):
+        raise AlreadyReported
+
+
+def _run_file(file: str, explain: str | None, results: list[dict[str, Any]], problems: list[str]) -> None:
+    """Run every scenario of a file; what is wrong with the file is one line, and the next file goes on."""
+    from scheduler_core.engine.simulate import load_scenarios, run_scenario
+
+    try:
+        text = _read(file)
+        for scenario in load_scenarios(text, file):
+            results.append(run_scenario(scenario, explain))
+    except OSError as error:
+        problems.append(f"error: {file}: {(error.strerror or str(error)).lower()}")
+    except UnicodeDecodeError:
+        problems.append(f"error: {file}: is not UTF-8 text")
+    except MusterError as error:
+        text = " ".join(str(error).split())
+        problems.append(f"error: {text}" if text.startswith(file) else f"error: {file}: {text}")
+
+
+def _read(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    return Path(file).read_text(encoding="utf-8")
