@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -9,14 +12,84 @@ import click
 import msgspec
 import yaml
 
-from scheduler_core.config import ConfigErrors, load_config, start_up_errors
+from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, start_up_errors
 from scheduler_core.config.convert import TARGETS, convert_document
+from scheduler_core.config.duration import parse_duration
+from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
 from scheduler_core.config.render import view
 
-_FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+_PATH = click.Path(exists=True, dir_okay=False, allow_dash=True)
+_FILE = click.argument("file", type=_PATH)
 _OUTPUT = click.option(
     "-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", show_default=True, help="Format."
 )
+
+
+class DurationType(click.ParamType):
+    """A Go duration such as 15s or 1m30s, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = parse_duration(value) if isinstance(value, str) else value
+        if seconds is None:
+            self.fail(f"{value!r} is not a duration like 15s or 1m30s", param, ctx)
+        return float(seconds)
+
+
+_DURATION = DurationType()
+_ALONE = "Only without --config. "
+_FLAG_OPTIONS: tuple[tuple[str, Any, str], ...] = (
+    ("leader-elect", bool, "Lead only while holding the lease."),
+    ("leader-elect-lease-duration", _DURATION, "How long others wait for a leader that is silent."),
+    ("leader-elect-renew-deadline", _DURATION, "How long a leader tries to renew before it stops."),
+    ("leader-elect-retry-period", _DURATION, "How often the lease is tried."),
+    ("leader-elect-resource-lock", str, "Kind of the lock object; leases is the only one."),
+    ("leader-elect-resource-name", str, "Name of the lease."),
+    ("leader-elect-resource-namespace", str, "Namespace of the lease."),
+    ("kubeconfig", str, _ALONE + "Path of the kubeconfig file."),
+    ("kube-api-qps", float, _ALONE + "API calls per second."),
+    ("kube-api-burst", int, _ALONE + "API calls at once."),
+    ("kube-api-content-type", str, _ALONE + "Content type of API calls."),
+    ("profiling", bool, _ALONE + "Serve profiles."),
+    ("contention-profiling", bool, _ALONE + "Profile lock contention."),
+    ("scheduler-name", str, _ALONE + "Name of the default profile."),
+    ("hard-pod-affinity-symmetric-weight", int, _ALONE + "Weight of the symmetric hard pod affinity."),
+    ("algorithm-provider", str, _ALONE + "DefaultProvider or ClusterAutoscalerProvider."),
+)
+
+
+def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds kube-scheduler's configuration flags to a command, which gets them as `flags: Flags`."""
+
+    @functools.wraps(command)
+    def with_flags(**options: Any) -> None:
+        names = {name.replace("-", "_") for name, _, _ in _FLAG_OPTIONS}
+        given = {name: options.pop(name) for name in names}
+        command(flags=Flags(**given), **options)
+
+    wrapped: Callable[..., None] = with_flags
+    for name, kind, text in reversed(_FLAG_OPTIONS):
+        flag: dict[str, Any] = {"is_flag": False, "flag_value": True} if kind is bool else {}
+        wrapped = click.option(f"--{name}", type=kind, default=None, help=text, **flag)(wrapped)
+    return wrapped
+
+
+def configure(file: str | None, flags: Flags) -> SchedulerConfiguration:
+    """The configuration to run with, ready to start; prints every error on a line and exits with 1."""
+    name = _name(file) if file else ""
+    try:
+        loaded = load_config(_read(file), name, _read_beside(file)) if file else None
+        config = apply_flags(flags, loaded)
+        errors = start_up_errors(config)
+        if errors:
+            raise ConfigErrors(errors)
+    except ConfigErrors as found:
+        _fail(found, name)
+    if file:
+        for ignored in ignored_flags(flags):
+            click.echo(f"{name}: warning: {ignored} is ignored, the file decides", err=True)
+    return config
 
 
 @click.group(name="config")
@@ -28,27 +101,21 @@ def config_group() -> None:
 @_FILE
 def validate_command(file: str) -> None:
     """Say whether the scheduler would start with FILE, and if not, everything that is wrong with it."""
-    try:
-        loaded = load_config(_read(file), _name(file), _read_beside(file))
-        errors = start_up_errors(loaded)
-        if errors:
-            raise ConfigErrors(errors).within(_name(file))
-    except ConfigErrors as found:
-        _fail(found)
-    names = ", ".join(profile.scheduler_name for profile in loaded.profiles)
-    click.echo(f"{_name(file)}: valid ({loaded.api_version}; profiles: {names})")
+    config = configure(file, Flags())
+    names = ", ".join(profile.scheduler_name for profile in config.profiles)
+    click.echo(f"{_name(file)}: valid ({config.api_version}; profiles: {names})")
 
 
 @config_group.command(name="view")
-@_FILE
+@click.argument("file", type=_PATH, required=False)
 @_OUTPUT
-def view_command(file: str, output: str) -> None:
-    """Show the plugins that run at every extension point of every profile, and their arguments."""
-    try:
-        shown = view(load_config(_read(file), _name(file), _read_beside(file)))
-    except ConfigErrors as found:
-        _fail(found.within(_name(file)))
-    _print(shown, output)
+@scheduler_flags
+def view_command(file: str | None, output: str, flags: Flags) -> None:
+    """Show the plugins that run at every extension point of every profile, and their arguments.
+
+    Without FILE: the default configuration, changed by flags.
+    """
+    _print(view(configure(file, flags)), output)
 
 
 @config_group.command(name="convert")
@@ -63,7 +130,7 @@ def convert_command(file: str, target: str | None, output: str) -> None:
     try:
         document, warnings = convert_document(_read(file), target, _read_beside(file))
     except ConfigErrors as found:
-        _fail(found.within(_name(file)))
+        _fail(found, _name(file))
     for warning in warnings:
         click.echo(f"{_name(file)}: warning: {warning}", err=True)
     _print(document, output)
@@ -71,15 +138,13 @@ def convert_command(file: str, target: str | None, output: str) -> None:
 
 def _read(file: str) -> str:
     try:
-        if file == "-":
-            return click.get_text_stream("stdin").read()
-        return Path(file).read_text(encoding="utf-8")
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:
         click.echo(f"{_name(file)}: cannot read: {cause}", err=True)
         raise SystemExit(1) from None
 
 
-def _read_beside(file: str) -> Any:
+def _read_beside(file: str) -> Callable[[str], str]:
     """A reader of files named in the configuration, relative to the configuration."""
     folder = Path() if file == "-" else Path(file).parent
     return lambda name: (folder / name).read_text(encoding="utf-8")
@@ -89,14 +154,14 @@ def _name(file: str) -> str:
     return "<stdin>" if file == "-" else file
 
 
-def _fail(found: ConfigErrors) -> NoReturn:
-    for error in found.errors:
+def _fail(found: ConfigErrors, name: str) -> NoReturn:
+    for error in found.within(name).errors:
         click.echo(str(error), err=True)
     raise SystemExit(1)
 
 
 def _print(value: Any, output: str) -> None:
-    plain = msgspec.to_builtins(value)
+    plain = msgspec.to_builtins(value, str_keys=True)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(plain)).decode())
     else:

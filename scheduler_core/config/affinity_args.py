@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler_core.config.decode import Int32
-from scheduler_core.config.problems import child, index, invalid, not_supported, required
+from scheduler_core.config.problems import child, index, invalid, not_supported
 from scheduler_core.config.qualified import qualified_name_problem
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.names import FIELD_NODE_NAME
@@ -55,7 +55,7 @@ def affinity_problems(path: str, affinity: NodeAffinityTerms) -> Iterator[Config
             yield from _term_problems(index(terms, i), term)
     wished = child(path, "preferredDuringSchedulingIgnoredDuringExecution")
     for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from _term_problems(child(index(wished, i), "preference"), wish.preference)
+        yield from _term_problems(index(wished, i), wish.preference)  # Kubernetes leaves `.preference` out
 
 
 def _term_problems(path: str, term: SelectorTerm) -> Iterator[ConfigError]:
@@ -92,4 +92,4 @@ def _field_problems(path: str, requirement: Requirement) -> Iterator[ConfigError
     if requirement.operator not in _FIELD_OPERATORS:
         yield not_supported(child(path, "operator"), requirement.operator, _FIELD_OPERATORS)
     elif len(requirement.values) != 1:
-        yield required(child(path, "values"), "must have one element")
+        yield invalid(child(path, "values"), requirement.values, "must have one element")

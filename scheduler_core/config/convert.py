@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from scheduler_core.config.defaults import ALL
 from scheduler_core.config.documents import parse_document
-from scheduler_core.config.duration import format_duration
 from scheduler_core.config.legacy import ReadFile, to_v1alpha2
 from scheduler_core.config.plugins import EXTENSION_POINTS, MULTI_POINT
 from scheduler_core.config.problems import ConfigErrors, not_supported
-from scheduler_core.config.render import plugin_config_entry
-from scheduler_core.config.schema import Extender, Plugin, Profile, SchedulerConfiguration
+from scheduler_core.config.render import extender_document, plugin_config_entry
+from scheduler_core.config.schema import Plugin, Profile, SchedulerConfiguration
 from scheduler_core.config.validation import validate
 from scheduler_core.config.versions import (
     V1,
@@ -72,7 +69,7 @@ def _as_v1(raw: dict[str, Any], config: SchedulerConfiguration) -> dict[str, Any
             "resourceLock": config.leader_election.resource_lock
         }
     if config.extenders:
-        document["extenders"] = [_extender(extender) for extender in config.extenders]
+        document["extenders"] = [extender_document(extender) for extender in config.extenders]
     document["profiles"] = [_profile(profile) for profile in config.profiles]
     return document
 
@@ -92,9 +89,3 @@ def _profile(profile: Profile) -> dict[str, Any]:
 
 def _plugin(plugin: Plugin) -> dict[str, Any]:
     return {"name": plugin.name, "weight": plugin.weight} if plugin.weight else {"name": plugin.name}
-
-
-def _extender(extender: Extender) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(extender)
-    fields["httpTimeout"] = format_duration(extender.http_timeout)
-    return {name: value for name, value in fields.items() if value is not None}

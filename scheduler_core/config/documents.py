@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from scheduler_core.config.problems import ConfigErrors, child, index
@@ -64,6 +65,11 @@ def parse_document(text: str) -> Any:
     if reader.errors:
         raise ConfigErrors(reader.errors)
     return value
+
+
+def plain(value: Any) -> Any:
+    """Structs and tuples as the dicts and lists that `parse_document` would give."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _syntax_problem(cause: Exception) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from scheduler_core.config.decode import decode
 from scheduler_core.config.defaults import ALL, merge_plugin_set
 from scheduler_core.config.policy import Algorithm, policy_algorithm, provider_algorithm
 from scheduler_core.config.problems import ConfigErrors, child, forbidden, invalid
+from scheduler_core.config.render import extender_document
 from scheduler_core.config.schema import Plugin, PluginSet
 from scheduler_core.config.wire import AlgorithmSource, ConfigV1Alpha1
 from scheduler_core.errors import ConfigError
@@ -64,7 +63,7 @@ def to_v1alpha2(raw: Any, read_file: ReadFile | None) -> dict[str, Any]:
     document |= kept
     document["profiles"] = [profile]
     if algorithm.extenders:
-        document["extenders"] = msgspec.to_builtins(algorithm.extenders)
+        document["extenders"] = [extender_document(extender) for extender in algorithm.extenders]
     return document
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from scheduler_core.config.args import LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO
 from scheduler_core.config.decode import Int32, Int64, decode
-from scheduler_core.config.documents import parse_document
+from scheduler_core.config.documents import parse_document, plain
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.problems import ConfigErrors, child, index, invalid, not_supported
 from scheduler_core.config.schema import Plugin, PluginSet
@@ -114,6 +115,12 @@ class Priority(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     argument: PriorityArgument | None = None
 
 
+class PolicyExtender(LegacyExtender, frozen=True, kw_only=True, rename="camel"):
+    """An extender of a policy, whose timeout is in nanoseconds."""
+
+    http_timeout: Int64 = 0
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A scheduling policy. Absent predicates or priorities mean the defaults, empty ones mean none."""
 
@@ -121,7 +128,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str = ""
     predicates: tuple[Predicate, ...] | None = None
     priorities: tuple[Priority, ...] | None = None
-    extenders: tuple[LegacyExtender, ...] = ()
+    extenders: tuple[PolicyExtender, ...] = ()
     hard_pod_affinity_symmetric_weight: Int32 | None = None
     always_check_all_predicates: bool = False
 
@@ -158,7 +165,10 @@ def policy_algorithm(text: str) -> Algorithm:
     return Algorithm(
         points={point: PluginSet(tuple(_at(point, filters, scores))) for point in _POINTS},
         args={"NodeResourcesFit": {"scoringStrategy": strategy}} if strategy else {},
-        extenders=policy.extenders,
+        extenders=tuple(
+            structs.replace(extender, http_timeout=extender.http_timeout / 1e9)
+            for extender in policy.extenders
+        ),
         hard_pod_affinity_weight=policy.hard_pod_affinity_symmetric_weight,
     )
 
@@ -215,8 +225,8 @@ def _next_strategy(
     strategy: dict[str, Any] = {"type": _STRATEGIES[name]}
     argument = priority.argument.requested_to_capacity_ratio_arguments if priority.argument else None
     if argument is not None:
-        strategy["requestedToCapacityRatio"] = {"shape": msgspec.to_builtins(argument.shape)}
-        strategy["resources"] = msgspec.to_builtins(argument.resources)
+        strategy["requestedToCapacityRatio"] = {"shape": plain(argument.shape)}
+        strategy["resources"] = plain(argument.resources)
     if before and before != strategy:
         rule = f"NodeResourcesFit scores by one strategy, and {before['type']} is given before"
         errors.append(invalid(child(path, "name"), priority.name, rule))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from scheduler_core.config.documents import plain
 from scheduler_core.config.duration import format_duration
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.problems import index
 from scheduler_core.config.profiles import PluginRef, Registry, effective_plugins
-from scheduler_core.config.schema import OpaqueArgs, PluginConfig, Profile, SchedulerConfiguration
+from scheduler_core.config.schema import Extender, OpaqueArgs, PluginConfig, Profile, SchedulerConfiguration
 
 _DURATIONS = frozenset({"usageAggregatedDuration", "scoreAggregatedDuration"})
 
@@ -47,14 +46,21 @@ def plugin_config_entry(entry: PluginConfig) -> dict[str, Any]:
         return {"name": entry.name}
     if isinstance(entry.args, OpaqueArgs):
         return {"name": entry.name, "args": entry.args.raw}
-    return {"name": entry.name, "args": _without_empty(msgspec.to_builtins(entry.args))}
+    return {"name": entry.name, "args": _without_empty(plain(entry.args))}
+
+
+def extender_document(extender: Extender) -> dict[str, Any]:
+    """An extender as written in a file, without fields that are unset."""
+    fields: dict[str, Any] = plain(extender)
+    fields["httpTimeout"] = format_duration(extender.http_timeout)
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def _without_empty(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         inner = {key: _without_empty(item, key) for key, item in value.items()}
         return {key: item for key, item in inner.items() if item not in (None, "", [], {})}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_without_empty(item) for item in value]
     if name in _DURATIONS:
         return format_duration(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from scheduler_core.config.duration import format_duration
 from scheduler_core.config.problems import (
     child,
     duplicate,
@@ -71,10 +72,10 @@ def _election_errors(election: LeaderElection) -> Iterator[ConfigError]:
     )
     for name, seconds in positive:
         if seconds <= 0:
-            yield invalid(child(path, name), seconds, "must be greater than zero")
+            yield invalid(child(path, name), format_duration(seconds), "must be greater than zero")
     if election.lease_duration < election.renew_deadline:
         rule = "LeaseDuration must be greater than RenewDeadline"
-        yield invalid(child(path, "leaseDuration"), election.lease_duration, rule)
+        yield invalid(child(path, "leaseDuration"), format_duration(election.lease_duration), rule)
     if not election.resource_name:
         yield invalid(child(path, "resourceName"), election.resource_name, "resourceName is required")
     if not election.resource_namespace:

@@ -1,0 +1,119 @@
+"""Command line flags over a configuration.
+
+With a configuration file only the leader election flags count. Without one, the flags that Kubernetes
+deprecated act on the default profile and on the connection.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from scheduler_core.config.args import InterPodAffinityArgs, NodeResourcesFitArgs
+from scheduler_core.config.load import default_config
+from scheduler_core.config.plugin_args import decode_args
+from scheduler_core.config.policy import provider_algorithm
+from scheduler_core.config.problems import ConfigErrors, invalid, required
+from scheduler_core.config.schema import PluginArgs, PluginConfig, Profile, SchedulerConfiguration
+from scheduler_core.config.validation import validate
+
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags that were given; None means not given. Durations in seconds."""
+
+    leader_elect: bool | None = None
+    leader_elect_lease_duration: float | None = None
+    leader_elect_renew_deadline: float | None = None
+    leader_elect_retry_period: float | None = None
+    leader_elect_resource_lock: str | None = None
+    leader_elect_resource_name: str | None = None
+    leader_elect_resource_namespace: str | None = None
+    kubeconfig: str | None = None
+    kube_api_qps: float | None = None
+    kube_api_burst: int | None = None
+    kube_api_content_type: str | None = None
+    profiling: bool | None = None
+    contention_profiling: bool | None = None
+    scheduler_name: str | None = None
+    hard_pod_affinity_symmetric_weight: int | None = None
+    algorithm_provider: str | None = None
+
+
+_ELECTION: Final = {
+    "leader_elect": "leader_elect",
+    "leader_elect_lease_duration": "lease_duration",
+    "leader_elect_renew_deadline": "renew_deadline",
+    "leader_elect_retry_period": "retry_period",
+    "leader_elect_resource_lock": "resource_lock",
+    "leader_elect_resource_name": "resource_name",
+    "leader_elect_resource_namespace": "resource_namespace",
+}
+_CONNECTION: Final = {
+    "kubeconfig": "kubeconfig",
+    "kube_api_qps": "qps",
+    "kube_api_burst": "burst",
+    "kube_api_content_type": "content_type",
+}
+_DEBUGGING: Final = {"profiling": "enable_profiling", "contention_profiling": "enable_contention_profiling"}
+
+
+def apply_flags(flags: Flags, config: SchedulerConfiguration | None = None) -> SchedulerConfiguration:
+    """The configuration to run with: `config` of a file, or the default one; raises ConfigErrors."""
+    if config is None:
+        config = _deprecated(flags, default_config())
+    config = structs.replace(config, leader_election=_over(config.leader_election, flags, _ELECTION))
+    errors = validate(config)
+    if errors:
+        raise ConfigErrors(errors)
+    return config
+
+
+def ignored_flags(flags: Flags) -> list[str]:
+    """The given flags that do nothing beside a configuration file."""
+    given = (field.name for field in structs.fields(flags) if getattr(flags, field.name) is not None)
+    return [f"--{name.replace('_', '-')}" for name in given if name not in _ELECTION]
+
+
+def _over(target: Any, flags: Flags, fields: dict[str, str]) -> Any:
+    values = {name: getattr(flags, flag) for flag, name in fields.items()}
+    return structs.replace(target, **{name: value for name, value in values.items() if value is not None})
+
+
+def _deprecated(flags: Flags, config: SchedulerConfiguration) -> SchedulerConfiguration:
+    config = _over(config, flags, _DEBUGGING)
+    (profile,) = config.profiles
+    return structs.replace(
+        config,
+        client_connection=_over(config.client_connection, flags, _CONNECTION),
+        profiles=(_profile(flags, profile),),
+    )
+
+
+def _profile(flags: Flags, profile: Profile) -> Profile:
+    if flags.scheduler_name is not None:
+        if not flags.scheduler_name:
+            raise ConfigErrors([required("--scheduler-name")])
+        profile = structs.replace(profile, scheduler_name=flags.scheduler_name)
+    weight = flags.hard_pod_affinity_symmetric_weight
+    if weight is not None:
+        if not 0 <= weight <= 100:
+            rule = "not in valid range [0, 100]"
+            raise ConfigErrors([invalid("--hard-pod-affinity-symmetric-weight", weight, rule)])
+        args = InterPodAffinityArgs(hard_pod_affinity_weight=weight)
+        profile = _with_args(profile, "InterPodAffinity", args)
+    if flags.algorithm_provider is not None:
+        algorithm = provider_algorithm(flags.algorithm_provider, "--algorithm-provider")
+        for name, raw in algorithm.args.items():
+            fit = decode_args(name, raw, "--algorithm-provider", [])
+            assert isinstance(fit, NodeResourcesFitArgs)
+            profile = _with_args(profile, name, fit)
+    return profile
+
+
+def _with_args(profile: Profile, name: str, args: PluginArgs) -> Profile:
+    entries = tuple(
+        PluginConfig(name, args) if entry.name == name else entry for entry in profile.plugin_config
+    )
+    return structs.replace(profile, plugin_config=entries)
