@@ -22,8 +22,12 @@ SHOWN_VERSIONS = ("muster", "numpy", "msgspec", "kubernetes")
 
 
 def names() -> list[str]:
-    """Every benchmark of this folder."""
-    return sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+    """Every benchmark of this folder: the modules that say they return rows."""
+    return sorted(
+        path.stem.removeprefix("bench_")
+        for path in FOLDER.glob("bench_*.py")
+        if "def main() -> list[Row]:" in path.read_text()
+    )
 
 
 def machine() -> str:
@@ -48,7 +52,7 @@ def table(rows: Iterable[tuple[str, Row]]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run the named benchmarks, or all; 0 if every figure keeps its bounds, 2 for a name that is not there."""
+    """Run the named benchmarks, or all; 0 if every figure keeps its bounds, 2 for an unknown name."""
     known = names()
     if unknown := set(argv) - set(known):
         print(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(known)}", file=sys.stderr)
