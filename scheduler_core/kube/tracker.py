@@ -77,7 +77,7 @@ class Tracker:
         self._sink = sink
         self._on_malformed = on_malformed
         self._known: dict[str, tuple[str, str]] = {}
-        self._malformed: dict[str, str] = {}
+        self._malformed: dict[str, tuple[str, str]] = {}
         self.events = 0
         self.malformed = 0
 
@@ -91,9 +91,8 @@ class Tracker:
 
     def holds(self, key: str, metadata: Metadata) -> bool:
         """True if this very version was seen, so that there is nothing to tell."""
-        if self._known.get(key) == (metadata.uid, metadata.resourceVersion):
-            return True
-        return self._malformed.get(key) == metadata.resourceVersion
+        version = (metadata.uid, metadata.resourceVersion)
+        return self._known.get(key) == version or self._malformed.get(key) == version
 
     def knows(self, key: str) -> bool:
         """True if an object of that name was seen and not removed, malformed or not."""
@@ -102,7 +101,7 @@ class Tracker:
     def forget_versions(self) -> None:
         """Versions can no longer be compared: the next sight of every object counts as a change."""
         self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}
-        self._malformed = dict.fromkeys(self._malformed, "")
+        self._malformed = {key: (uid, "") for key, (uid, _) in self._malformed.items()}
 
     def upsert(self, key: str, metadata: Metadata, raw: msgspec.Raw) -> None:
         """The object exists in this version."""
@@ -145,7 +144,7 @@ class Tracker:
         except msgspec.MsgspecError as error:
             problem = ModelError("", str(error))
         self.malformed += 1
-        self._malformed[key] = metadata.resourceVersion
+        self._malformed[key] = (metadata.uid, metadata.resourceVersion)
         if not problem.name:
             problem = problem.within(self._resource.kind, metadata.namespace, metadata.name, metadata.uid)
         self._on_malformed(problem)

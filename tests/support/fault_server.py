@@ -26,7 +26,7 @@ _PATH = re.compile(
 
 @dataclass
 class Fault:
-    """What the next `times` matching requests get instead of, or (`after`) in place of the answer to, the real thing.
+    """What the next `times` matching requests get instead of the real thing.
 
     `verb` is list, watch, or an HTTP method. `status` answers with that code; `silent` never answers;
     `lose` does the work and closes without an answer; `lines` are sent at the start of a watch;
@@ -263,7 +263,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif verb == "list":
             self._list(plural, namespace, query)
         else:
-            self._object(verb, (plural, namespace, unquote(match["name"] or "")), match["sub"] or "", body, fault)
+            self._object(
+                verb, (plural, namespace, unquote(match["name"] or "")), match["sub"] or "", body, fault
+            )
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
@@ -300,12 +302,16 @@ class _Handler(BaseHTTPRequestHandler):
                 if version < owner.compacted:
                     self._status(410, "Expired", "the provided continue parameter is too old")
                     return
-            found = [o for (p, ns, _), o in sorted(owner.objects.items()) if p == plural and namespace in ("", ns)]
+            found = [
+                o for (p, ns, _), o in sorted(owner.objects.items()) if p == plural and namespace in ("", ns)
+            ]
         limit = int(query.get("limit") or 0) or len(found) or 1
         metadata = {"resourceVersion": str(version)}
         if start + limit < len(found):
             metadata["continue"] = f"{version}-{start + limit}"
-        self._answer(200, {"kind": "List", "metadata": metadata, "items": found[start : start + limit] or None})
+        self._answer(
+            200, {"kind": "List", "metadata": metadata, "items": found[start : start + limit] or None}
+        )
 
     def _watch(self, plural: str, query: dict[str, str], fault: Fault | None) -> None:
         owner = self.server.owner

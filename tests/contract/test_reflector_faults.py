@@ -1,0 +1,455 @@
+"""The reflector against a scripted server: whatever goes wrong, the consumer ends with the truth."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.credentials import StaticCredentials
+from scheduler_core.kube.endpoint import Endpoint
+from scheduler_core.kube.pace import Pace
+from scheduler_core.kube.reflector import Reflector
+from scheduler_core.kube.session import Limits, Session
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import PODS
+from tests.support.eventually import eventually
+from tests.support.fault_server import Fault, FaultServer
+
+# Times of production divided by about 20.
+QUICK = Pace(
+    backoff=0.04, backoff_cap=1.0, watch_min=5, watch_max=5, silence=0.4, probe=0.1, brief=0.05, steady=2.0
+)
+SMALL_PAGES = Pace(
+    backoff=0.04, backoff_cap=1.0, watch_min=5, watch_max=5, silence=2.0, probe=0.1, brief=0.05, page=10
+)
+CONVERGED_WITHIN = 2.0
+
+
+def client_of(server: FaultServer) -> Client:
+    return Client(Session(Endpoint(server.url), StaticCredentials(), limits=Limits(connect=1.0, read=1.0)))
+
+
+class Mirror:
+    """A consumer that keeps what it is told and objects to events that make no sense."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, str] = {}
+        self.wrong: list[str] = []
+        self.log: list[Event] = []
+        self.hook: Callable[[Event], None] = lambda event: None
+
+    def take(self, event: Event) -> None:
+        self.log.append(event)
+        known = event.key in self.versions
+        if event.type == "SYNCED":
+            pass
+        elif event.type == "DELETED":
+            if self.versions.pop(event.key, None) is None:
+                self.wrong.append(f"DELETED of unknown {event.key}")
+        else:
+            if known != (event.type == "MODIFIED"):
+                self.wrong.append(f"{event.type} of {event.key}, known: {known}")
+            self.versions[event.key] = event.obj["metadata"]["resourceVersion"]
+        self.hook(event)
+
+
+def parse(raw: msgspec.Raw) -> Any:
+    obj = msgspec.json.decode(raw)
+    if "bad" in obj:
+        raise ModelError("bad", "may not be set")
+    return obj
+
+
+class Watched:
+    """A server with thirty pods, a reflector that follows them, and its consumer."""
+
+    def __init__(self, pace: Pace = QUICK) -> None:
+        self.server = FaultServer()
+        for number in range(30):
+            self.server.put("pods", "a", f"pod-{number}", value=0)
+        self.mirror = Mirror()
+        self.malformed: list[ModelError] = []
+        self.pace = pace
+
+    def __enter__(self) -> Watched:
+        self.server.start()
+        self.client = client_of(self.server)
+        self.reflector = Reflector(
+            self.client,
+            PODS,
+            parse,
+            self.mirror.take,
+            pace=self.pace,
+            on_malformed=self.malformed.append,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reflector.stop()
+        self.server.kill()
+        if self.reflector.synced.is_set():
+            self.reflector.join(3)
+        self.client.session.close()
+        assert not self.reflector.alive
+
+    def follow(self) -> None:
+        self.reflector.start()
+        assert self.reflector.synced.wait(3)
+        eventually(lambda: self.reflector.watches, 2, interval=0.005)
+
+    def change(self) -> None:
+        """Add, modify and delete."""
+        self.server.put("pods", "a", "new", value=1)
+        self.server.put("pods", "a", "pod-1", value=random.random())
+        self.server.remove("pods", "a", "pod-2")
+
+    def assert_converges(self, within: float = CONVERGED_WITHIN) -> None:
+        eventually(lambda: self.mirror.versions == self.server.truth("pods"), within, interval=0.005)
+        assert self.mirror.wrong == []
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    with Watched() as running:
+        running.follow()
+        yield running
+
+
+def error_line(code: int, reason: str) -> bytes:
+    status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "scripted"}
+    return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+
+
+# sentence, what the next watches meet, the reason that is counted, full lists allowed after the first
+FAULTS = [
+    (
+        "410 in the stream leads to a new list",
+        [Fault("watch", lines=(error_line(410, "Expired"),))],
+        "expired",
+        1,
+    ),
+    ("410 as the answer leads to a new list", [Fault("watch", status=410, reason="Expired")], "expired", 1),
+    ("three 410s lead to one list each", [Fault("watch", 3, status=410, reason="Expired")], "expired", 3),
+    ("a cut stream is continued", [Fault("watch", 3, cut_after=0)], "cut", 0),
+    ("a mute stream is noticed and continued", [Fault("watch", mute=True)], "silent", 0),
+    ("a watch request without answer is repeated", [Fault("watch", silent=True)], "unreachable", 0),
+    ("a garbage line is skipped by a new watch", [Fault("watch", lines=(b'{"type": "ADD\n',))], "garbage", 0),
+    ("a line that is no event is garbage", [Fault("watch", lines=(b"[]\n",))], "garbage", 0),
+    (
+        "an unknown event type restarts",
+        [Fault("watch", lines=(b'{"type":"X","object":{}}\n',))],
+        "history went back",
+        1,
+    ),
+    (
+        "an error event restarts the watch",
+        [Fault("watch", lines=(error_line(500, "InternalError"),))],
+        "InternalError",
+        0,
+    ),
+    ("500 is retried", [Fault("watch", 3, status=500, reason="InternalError")], "InternalError", 0),
+    ("503 is retried", [Fault("watch", 2, status=503, reason="ServiceUnavailable")], "ServiceUnavailable", 0),
+    (
+        "403 is retried, as rights may come",
+        [Fault("watch", 2, status=403, reason="Forbidden")],
+        "Forbidden",
+        0,
+    ),
+    ("an empty line is nothing", [Fault("watch", lines=(b"\n", b"  \n"))], "ended", 0),
+]
+
+
+@pytest.mark.parametrize(("faults", "reason", "lists"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_a_fault_is_survived(watched: Watched, faults: list[Fault], reason: str, lists: int) -> None:
+    watched.server.fail(*(Fault(**vars(fault)) for fault in faults))
+    watched.server.break_streams()
+    eventually(lambda: watched.reflector.restarts[reason], 2, interval=0.005)
+    watched.change()
+    watched.assert_converges()
+    assert watched.reflector.lists - 1 <= lists
+
+
+def test_events_of_a_stream_that_breaks_every_few_events_arrive_once_and_in_order(watched: Watched) -> None:
+    watched.server.fail(Fault("watch", times=20, cut_after=5))
+    watched.server.break_streams()
+    for number in range(60):
+        watched.server.put("pods", "a", "pod-3", value=number)
+    watched.assert_converges()
+    values = [event.obj["value"] for event in watched.mirror.log if event.type == "MODIFIED"]
+    assert values == list(range(60))
+    assert watched.reflector.lists == 1
+
+
+def test_events_that_come_three_times_are_told_once(watched: Watched) -> None:
+    watched.server.repeat_events = 3
+    watched.change()
+    watched.assert_converges()
+    assert len(watched.mirror.log) == 30 + 1 + 3
+    assert watched.reflector.lists == 1
+
+
+def test_retry_after_is_honoured(watched: Watched) -> None:
+    watched.server.fail(Fault("watch", status=429, reason="TooManyRequests", retry_after=1))
+    watched.server.break_streams()
+    eventually(lambda: watched.reflector.restarts["TooManyRequests"], 2)
+    watched.change()
+    watched.assert_converges(3.0)
+    refused, next_one = [request.at for request in watched.server.requests][-3:-1]
+    assert next_one - refused >= 1.0
+
+
+def test_an_outage_ends_in_the_truth_without_a_list(watched: Watched) -> None:
+    watched.server.kill()
+    eventually(lambda: watched.reflector.restarts["unreachable"], 2)
+    watched.server.put("pods", "a", "meanwhile", value=1)
+    watched.server.start()
+    watched.change()
+    watched.assert_converges()
+    assert watched.reflector.lists == 1
+
+
+def test_a_server_restored_from_a_backup_is_listed_again(watched: Watched) -> None:
+    watched.server.kill()
+    watched.server.objects.pop(("pods", "a", "pod-5"))
+    watched.server.restore(50)
+    watched.server.put("pods", "a", "pod-6", value="from the backup")
+    watched.server.start()
+    watched.assert_converges()
+    assert watched.reflector.restarts["history went back"] == 1
+
+
+def test_a_version_that_goes_back_within_a_stream_is_noticed(watched: Watched) -> None:
+    old = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
+    watched.server.fail(Fault("watch", lines=(json.dumps(old).encode() + b"\n",)))
+    watched.server.break_streams()
+    eventually(lambda: watched.reflector.restarts["history went back"], 2)
+    watched.change()
+    watched.assert_converges()
+
+
+def test_a_page_that_expires_in_the_middle_of_the_list_leads_to_one_whole_list() -> None:
+    with Watched(SMALL_PAGES) as watched:
+
+        def expire(event: Event) -> None:
+            if len(watched.mirror.log) == 10:
+                watched.server.remove("pods", "a", "pod-0")
+                watched.server.compact()
+
+        watched.mirror.hook = expire
+        watched.follow()
+        watched.assert_converges()
+        assert watched.reflector.restarts["page expired"] == 1
+        assert [r.query.get("limit") for r in watched.server.requests if r.verb == "list"] == [
+            "10",
+            "10",
+            None,
+        ]
+
+
+def test_a_list_comes_page_by_page() -> None:
+    with Watched(SMALL_PAGES) as watched:
+        watched.follow()
+        watched.assert_converges()
+        assert watched.server.count("list") == 3
+        assert [event.type for event in watched.mirror.log] == ["ADDED"] * 30 + ["SYNCED"]
+
+
+def test_a_list_that_fails_is_retried_until_it_succeeds() -> None:
+    with Watched() as watched:
+        watched.server.fail(
+            Fault("list", 2, status=500), Fault("list", silent=True), Fault("list", lose=True)
+        )
+        watched.follow()
+        watched.assert_converges()
+
+
+def test_an_idle_watch_is_continued_from_its_bookmark_when_the_past_is_compacted(watched: Watched) -> None:
+    for number in range(20):
+        watched.server.put("configmaps", "a", f"other-{number}")
+    eventually(lambda: watched.reflector.restarts["silent"], 2)
+    watched.change()
+    watched.assert_converges()
+    assert watched.reflector.lists == 1
+
+
+def test_a_kind_the_server_does_not_know_counts_as_empty_and_is_picked_up_when_it_appears() -> None:
+    with Watched() as watched:
+        watched.server.absent.add("pods")
+        watched.reflector.start()
+        assert watched.reflector.synced.wait(3)
+        assert watched.reflector.absent
+        assert [event.type for event in watched.mirror.log] == ["SYNCED"]
+        watched.server.absent.clear()
+        watched.assert_converges(3.0)
+        assert not watched.reflector.absent
+
+
+def test_when_a_kind_disappears_its_objects_are_deleted(watched: Watched) -> None:
+    watched.server.absent.add("pods")
+    watched.server.break_streams()
+    eventually(lambda: watched.reflector.absent, 3)
+    assert watched.mirror.versions == {}
+    watched.server.absent.clear()
+    watched.assert_converges(4.0)
+
+
+def test_a_single_404_deletes_nothing(watched: Watched) -> None:
+    watched.server.fail(
+        Fault("watch", status=404, reason="NotFound"), Fault("list", status=404, reason="NotFound")
+    )
+    watched.server.break_streams()
+    eventually(lambda: watched.reflector.restarts["absent"] and watched.reflector.lists > 1, 3)
+    watched.change()
+    watched.assert_converges()
+    assert sum(event.type == "DELETED" for event in watched.mirror.log) == 1
+
+
+def test_a_malformed_object_is_reported_once_and_its_last_good_version_kept(watched: Watched) -> None:
+    bad = watched.server.put("pods", "a", "pod-1", bad=True)
+    watched.server.put("pods", "a", "never-good", bad=True)
+    eventually(lambda: len(watched.malformed) == 2, 2)
+    watched.server.fail(Fault("watch", status=410, reason="Expired"))
+    watched.server.break_streams()
+    eventually(lambda: watched.reflector.lists == 2, 2)
+    watched.server.remove("pods", "a", "never-good")
+    watched.server.put("pods", "a", "pod-2", value=5)
+    eventually(lambda: watched.mirror.log[-1].key == "a/pod-2", 2)
+    assert [error.subject for error in watched.malformed] == ["Pod a/pod-1", "Pod a/never-good"]
+    assert watched.malformed[0].uid == bad["metadata"]["uid"]
+    assert "a/pod-1" in watched.mirror.versions
+    assert watched.mirror.wrong == []
+    assert watched.reflector.tracker.malformed == 2
+
+
+def test_an_object_replaced_under_the_same_name_is_deleted_and_added(watched: Watched) -> None:
+    watched.server.fail(Fault("watch", status=410, reason="Expired"))
+    with watched.server.quietly():
+        watched.server.break_streams()
+        watched.server.remove("pods", "a", "pod-1")
+        watched.server.put("pods", "a", "pod-1", value="another")
+    watched.assert_converges()
+    told = [event.type for event in watched.mirror.log if event.key == "a/pod-1"]
+    assert told == ["ADDED", "DELETED", "ADDED"]
+
+
+def test_stop_wakes_a_reader_at_once(watched: Watched) -> None:
+    watched.reflector.stop()
+    began = time.monotonic()
+    watched.reflector.join(2)
+    assert not watched.reflector.alive
+    assert time.monotonic() - began < 0.3
+
+
+class Outage:
+    """Runs a reflector on virtual time: `wait` returns at once and moves the clock."""
+
+    def __init__(self, server: FaultServer, seconds: float) -> None:
+        self.now = 0.0
+        self.until = seconds
+        self.client = client_of(server)
+        self.reflector = Reflector(
+            self.client,
+            PODS,
+            parse,
+            lambda event: None,
+            monotonic=lambda: self.now,
+            wait=self.wait,
+            uniform=random.Random(1).random,
+        )
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        if self.now >= self.until:
+            self.reflector.stop()
+        return self.now >= self.until
+
+    def run(self) -> None:
+        self.reflector.run()
+        self.client.session.close()
+
+
+def test_a_server_that_is_down_for_20_s_gets_at_most_ten_requests() -> None:
+    with FaultServer() as server:
+        server.kill()
+        outage = Outage(server, 20.0)
+        outage.run()
+        assert 3 <= outage.reflector.restarts["unreachable"] <= 10
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_refuses_work_for_20_s_gets_at_most_ten_requests(status: int) -> None:
+    with FaultServer() as server:
+        server.fail(Fault("list", times=1000, status=status))
+        outage = Outage(server, 20.0)
+        outage.run()
+        assert 3 <= server.count("list") <= 10
+
+
+def test_410_on_every_watch_costs_one_list_per_backoff_step() -> None:
+    with FaultServer() as server:
+        server.fail(Fault("watch", times=1000, status=410, reason="Expired"))
+        outage = Outage(server, 60.0)
+        outage.run()
+        assert server.count("list") <= 8
+
+
+def test_watches_that_end_at_once_do_not_become_a_storm() -> None:
+    with FaultServer() as server:
+        server.fail(Fault("watch", times=1000, cut_after=0))
+        outage = Outage(server, 60.0)
+        outage.run()
+        assert server.count("watch") <= 10
+
+
+def test_a_consumer_that_fails_stops_the_reflector_and_is_reported() -> None:
+    with FaultServer() as server:
+        server.put("pods", "a", "pod", value=0)
+        seen: list[Exception] = []
+
+        def fail(event: Event) -> None:
+            raise RuntimeError("broken consumer")
+
+        client = client_of(server)
+        reflector = Reflector(client, PODS, parse, fail, on_error=seen.append)
+        with pytest.raises(RuntimeError, match="broken consumer"):
+            reflector.run()
+        client.session.close()
+        assert [str(error) for error in seen] == ["broken consumer"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_changes_under_random_faults_end_in_the_truth(seed: int) -> None:
+    dice = random.Random(seed)
+    with Watched(SMALL_PAGES) as watched:
+        watched.follow()
+        server = watched.server
+        deeds: list[Callable[[], object]] = [
+            lambda: server.fail(Fault("watch", lines=(error_line(410, "Expired"),))),
+            lambda: server.fail(Fault("watch", cut_after=dice.randrange(3))),
+            lambda: server.fail(Fault("watch", lines=(b"garbage\n",))),
+            lambda: server.fail(Fault("watch", status=500)),
+            lambda: server.fail(Fault("list", status=410, reason="Expired")),
+            lambda: server.fail(Fault("list", lose=True)),
+            server.compact,
+            server.break_streams,
+        ]
+        for _ in range(150):
+            name = f"pod-{dice.randrange(40)}"
+            if ("pods", "a", name) in server.objects and dice.random() < 0.4:
+                server.remove("pods", "a", name)
+            else:
+                server.put("pods", "a", name, value=dice.random())
+            if dice.random() < 0.1:
+                dice.choice(deeds)()
+            if dice.random() < 0.2:
+                threading.Event().wait(0.004)
+        watched.assert_converges(8.0)
