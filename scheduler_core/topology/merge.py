@@ -6,36 +6,40 @@ is taken apart along them, from the last to the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.topology.tables import Table, infeasible, product, split
+from scheduler_core.topology.objective import INFEASIBLE
+from scheduler_core.topology.tables import Expired, Table, infeasible, product, split
 
-Expired = Callable[[], bool]
 
+@dataclass(frozen=True, eq=False)
+class Siblings:
+    """Parents with a similar number of children. parents: int64 [parents]; children: int64 [parents, slots],
+    -1 where a parent has fewer."""
 
-class OutOfBudget(Exception):
-    """The caller's budget ended before the optimum was proven."""
+    parents: NDArray[np.int64]
+    children: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """Parents merged together. children: int64 [parents, slots], -1 where a parent has fewer children.
+    """One merge of siblings. used: how many children a used parent uses (0 when that is free).
 
-    rounds[i]: the tables before round i, [words, parents, slots left, K, C]; result: [words, parents, K, C].
+    rounds[i]: the tables before round i, [words, parents, slots left, K, C]. table: [words, parents, C].
     """
 
-    parents: NDArray[np.int64]
-    children: NDArray[np.int64]
+    siblings: Siblings
+    used: int
     rounds: tuple[Table, ...]
-    result: Table
+    table: Table
 
-    def take_apart(self, row: int, used: int, added: int) -> Iterator[tuple[int, int]]:
+    def take_apart(self, row: int, added: int) -> Iterator[tuple[int, int]]:
         """(child, pods added) for every child of the parent in `row` that is given pods."""
-        wanted = {0: (used, added)}
+        wanted = {0: (self.used, added)}
         for tables in reversed(self.rounds):
             finer: dict[int, tuple[int, int]] = {}
             for slot, (k, c) in wanted.items():
@@ -50,67 +54,58 @@ class Merge:
                     finer[left + 1] = (k_right, c_right)
             wanted = finer
         for slot, (_, c) in wanted.items():
-            yield int(self.children[row, slot]), c
+            yield int(self.siblings.children[row, slot]), c
 
 
-def merge_children(
-    tables: Table,
-    offsets: NDArray[np.int64],
-    exact: int | None,
-    based: NDArray[np.bool_],
-    limits: NDArray[np.int64],
-    expired: Expired,
-) -> list[Merge]:
-    """Merge the tables of one level, [words, units, C], into those of the level above.
+def gather_siblings(offsets: NDArray[np.int64], parents: NDArray[np.int64]) -> list[Siblings]:
+    """Group parents so that padding to the widest family of a group costs at most a factor of two."""
+    counts = np.diff(offsets)[parents]
+    sizes = np.where(counts > 1, 1 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64), counts)
+    groups = []
+    for size in np.unique(sizes).tolist():
+        chosen = parents[sizes == size]
+        families = counts[sizes == size]
+        slots = np.arange(families.max())
+        children = np.where(slots < families[:, None], offsets[chosen][:, None] + slots, -1)
+        groups.append(Siblings(chosen, children))
+    return groups
 
-    offsets: int64 [parents + 1], the children of each parent. exact: how many children a used parent uses, or
-    None. based: bool [units], units that hold pods already. limits: int64 [parents], most pods to add.
+
+def merge_siblings(
+    tables: Table, siblings: Siblings, exact: int | None, based: NDArray[np.bool_], most: int, expired: Expired
+) -> Merge:
+    """Merge tables [words, units, C] of one level into those of the parents, up to `most` pods added.
+
+    exact: how many children a used parent uses, or None. based: bool [units], units that hold pods already.
+    Raises OutOfBudget.
     """
     lifted = _with_used_axis(tables, based) if exact is not None else tables[:, :, None, :]
-    counts = np.diff(offsets)
-    sizes = np.where(counts > 1, 1 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64), counts)
-    merges = []
-    for slots in np.unique(sizes).tolist():
-        parents = np.flatnonzero(sizes == slots)
-        width = int(counts[parents].max())
-        children = offsets[parents][:, None] + np.arange(width)  # [parents, width]
-        children = np.where(np.arange(width) < counts[parents][:, None], children, -1)
-        most = int(limits[parents].max(initial=0))
-        merges.append(_reduce(lifted, parents, children, exact or 0, most, expired))
-    return merges
-
-
-def _reduce(
-    lifted: Table,
-    parents: NDArray[np.int64],
-    children: NDArray[np.int64],
-    most_used: int,
-    most: int,
-    expired: Expired,
-) -> Merge:
     words, _, used, added = lifted.shape
-    current = lifted[:, children]  # [words, parents, slots, K, C]
+    current = lifted[:, siblings.children]  # [words, parents, slots, K, C]
     nothing = infeasible((words, used, added))
     nothing[:, 0, 0] = 0
-    current[:, children < 0] = nothing[:, None]
+    current[:, siblings.children < 0] = nothing[:, None]
     current = current[..., : most + 1]
     rounds: list[Table] = []
     while current.shape[2] > 1:
-        if expired():
-            raise OutOfBudget
         rounds.append(current)
-        pairs = current.shape[2] // 2
-        left, right = current[:, :, 0 : 2 * pairs : 2], current[:, :, 1 : 2 * pairs : 2]
-        flat = (words, len(parents) * pairs, *current.shape[3:])
-        merged = product(left.reshape(flat), right.reshape(flat), most_used, most)
-        merged = merged.reshape(words, len(parents), pairs, *merged.shape[2:])
-        if current.shape[2] % 2:
-            odd = infeasible((words, len(parents), 1, *merged.shape[3:]))
-            last = current[:, :, -1:]
-            odd[..., : last.shape[3], : last.shape[4]] = last
-            merged = np.concatenate((merged, odd), axis=2)
-        current = merged
-    return Merge(parents, children, tuple(rounds), current[:, :, 0])
+        current = _round(current, exact or 0, most, expired)
+    return Merge(siblings, exact or 0, tuple(rounds), _parent_table(current[:, :, 0], exact))
+
+
+def _round(current: Table, most_used: int, most: int, expired: Expired) -> Table:
+    words, parents, slots = current.shape[:3]
+    pairs = slots // 2
+    left, right = current[:, :, 0 : 2 * pairs : 2], current[:, :, 1 : 2 * pairs : 2]
+    flat = (words, parents * pairs, *current.shape[3:])
+    merged = product(left.reshape(flat), right.reshape(flat), most_used, most, expired)
+    merged = merged.reshape(words, parents, pairs, *merged.shape[2:])
+    if slots % 2:
+        odd = infeasible((words, parents, 1, *merged.shape[3:]))
+        last = current[:, :, -1:]
+        odd[..., : last.shape[3], : last.shape[4]] = last
+        merged = np.concatenate((merged, odd), axis=2)
+    return merged
 
 
 def _with_used_axis(tables: Table, based: NDArray[np.bool_]) -> Table:
@@ -119,5 +114,16 @@ def _with_used_axis(tables: Table, based: NDArray[np.bool_]) -> Table:
     lifted = infeasible((words, units, 2, added))
     lifted[:, :, 1] = tables
     lifted[:, ~based, 0, 0] = tables[:, ~based, 0]
-    lifted[0, ~based, 1, 0] = infeasible((1,))
+    lifted[0, ~based, 1, 0] = INFEASIBLE
     return lifted
+
+
+def _parent_table(merged: Table, exact: int | None) -> Table:
+    """[words, parents, K, C] to [words, parents, C]: an unused parent, or one that uses `exact` children."""
+    if exact is None:
+        return merged[:, :, 0]
+    words, parents, used, added = merged.shape
+    table = merged[:, :, exact].copy() if exact < used else infeasible((words, parents, added))
+    unused = merged[0, :, 0, 0] < INFEASIBLE
+    table[:, unused, 0] = merged[:, unused, 0, 0]
+    return table

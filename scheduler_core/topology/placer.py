@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from scheduler_core.topology.conflict import smallest_conflict
 from scheduler_core.topology.constraints import Rules, Term, keep_terms, terms_of
-from scheduler_core.topology.merge import OutOfBudget
 from scheduler_core.topology.objective import level_values
 from scheduler_core.topology.problem import Problem, pose
 from scheduler_core.topology.reach import any_placement, is_feasible
 from scheduler_core.topology.solver import solve
+from scheduler_core.topology.tables import OutOfBudget
 from scheduler_core.topology.tree import Tree
 
 

@@ -6,12 +6,22 @@ number of used children is free) and to add c pods. An entry that cannot be is I
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.topology.objective import INFEASIBLE
 
 Table = NDArray[np.int64]
+Expired = Callable[[], bool]
+
+# How many steps of a product pass between two looks at the budget.
+TURNS_PER_QUESTION = 16
+
+
+class OutOfBudget(Exception):
+    """The caller's budget ended before the optimum was proven."""
 
 
 def infeasible(shape: tuple[int, ...]) -> Table:
@@ -46,8 +56,11 @@ def first_smallest(costs: Table) -> int:
     return int(candidates[0])
 
 
-def product(left: Table, right: Table, most_used: int, most_added: int) -> Table:
-    """Min-plus product of two tables row by row, cut to k <= most_used and c <= most_added."""
+def product(left: Table, right: Table, most_used: int, most_added: int, expired: Expired) -> Table:
+    """Min-plus product of two tables row by row, cut to k <= most_used and c <= most_added.
+
+    Raises OutOfBudget.
+    """
     if left.shape[2] * left.shape[3] < right.shape[2] * right.shape[3]:
         left, right = right, left
     words, rows, used_left, added_left = left.shape
@@ -55,7 +68,9 @@ def product(left: Table, right: Table, most_used: int, most_added: int) -> Table
     added = min(added_left + right.shape[3] - 1, most_added + 1)
     out = infeasible((words, rows, used, added))
     live = (right[0] < INFEASIBLE).any(axis=0)  # [K, C]
-    for k, c in np.argwhere(live).tolist():
+    for turn, (k, c) in enumerate(np.argwhere(live).tolist()):
+        if turn % TURNS_PER_QUESTION == 0 and expired():
+            raise OutOfBudget
         if k >= used or c >= added:
             continue
         piece = left[:, :, : used - k, : added - c] + right[:, :, k, c, None, None]

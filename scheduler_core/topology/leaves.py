@@ -1,0 +1,237 @@
+"""Closed forms for the lowest level: the best way to put c pods on the nodes of one unit, for all c at once.
+
+Every rule leaves one multiset of node counts that is best, up to permutation:
+- pack fills k nodes, k the fewest that can hold c, as unequally as possible: the roomiest to the brim, then
+  one partly, the rest at the minimum (this vector majorizes all others, so it has the most pairs together);
+- spread uses k nodes, k the most that the minimum allows, as evenly as possible: water filling;
+- partitions fix k.
+A factor turns counts into multiples. The nodes that carry the counts are the ones with the fewest slots.
+Rows are units, nodes of a row stand in ascending order of slots; unusable nodes (and padding) come first
+with width 0. "Width" is how many multiples of the factor a node can take.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.constraints import LevelRule
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Sorted nodes of several units. [rows, n]: width, order (column before sorting).
+
+    prefixes, [rows, n + 1]: slots, widths and their squares summed from the narrowest node on.
+    below: [rows, widest + 2], the number of nodes narrower than the column index. first: [rows], usable from.
+    """
+
+    width: Ints
+    order: Ints
+    slots: Ints
+    widths: Ints
+    squares: Ints
+    below: Ints
+    first: Ints
+
+    @property
+    def n(self) -> int:
+        return self.width.shape[1]
+
+    @property
+    def widest(self) -> int:
+        return self.below.shape[1] - 2
+
+    def top(self, prefix: Ints, count: Ints) -> Ints:
+        """Sum over the `count` widest nodes; count is [rows, c]."""
+        return prefix[:, -1:] - np.take_along_axis(prefix, self.n - count, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """[rows, c]: whether c pods fit, how many nodes they use, the sum of squares, the slots of these nodes."""
+
+    feasible: NDArray[np.bool_]
+    used: Ints
+    squares: Ints
+    slots: Ints
+
+
+def sort_rows(slots: Ints, rule: LevelRule, size: int) -> Rows:
+    """Prepare [rows, n] free slots per node, 0 for padding."""
+    width = np.minimum(slots, rule.highest(size)) // rule.step
+    usable = width >= rule.lowest // rule.step
+    width, kept = np.where(usable, width, 0), np.where(usable, slots, 0)
+    order = np.argsort(kept, axis=1, kind="stable")
+    width, kept = np.take_along_axis(width, order, axis=1), np.take_along_axis(kept, order, axis=1)
+    rows, n = width.shape
+    widest = int(width.max(initial=0))
+    cells = (np.arange(rows)[:, None] * (widest + 2) + width).ravel()
+    histogram = np.bincount(cells, minlength=rows * (widest + 2)).reshape(rows, widest + 2)
+    below = np.cumsum(histogram, axis=1) - histogram
+    return Rows(width, order, _sums(kept), _sums(width), _sums(width * width), below, n - usable.sum(axis=1))
+
+
+def price_rows(rows: Rows, rule: LevelRule, counts: Ints) -> Prices:
+    """Price `counts` pods, [c] ascending and positive, on every row."""
+    step, least = rule.step, rule.lowest // rule.step
+    multiples = np.broadcast_to(counts // step, (len(rows.width), len(counts)))
+    used = _nodes_used(rows, rule, multiples)
+    top = rows.top(rows.widths, used)
+    feasible = (counts % step == 0) & (used > 0) & (used * least <= multiples) & (multiples <= top)
+    target = np.where(feasible, multiples, used * least)
+    target = np.minimum(target, top)
+    squares, slots = (_spread if rule.spread else _pack)(rows, least, target, used)
+    return Prices(feasible, used, squares * (step * step), slots)
+
+
+def fill_row(slots: Ints, rule: LevelRule, size: int, count: int) -> dict[int, int]:
+    """The pods per node, by column, for `count` pods on one unit with [n] free slots."""
+    rows = sort_rows(slots[None, :], rule, size)
+    least, multiples = rule.lowest // rule.step, np.array([[count // rule.step]])
+    used = int(_nodes_used(rows, rule, multiples)[0, 0])
+    widths = rows.width[0].tolist()
+    shares = _even_shares if rule.spread else _full_shares
+    chosen: dict[int, int] = {}
+    next_free: dict[int, int] = {}
+    for share in shares(widths[len(widths) - used :], least, count // rule.step):
+        start = bisect_left(widths, share)
+        place = next_free.get(start, start)
+        while place in chosen:
+            place += 1
+        chosen[place] = share * rule.step
+        next_free[start] = place + 1
+    return {int(rows.order[0, place]): share for place, share in chosen.items()}
+
+
+def _full_shares(widths: list[int], least: int, count: int) -> list[int]:
+    """Largest first: each node as full as the minimum of the others allows; widths ascend."""
+    spare = count - least * len(widths)
+    shares = []
+    for width in reversed(widths):
+        extra = min(spare, width - least)
+        spare -= extra
+        shares.append(least + extra)
+    return shares
+
+
+def _even_shares(widths: list[int], least: int, count: int) -> list[int]:
+    """Largest first: water filling over the widths, which ascend."""
+    del least
+    shares: list[int] = []
+    for place, width in enumerate(widths):
+        share = min(width, count // (len(widths) - place))
+        count -= share
+        shares.append(share)
+    return sorted(shares, reverse=True)
+
+
+def _nodes_used(rows: Rows, rule: LevelRule, multiples: Ints) -> Ints:
+    usable = (rows.n - rows.first)[:, None]
+    if rule.exact is not None:
+        wanted = np.full_like(multiples, rule.exact)
+        return np.where(wanted <= usable, wanted, 0)
+    if rule.spread:
+        return np.minimum(usable, multiples // (rule.lowest // rule.step))
+    tops = rows.widths[:, -1:] - rows.widths[:, ::-1]  # [rows, n + 1], sums of the widest 0 .. n
+    needed = _search(tops, multiples, "left")
+    return np.where(needed <= usable, needed, 0)
+
+
+def _pack(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Ints]:
+    spare = target - used * least
+    tops = rows.widths[:, -1:] - rows.widths[:, ::-1]
+    extras = tops - least * np.arange(rows.n + 1)
+    np.maximum.accumulate(extras, axis=1, out=extras)
+    full = np.minimum(_search(extras, spare, "right") - 1, used)
+    rest = used - full
+    partial = np.where(rest > 0, least + spare - np.take_along_axis(extras, full, axis=1), 0)
+    squares = rows.top(rows.squares, full) + partial * partial + np.maximum(rest - 1, 0) * least * least
+    return squares, _packed_slots(rows, full, rest, partial)
+
+
+def _packed_slots(rows: Rows, full: Ints, rest: Ints, partial: Ints) -> Ints:
+    """Slots of the full nodes, the partial one and the rest - 1 minimal ones, chosen as narrow as possible.
+
+    Nodes wider than the last full one are all full; of its own class the tightest ones are. The others come
+    from the pool of what remains, in ascending order.
+    """
+    last = np.take_along_axis(rows.width, np.minimum(rows.n - full, rows.n - 1), axis=1)
+    none = full == 0
+    start = np.where(none, rows.n, np.take_along_axis(rows.below, last, axis=1))
+    end = np.where(none, rows.n, np.take_along_axis(rows.below, last + 1, axis=1))
+    taken = end - (rows.n - full)
+
+    def pool(count: Ints) -> Ints:
+        low = np.minimum(first + count, start)
+        high = np.minimum(start + taken + np.maximum(first + count - start, 0), rows.n)
+        return at(low) - at(first) + at(high) - at(start + taken)
+
+    def at(index: Ints) -> Ints:
+        return np.take_along_axis(rows.slots, index, axis=1)
+
+    first = np.broadcast_to(rows.first[:, None], full.shape)
+    full_slots = rows.slots[:, -1:] - at(end) + at(start + taken) - at(start)
+    wide_enough = np.minimum(np.take_along_axis(rows.below, np.minimum(partial, rows.widest), axis=1), start)
+    within = wide_enough - first < rest
+    place = np.minimum(np.where(wide_enough < start, wide_enough, start + taken), rows.n - 1)
+    alone = pool(np.maximum(rest - 1, 0)) + at(place + 1) - at(place)
+    return full_slots + np.where(rest == 0, 0, np.where(within, pool(rest), alone))
+
+
+def _spread(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Ints]:
+    del least
+    top = rows.top(rows.widths, used)
+
+    def level_and_above(water: Ints) -> tuple[Ints, Ints]:
+        above = np.minimum(used, rows.n - np.take_along_axis(rows.below, water, axis=1))
+        return top - rows.top(rows.widths, above) + above * water, above
+
+    low, high = np.zeros_like(target), np.full_like(target, rows.widest)
+    for _ in range(int(rows.widest).bit_length()):
+        middle = (low + high + 1) // 2
+        fits = level_and_above(middle)[0] <= target
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    filled, above = level_and_above(low)
+    raised = target - filled
+    squares = rows.top(rows.squares, used) - rows.top(rows.squares, above)
+    squares = squares + (above - raised) * low * low + raised * (low + 1) * (low + 1)
+    return squares, _spread_slots(rows, used, low, raised)
+
+
+def _spread_slots(rows: Rows, used: Ints, water: Ints, raised: Ints) -> Ints:
+    """Slots of the nodes under water level: the tightest that can carry `raised` counts above it."""
+
+    def at(index: Ints) -> Ints:
+        return np.take_along_axis(rows.slots, index, axis=1)
+
+    narrowest = np.take_along_axis(rows.width, np.minimum(rows.n - used, rows.n - 1), axis=1)
+    start = np.take_along_axis(rows.below, narrowest, axis=1)
+    end = np.take_along_axis(rows.below, narrowest + 1, axis=1)
+    of_class = used - (rows.n - end)
+    brimful = rows.slots[:, -1:] - at(end) + at(np.maximum(start + of_class, start)) - at(start)
+    at_level = np.take_along_axis(rows.below, water, axis=1)
+    over = np.take_along_axis(rows.below, water + 1, axis=1)
+    equal = np.minimum(used - raised, over - at_level)
+    even = at(at_level + equal) - at(at_level) + at(np.minimum(over + used - equal, rows.n)) - at(over)
+    return np.where(narrowest < water, brimful, even)
+
+
+def _sums(values: Ints) -> Ints:
+    sums = np.zeros((len(values), values.shape[1] + 1), dtype=np.int64)  # [rows, n + 1]
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _search(ascending: Ints, wanted: Ints, side: str) -> Ints:
+    """Row-wise searchsorted: ascending [rows, n], wanted [rows, c], both non-negative."""
+    rows, n = ascending.shape
+    gap = int(max(ascending.max(initial=0), wanted.max(initial=0))) + 1
+    shift = np.arange(rows)[:, None] * gap
+    found = np.searchsorted((ascending + shift).ravel(), (wanted + shift).ravel(), side=side)  # type: ignore[call-overload]
+    return found.reshape(wanted.shape) - np.arange(rows)[:, None] * n
