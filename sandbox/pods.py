@@ -1,0 +1,178 @@
+"""What is special about pods: first status, quality of service, what may change, how deletion waits for a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandbox import errors
+from sandbox.errors import Cause
+from sandbox.objects import Obj, at, now, rfc3339, with_condition
+
+_IMMUTABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_UNASSIGNED_MUTABLE = ("nodeSelector", "affinity")
+_CONTAINER_LISTS = ("containers", "initContainers")
+
+
+def qos_class(spec: Obj) -> str:
+    """BestEffort, Burstable or Guaranteed from CPU and memory of all containers."""
+    containers = [c for key in _CONTAINER_LISTS for c in spec.get(key) or () if isinstance(c, dict)]
+    any_set = False
+    guaranteed = True
+    for container in containers:
+        requests = at(container, "resources", "requests") or {}
+        limits = at(container, "resources", "limits") or {}
+        for name in ("cpu", "memory"):
+            any_set = any_set or name in requests or name in limits
+            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
+    if not any_set:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def prepare_create(pod: Obj) -> None:
+    """The status of a new pod, whatever the client sent (in place)."""
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod.get("spec") or {})}
+    if at(pod, "spec", "schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": rfc3339(now()),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+
+
+def create_causes(pod: Obj) -> list[Cause]:
+    """What is wrong with a new pod's spec."""
+    spec = pod["spec"]
+    causes = pod_spec_causes(spec, "spec")
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        text = "cannot be set until all schedulingGates have been cleared"
+        causes.append(errors.forbidden_field("spec.nodeName", text))
+    return causes
+
+
+def pod_spec_causes(spec: Any, path: str) -> list[Cause]:
+    """What is wrong with a pod spec, also that of a template."""
+    if not isinstance(spec, dict):
+        return [errors.required(path)]
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for key in _CONTAINER_LISTS:
+        for index, container in enumerate(spec.get(key) or ()):
+            causes += _container_causes(container, f"{path}.{key}[{index}]", seen)
+    if not spec.get("containers"):
+        causes.append(errors.required(f"{path}.containers"))
+    policies = ("Always", "Never", "OnFailure")
+    if spec.get("restartPolicy", "Always") not in policies:
+        causes.append(errors.not_supported(f"{path}.restartPolicy", spec["restartPolicy"], policies))
+    return causes
+
+
+def _container_causes(container: Any, path: str, seen: set[str]) -> list[Cause]:
+    if not isinstance(container, dict):
+        return [errors.invalid_value(path, container, "expected an object")]
+    causes = []
+    name = container.get("name")
+    if not name:
+        causes.append(errors.required(f"{path}.name"))
+    elif name in seen:
+        causes.append(Cause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{path}.name"))
+    else:
+        seen.add(name)
+    if not container.get("image"):
+        causes.append(errors.required(f"{path}.image"))
+    return causes
+
+
+def update_causes(new: Obj, old: Obj) -> list[Cause]:
+    """What a PUT or PATCH on the pod itself tried to change and may not."""
+    spec, before = new["spec"], old["spec"]
+    if spec is before or spec == before:
+        return []
+    causes: list[Cause] = []
+    changed = {key for key in {*spec, *before} if spec.get(key) != before.get(key)}
+    gates = {gate["name"] for gate in before.get("schedulingGates") or ()}
+    if "schedulingGates" in changed:
+        added = {gate["name"] for gate in spec.get("schedulingGates") or ()} - gates
+        changed.discard("schedulingGates")
+        if added:
+            text = "only deletion is allowed, but found new scheduling gate(s): " + ", ".join(sorted(added))
+            causes.append(errors.forbidden_field("spec.schedulingGates", text))
+    if "tolerations" in changed and all(
+        toleration in (spec.get("tolerations") or ()) for toleration in before.get("tolerations") or ()
+    ):
+        changed.discard("tolerations")
+    if gates:
+        changed -= set(_UNASSIGNED_MUTABLE)
+    changed.discard("activeDeadlineSeconds")
+    for key in _CONTAINER_LISTS:
+        if key in changed and _without_images(spec.get(key)) == _without_images(before.get(key)):
+            changed.discard(key)
+    if changed:
+        causes.append(errors.forbidden_field("spec", f"{_IMMUTABLE}: changed {', '.join(sorted(changed))}"))
+    return causes
+
+
+def _without_images(containers: Any) -> list[Any]:
+    return [
+        {key: value for key, value in container.items() if key != "image"} for container in containers or ()
+    ]
+
+
+def prepare_update(new: Obj, old: Obj) -> None:
+    """React to a spec change (in place): the last scheduling gate removed clears its condition."""
+    if at(old, "spec", "schedulingGates") and not at(new, "spec", "schedulingGates"):
+        conditions = [
+            condition
+            for condition in at(old, "status", "conditions") or ()
+            if (condition.get("type"), condition.get("reason")) != ("PodScheduled", "SchedulingGated")
+        ]
+        new["status"] = {**(old.get("status") or {}), "conditions": conditions}
+
+
+def resized(old: Obj, new: Obj) -> Obj:
+    """The pod with only the containers' resources (and resize policy) taken from `new`: pods/resize."""
+    wanted = {c.get("name"): c for c in at(new, "spec", "containers") or ()}
+    containers = []
+    for container in old["spec"]["containers"]:
+        source = wanted.get(container["name"], container)
+        containers.append({**container, "resources": source.get("resources", container.get("resources", {}))})
+    return {**new, "spec": {**old["spec"], "containers": containers}}
+
+
+def bound(pod: Obj, node: str, binding_meta: Obj) -> Obj:
+    """The pod placed on `node` by a Binding; its annotations and labels are merged into the pod's."""
+    meta = dict(pod["metadata"])
+    for key in ("annotations", "labels"):
+        if binding_meta.get(key):
+            meta[key] = {**(meta.get(key) or {}), **binding_meta[key]}
+    condition = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(now()),
+    }
+    return {
+        **pod,
+        "metadata": meta,
+        "spec": {**pod["spec"], "nodeName": node},
+        "status": with_condition(pod.get("status") or {}, condition),
+    }
+
+
+def deletion_grace(pod: Obj, asked: int | None) -> int:
+    """Seconds until a deleted pod may vanish: 0 if no node runs it any more, or none ever did."""
+    if not at(pod, "spec", "nodeName") or at(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return 0
+    if asked is not None:
+        return max(asked, 0)
+    grace = at(pod, "spec", "terminationGracePeriodSeconds")
+    return 30 if grace is None else max(int(grace), 0)

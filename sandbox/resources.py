@@ -1,0 +1,316 @@
+"""HTTP verbs on resources: each handler reads a request, asks the registry, and shapes the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from sandbox import errors, lists, patching, reviews, subresources, table
+from sandbox.bodies import (
+    check_type,
+    decode_json,
+    decode_object,
+    decode_options,
+    decode_yaml,
+    encode,
+    media_type,
+)
+from sandbox.builtin import PODS
+from sandbox.kinds import ApiKind
+from sandbox.lists import Lister, Page
+from sandbox.objects import Obj
+from sandbox.registry import Call, Registry
+from sandbox.responses import json_response, object_response
+from sandbox.store import Version
+from sandbox.targets import Representation, Target, parse_accept
+from sandbox.versions import kind_view
+from sandbox.watch import Encoder, WatchStream, parse_watch_params, plain_encoder
+
+# A delete answers with the object for these kinds, with a Status for all others.
+_RETURNED_WHEN_DELETED = frozenset(
+    {
+        "pods",
+        "namespaces",
+        "services",
+        "serviceaccounts",
+        "resourcequotas",
+        "persistentvolumes",
+        "persistentvolumeclaims",
+    }
+)
+_SCALE_TYPE = ApiKind("autoscaling", "v1", "scales", "Scale")
+_BINDING_TYPE = ApiKind("", "v1", "bindings", "Binding")
+_EVICTION_TYPE = ApiKind("policy", "v1", "evictions", "Eviction")
+
+
+class ResourceApi:
+    """Everything under `/api/v1/...` and `/apis/{group}/{version}/...` below the resource lists."""
+
+    def __init__(self, registry: Registry, bookmark_seconds: float) -> None:
+        self._registry = registry
+        self._lister = Lister(registry.store)
+        self._bookmark_seconds = bookmark_seconds
+
+    def forget_snapshots(self) -> None:
+        """Expire every `continue` token, as compaction does."""
+        self._lister.forget()
+
+    async def handle(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        """Answer one request. Raises StatusError."""
+        method, query = request.method, request.query
+        call.field_manager = query.get("fieldManager", "")
+        call.field_validation = query.get("fieldValidation", "") or "Warn"
+        call.force = query.get("force", "") in ("true", "1")
+        _check_options(query, call)
+        if target.subresource and target.subresource not in ("status", "resize", "ephemeralcontainers"):
+            return await self._subresource(request, target, call)
+        if method == "GET":
+            return await self._read(request, target)
+        if method == "POST" and not target.name:
+            return await self._create(request, target, call)
+        if method == "PUT" and target.name:
+            return await self._update(request, target, call)
+        if method == "PATCH" and target.name:
+            return await self._patch(request, target, call)
+        if method == "DELETE" and not target.subresource:
+            return await (self._delete if target.name else self._delete_all)(request, target, call)
+        raise errors.method_not_allowed()
+
+    async def _read(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+        shape = parse_accept(request.headers.get("Accept", ""))
+        query = request.query
+        if query.get("watch") in ("true", "1", "True"):
+            return await self._watch(request, target, shape)
+        if "get" not in target.kind.verbs:
+            raise errors.method_not_allowed()
+        if target.name:
+            version = self._registry.store.version(target.kind, target.namespace, target.name)
+            if version is None:
+                raise errors.not_found(target.kind, target.name)
+            return self._shown(target.kind, version, shape, query)
+        page = self._lister.page(target, lists.parse_list_params(query))
+        return self._shown_page(target.kind, page, shape, query)
+
+    def _shown_page(
+        self, kind: ApiKind, page: Page, shape: Representation, query: Mapping[str, str]
+    ) -> web.Response:
+        if shape.as_kind == "Table":
+            form = table.table_form(shape.version, query.get("includeObject", ""))
+            return json_response(table.encode_table(kind, page, form))
+        if shape.as_kind == "PartialObjectMetadata":
+            return json_response(table.encode_partial_list(kind, page))
+        return json_response(lists.encode_list(kind, page), yaml=shape.yaml)
+
+    def _shown(
+        self,
+        kind: ApiKind,
+        version: Version,
+        shape: Representation,
+        query: Mapping[str, str],
+        code: int = 200,
+    ) -> web.Response:
+        encoder = _encoder(kind, shape, query)
+        return json_response(encoder(version), code, yaml=shape.yaml)
+
+    async def _watch(
+        self, request: web.BaseRequest, target: Target, shape: Representation
+    ) -> web.StreamResponse:
+        params = parse_watch_params(request.query)
+        if target.name:
+            target = Target(target.kind, target.namespace)
+        encoder = _encoder(target.kind, shape, request.query)
+        stream = WatchStream(
+            self._registry.store, self._lister, target, params, encoder, self._bookmark_seconds
+        )
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        await stream.run(response)
+        return response
+
+    async def _create(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        kind = target.kind
+        if kind.namespaced and not target.namespace:
+            raise errors.method_not_allowed()
+        body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        check_type(kind, body)
+        if reviews.is_review(kind):
+            return json_response(encode(reviews.answered(kind, body, call.user, call.groups)), 201)
+        created = await self._registry.create(kind, body, namespace=target.namespace, call=call, owned=True)
+        return self._answer(request, kind, created, 201)
+
+    def _answer(self, request: web.BaseRequest, kind: ApiKind, obj: Obj, code: int = 200) -> web.Response:
+        """The object after a write, in the shape that the client accepts."""
+        shape = parse_accept(request.headers.get("Accept", ""))
+        meta = obj["metadata"]
+        version = self._registry.store.version(kind, meta.get("namespace", ""), meta["name"])
+        if version is None or version.obj is not obj:
+            version = Version(kind_view(kind, obj), int(meta.get("resourceVersion") or 0))
+        return self._shown(kind, version, shape, request.query, code)
+
+    async def _update(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        kind = target.kind
+        body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        check_type(kind, body, target.name)
+        body.setdefault("metadata", {})
+        if kind.namespaced:
+            own = body["metadata"].setdefault("namespace", target.namespace)
+            if own != target.namespace:
+                raise errors.bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+        updated = await self._registry.update(kind, body, subresource=target.subresource, call=call)
+        return self._answer(request, kind, updated)
+
+    async def _patch(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        kind = target.kind
+        media = media_type(request.headers.get("Content-Type", ""))
+        raw = await request.read()
+        body = decode_yaml(raw) if media == patching.APPLY else decode_json(raw)
+        if media == patching.APPLY:
+            _check_apply(kind, target, body, call)
+        existed = self._registry.store.version(kind, target.namespace, target.name) is not None
+        result = await self._registry.patch(
+            kind,
+            target.namespace,
+            target.name,
+            body,
+            content_type=media,
+            subresource=target.subresource,
+            call=call,
+        )
+        return self._answer(request, kind, result, 200 if existed else 201)
+
+    async def _delete(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        options = await _delete_options(request, call)
+        kind = target.kind
+        gone = await self._registry.delete(kind, target.namespace, target.name, options=options, call=call)
+        remains = self._registry.store.version(kind, target.namespace, target.name) is not None
+        if kind.storage in _RETURNED_WHEN_DELETED or (remains and not call.dry_run):
+            return self._answer(request, kind, gone)
+        details: Obj = {
+            "name": target.name,
+            "group": kind.group,
+            "kind": kind.plural,
+            "uid": gone["metadata"]["uid"],
+        }
+        return object_response(
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "details": {key: value for key, value in details.items() if value},
+            }
+        )
+
+    async def _delete_all(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        options = await _delete_options(request, call)
+        if "deletecollection" not in target.kind.verbs:
+            raise errors.method_not_allowed()
+        matches = lists.selected(target.kind, lists.parse_list_params(request.query))
+        gone = await self._registry.delete_collection(
+            target.kind, target.namespace or None, matches, options=options, call=call
+        )
+        versions = [Version(obj, int(obj["metadata"].get("resourceVersion") or 0)) for obj in gone]
+        return json_response(lists.encode_list(target.kind, Page(versions, self._registry.store.revision)))
+
+    async def _subresource(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        name, kind, registry = target.subresource, target.kind, self._registry
+        if name in ("binding", "eviction") and request.method == "POST":
+            expected = _BINDING_TYPE if name == "binding" else _EVICTION_TYPE
+            body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+            if not (name == "eviction" and body.get("apiVersion") == "policy/v1beta1"):
+                check_type(expected, body, target.name)
+            act = subresources.bind if name == "binding" else subresources.evict
+            return object_response(await act(registry, target.namespace, target.name, body, call), 201)
+        if name == "scale":
+            return await self._scale(request, target, call)
+        if name == "finalize" and request.method == "PUT":
+            body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+            done = await registry.modify(
+                kind,
+                "",
+                target.name,
+                lambda old: subresources.finalized(old, body),
+                subresource="finalize",
+                call=call,
+            )
+            return self._answer(request, kind, done)
+        if name == "log" and kind is PODS and request.method == "GET":
+            raise subresources.refuse_log(registry, target.namespace, target.name)
+        raise errors.method_not_allowed()
+
+    async def _scale(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
+        kind, registry = target.kind, self._registry
+        if request.method == "GET":
+            return object_response(
+                subresources.scale_of(kind, registry.get(kind, target.namespace, target.name))
+            )
+        raw = await request.read()
+        media = media_type(request.headers.get("Content-Type", ""))
+        if request.method == "PUT":
+            body = decode_object(raw, media)
+            check_type(_SCALE_TYPE, body, target.name)
+        elif request.method == "PATCH":
+            body = decode_json(raw)
+            patching.check(_SCALE_TYPE, body, media)
+        else:
+            raise errors.method_not_allowed()
+
+        def change(old: Obj) -> Obj:
+            is_patch = request.method == "PATCH"
+            scale = (
+                patching.patched(_SCALE_TYPE, subresources.scale_of(kind, old), body, media)
+                if is_patch
+                else body
+            )
+            return subresources.scaled(kind, old, scale)
+
+        done = await registry.modify(kind, target.namespace, target.name, change, call=call)
+        return object_response(subresources.scale_of(kind, done))
+
+
+def _encoder(kind: ApiKind, shape: Representation, query: Mapping[str, str]) -> Encoder:
+    if shape.as_kind == "Table":
+        return table.table_encoder(kind, table.table_form(shape.version, query.get("includeObject", "")))
+    if shape.as_kind == "PartialObjectMetadata":
+        return lambda version: encode(table.partial(version.obj))
+    return plain_encoder(kind)
+
+
+def _check_options(query: Mapping[str, str], call: Call) -> None:
+    dry_run = query.getall("dryRun", []) if hasattr(query, "getall") else [query.get("dryRun", "")]
+    if any(value not in ("All", "") for value in dry_run):
+        raise errors.bad_request(f'dryRun: Unsupported value: {dry_run}: supported values: "All"')
+    call.dry_run = "All" in dry_run
+    if call.field_validation not in ("Strict", "Warn", "Ignore"):
+        raise errors.bad_request(f'fieldValidation: Unsupported value: "{call.field_validation}"')
+
+
+def _check_apply(kind: ApiKind, target: Target, body: Any, call: Call) -> None:
+    if not isinstance(body, dict):
+        raise errors.bad_request("error decoding YAML: the body is not an object")
+    if not call.field_manager:
+        raise errors.bad_request(
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        )
+    check_type(kind, body, target.name)
+    if kind.namespaced:
+        body.setdefault("metadata", {}).setdefault("namespace", target.namespace)
+
+
+async def _delete_options(request: web.BaseRequest, call: Call) -> Obj:
+    options = decode_options(await request.read(), request.headers.get("Content-Type", ""))
+    query = request.query
+    if "gracePeriodSeconds" in query:
+        if not query["gracePeriodSeconds"].lstrip("-").isdigit():
+            raise errors.bad_request("gracePeriodSeconds: expected an integer")
+        options.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
+    if "propagationPolicy" in query:
+        options.setdefault("propagationPolicy", query["propagationPolicy"])
+    if options.get("dryRun"):
+        call.dry_run = True
+    return options

@@ -1,0 +1,140 @@
+"""The server process: state, certificates, and an HTTPS listener on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from sandbox import crd
+from sandbox.bodies import BODY_LIMIT
+from sandbox.builtin import NAMESPACES, SERVICE_ACCOUNTS, builtin_table
+from sandbox.certificates import CertificateFiles, write_certificates
+from sandbox.http import HttpApi
+from sandbox.kubeconfig import write_kubeconfig
+from sandbox.objects import now
+from sandbox.registry import Registry
+from sandbox.store import Store
+
+HOST = "127.0.0.1"
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_STOP_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """`directory` gets certificates and kubeconfig (None: a temporary one); port 0 means any free port."""
+
+    directory: Path | None = None
+    port: int = 0
+    token: str = ""
+    bookmark_seconds: float = 60.0
+    log_length: int = 50_000
+
+
+class ApiServer:
+    """An API server on loopback. `start`, then use `url`, `token`, `ca_file`, `kubeconfig`; then `stop`.
+
+    `registry` may be used before `start` and by in-process controllers, on the server's event loop only.
+    """
+
+    def __init__(self, options: ServerOptions | None = None) -> None:
+        self._options = options or ServerOptions()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._runner: web.ServerRunner | None = None
+        self.store = Store(self._options.log_length)
+        self.kinds = builtin_table()
+        self.registry = Registry(self.store, self.kinds)
+        crd.keep_served(self.store, self.kinds)
+        self.token = self._options.token or secrets.token_urlsafe(24)
+        self.url = ""
+        self.directory = Path()
+        self.ca_file = Path()
+        self.kubeconfig = Path()
+        self._http: HttpApi | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError if the port is taken."""
+        await self._first_objects()
+        if self._options.directory is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
+            self.directory = Path(self._temporary.name)
+        else:
+            self.directory = self._options.directory
+        files = write_certificates(self.directory, now())
+        self._http = HttpApi(self.registry, self.token, HOST, self._options.bookmark_seconds)
+        server = web.Server(self._http, request_factory=_request)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, self._options.port, ssl_context=_ssl_context(files))
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.url = f"https://{HOST}:{port}"
+        self.ca_file = files.ca
+        self.kubeconfig = self.directory / "kubeconfig"
+        write_kubeconfig(self.kubeconfig, self.url, files.ca.read_bytes(), self.token)
+
+    async def _first_objects(self) -> None:
+        for name in FIRST_NAMESPACES:
+            if self.store.get(NAMESPACES, "", name) is None:
+                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                await self.registry.create(NAMESPACES, body)
+                await self.create_service_account(name)
+
+    async def create_service_account(self, namespace: str) -> None:
+        """Give a namespace its default ServiceAccount."""
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        await self.registry.create(SERVICE_ACCOUNTS, body, namespace=namespace)
+
+    def compact(self) -> None:
+        """Forget past events and unfinished lists: old watches and `continue` tokens get 410."""
+        self.store.compact()
+        if self._http:
+            self._http.resources.forget_snapshots()
+
+    async def stop(self) -> None:
+        """Close the listener and every connection, and remove a temporary directory."""
+        if self._runner:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._temporary:
+            self._temporary.cleanup()
+            self._temporary = None
+
+
+def _ssl_context(files: CertificateFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(files.certificate, files.key)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler[Any],
+    writer: Any,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)
+
+
+async def serve(options: ServerOptions, stop: asyncio.Event) -> None:
+    """Run a server until `stop` is set."""
+    server = ApiServer(options)
+    await server.start()
+    try:
+        await stop.wait()
+    finally:
+        await server.stop()

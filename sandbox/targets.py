@@ -1,0 +1,83 @@
+"""What a request is about: the resource behind its path, and the representation its Accept header asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandbox import errors
+from sandbox.kinds import ApiKind, KindTable
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resource path. `name` and `subresource` are "" for a collection; `namespace` "" means all, or none."""
+
+    kind: ApiKind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def parse_target(kinds: KindTable, parts: list[str]) -> Target:
+    """The target of `/api/v1/...` or `/apis/{group}/{version}/...`, already split. Raises NotFound."""
+    if parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    else:
+        if len(parts) < 4:
+            raise errors.no_such_path()
+        group, version, rest = parts[1], parts[2], parts[3:]
+    namespace = ""
+    if len(rest) >= 3 and rest[0] == "namespaces":
+        inner = kinds.find(group, version, rest[2])
+        # `namespaces/x/status` is a subresource of the namespace, `namespaces/x/pods` a collection in it.
+        if inner is not None and inner.namespaced:
+            namespace, rest = rest[1], rest[2:]
+        elif group or len(rest) > 3:
+            raise errors.no_such_path()
+    kind = kinds.find(group, version, rest[0])
+    if kind is None or len(rest) > 3:
+        raise errors.no_such_path()
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if kind.namespaced and name and not namespace:
+        raise errors.no_such_path()
+    if subresource and subresource not in kind.subresources:
+        raise errors.no_such_path()
+    return Target(kind, namespace, name, subresource)
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """`as_kind` is "", Table, PartialObjectMetadata or another kind that replaces the object; `yaml` its form."""
+
+    as_kind: str = ""
+    version: str = "v1"
+    yaml: bool = False
+
+
+PLAIN = Representation()
+_OFFERED = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList")
+
+
+def parse_accept(header: str) -> Representation:
+    """The first representation of the list that the server offers. Raises 406 if there is none."""
+    if not header or header in ("application/json", "*/*"):
+        return PLAIN
+    for item in header.split(","):
+        media, *params = (part.strip() for part in item.split(";"))
+        options = dict(param.partition("=")[::2] for param in params)
+        as_kind = options.get("as", "")
+        if media in ("application/json", "*/*", "application/*"):
+            if as_kind in _OFFERED:
+                return Representation(
+                    as_kind.removesuffix("List") if "Meta" in as_kind else as_kind, options.get("v", "v1")
+                )
+            if not as_kind:
+                return PLAIN
+        if media == "application/yaml" and not as_kind:
+            return Representation(yaml=True)
+    text = (
+        "only the following media types are accepted: application/json, application/yaml, "
+        "application/json;as=Table;v=v1;g=meta.k8s.io"
+    )
+    raise errors.StatusError(406, "NotAcceptable", text)

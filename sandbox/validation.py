@@ -1,0 +1,151 @@
+"""Rules of built-in kinds beyond pods: what the server refuses because later code would trip over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sandbox import crd, errors, pods
+from sandbox.errors import Cause
+from sandbox.kinds import ApiKind
+from sandbox.objects import Obj, at
+from scheduler_core.errors import MusterError
+from scheduler_core.model.quantity import parse_quantity
+
+Rule = Callable[[Obj, Obj | None], list[Cause]]
+
+
+def causes(kind: ApiKind, obj: Obj, old: Obj | None) -> list[Cause]:
+    """Broken rules of a built-in object; `old` is None on creation."""
+    rule = _RULES.get(kind.storage)
+    return rule(obj, old) if rule else []
+
+
+def _immutable(obj: Obj, old: Obj | None, paths: Iterable[tuple[str, ...]]) -> list[Cause]:
+    if old is None:
+        return []
+    return [
+        errors.invalid_value(".".join(path), at(obj, *path), "field is immutable")
+        for path in paths
+        if at(obj, *path) != at(old, *path)
+    ]
+
+
+def _amounts(table: Any, path: str) -> list[Cause]:
+    found = []
+    for name, amount in (table or {}).items():
+        if not isinstance(amount, str | int | float) or not _is_quantity(str(amount)):
+            text = (
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            )
+            found.append(errors.invalid_value(f"{path}[{name}]", amount, text))
+    return found
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except MusterError:
+        return False
+    return True
+
+
+def _resource_quota(obj: Obj, old: Obj | None) -> list[Cause]:
+    return _amounts(at(obj, "spec", "hard"), "spec.hard")
+
+
+def _workload(obj: Obj, old: Obj | None) -> list[Cause]:
+    selector = at(obj, "spec", "selector")
+    if not isinstance(selector, dict):
+        return [errors.required("spec.selector")]
+    labels = at(obj, "spec", "template", "metadata", "labels") or {}
+    wanted = selector.get("matchLabels") or {}
+    found = pods.pod_spec_causes(at(obj, "spec", "template", "spec"), "spec.template.spec")
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        text = "`selector` does not match template `labels`"
+        found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
+    return found + _immutable(obj, old, [("spec", "selector")])
+
+
+def _job(obj: Obj, old: Obj | None) -> list[Cause]:
+    found = pods.pod_spec_causes(at(obj, "spec", "template", "spec"), "spec.template.spec")
+    policy = at(obj, "spec", "template", "spec", "restartPolicy")
+    if not found and policy not in ("Never", "OnFailure"):
+        path = "spec.template.spec.restartPolicy"
+        found.append(
+            Cause(
+                "FieldValueRequired",
+                'Required value: valid values: "OnFailure", "Never"',
+                path,
+            )
+        )
+    return found + _immutable(obj, old, [("spec", "selector"), ("spec", "completionMode")])
+
+
+def _config(obj: Obj, old: Obj | None) -> list[Cause]:
+    if old is None or not old.get("immutable"):
+        return []
+    changed = [key for key in ("data", "binaryData", "immutable") if obj.get(key) != old.get(key)]
+    return [errors.forbidden_field(key, "field is immutable when `immutable` is set") for key in changed]
+
+
+def _priority_class(obj: Obj, old: Obj | None) -> list[Cause]:
+    if old is None:
+        return []
+    return [
+        errors.forbidden_field(key, "may not be changed in an update.")
+        for key in ("value",)
+        if obj.get(key) != old.get(key)
+    ]
+
+
+def _webhooks(obj: Obj, old: Obj | None) -> list[Cause]:
+    found = []
+    for index, hook in enumerate(obj.get("webhooks") or ()):
+        path = f"webhooks[{index}]"
+        if not hook.get("name"):
+            found.append(errors.required(f"{path}.name"))
+        if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+            choices = ("None", "NoneOnDryRun")
+            found.append(errors.not_supported(f"{path}.sideEffects", hook.get("sideEffects", ""), choices))
+        if not hook.get("admissionReviewVersions"):
+            found.append(
+                errors.required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
+            )
+        timeout = hook.get("timeoutSeconds", 10)
+        if not 1 <= timeout <= 30:
+            text = "the timeout value must be between 1 and 30 seconds"
+            found.append(errors.invalid_value(f"{path}.timeoutSeconds", timeout, text))
+    return found
+
+
+def _budget(obj: Obj, old: Obj | None) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        return [errors.invalid_value("spec", "both", text)]
+    return []
+
+
+def _node(obj: Obj, old: Obj | None) -> list[Cause]:
+    return _amounts(at(obj, "status", "allocatable"), "status.allocatable") + _amounts(
+        at(obj, "status", "capacity"), "status.capacity"
+    )
+
+
+_RULES: dict[str, Rule] = {
+    "resourcequotas": _resource_quota,
+    "deployments.apps": _workload,
+    "replicasets.apps": _workload,
+    "statefulsets.apps": _workload,
+    "daemonsets.apps": _workload,
+    "jobs.batch": _job,
+    "configmaps": _config,
+    "secrets": _config,
+    "priorityclasses.scheduling.k8s.io": _priority_class,
+    "poddisruptionbudgets.policy": _budget,
+    "nodes": _node,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
+    "customresourcedefinitions.apiextensions.k8s.io": crd.definition_causes,
+}
