@@ -1,0 +1,81 @@
+"""Ranks by distance from the master, and how far apart a placement puts the members of a group.
+
+A distance is the number of edges between two pods in the tree, pods hanging below their node: 2 on the same
+node, 4 under the same parent of nodes, 6 one level further up, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.constraints import Rules
+from scheduler_core.topology.placer import Infeasible, place
+from scheduler_core.topology.tree import Tree
+
+MASTER_MARK = "master"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A placed pod: its name and its leaf in the tree."""
+
+    pod: str
+    leaf: int
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A member with its rank (its place in the result) and its distance from rank 0, in edges."""
+
+    pod: str
+    leaf: int
+    distance: int
+
+
+def distance(tree: Tree, first: int, second: int) -> int:
+    """Edges between two different pods on the leaves `first` and `second`."""
+    apart = sum(int(units[first] != units[second]) for units in tree.ancestors)
+    return 2 * (apart + 1)
+
+
+def order_members(tree: Tree, members: Sequence[Member]) -> list[Ranked]:
+    """Members by distance from the master, rank 0; `members` is in pod index order.
+
+    The master is the first pod with "master" in its name, otherwise the first pod. Ties go by tree order,
+    then by pod index.
+    """
+    if not members:
+        return []
+    master = next((index for index, member in enumerate(members) if MASTER_MARK in member.pod), 0)
+    home = members[master].leaf
+
+    def key(index: int) -> tuple[int, int, int]:
+        leaf = members[index].leaf
+        return (0 if index == master else distance(tree, home, leaf), leaf, index)
+
+    ranked = sorted(range(len(members)), key=key)
+    return [Ranked(members[index].pod, members[index].leaf, key(index)[0]) for index in ranked]
+
+
+def hop_cost(tree: Tree, counts: NDArray[np.int64]) -> int:
+    """The sum of distances over all pairs of members; counts is int64 [leaves]."""
+    size = int(counts.sum())
+    pairs = size * (size - 1) // 2
+    apart = 0  # pairs that a level separates, over all levels
+    for level in range(tree.depth):
+        totals = tree.totals(counts, level)
+        apart += (size * size - int((totals * totals).sum())) // 2
+    return 2 * (pairs + apart)
+
+
+def best_hop_cost(tree: Tree, empty: NDArray[np.int64], size: int, rules: Rules) -> int | None:
+    """Hop cost of the best placement on the empty cluster: `empty` int64 [leaves] members per idle node.
+
+    None when the group does not fit even there.
+    """
+    found = place(tree, empty, size, rules)
+    return None if isinstance(found, Infeasible) else hop_cost(tree, found.counts)
