@@ -1,0 +1,43 @@
+"""What the engine decides, as values. `app.effects` and the simulation turn them into writes and events."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler_core.framework.status import Diagnosis
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.writes import Write
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A pod has a node: the writes before its binding, the binding, and the writes after it."""
+
+    pod: Pod
+    node: str
+    profile: str
+    bind: Write
+    pre_bind: tuple[Write, ...] = ()
+    post_bind: tuple[Write, ...] = ()
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A pod has no node now. `nominated` is the node it waits for after a preemption, if any."""
+
+    pod: Pod
+    profile: str
+    reason: str
+    message: str
+    diagnosis: Diagnosis | None = None
+    nominated: str = ""
+
+
+class Evicted(msgspec.Struct, frozen=True):
+    """A victim must go, so that `preemptor` can run."""
+
+    pod: Pod
+    preemptor: Pod
+    profile: str
+    message: str
+
+
+Decision = Placed | Rejected | Evicted

@@ -1,0 +1,79 @@
+"""Why not: turning filter bits into the reasons that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import FilterPlugin
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Bits, Code, Diagnosis, Rejection, Status
+
+Bool = NDArray[np.bool_]
+
+
+def _counts(plugin: FilterPlugin, cycle: Cycle, bits: Bits) -> list[Rejection]:
+    """Rejections of one plugin over the nodes it was first to refuse; equal texts count once a node."""
+    combined: dict[str, NDArray[np.uint64]] = {}
+    union = int(np.bitwise_or.reduce(bits)) if len(bits) else 0
+    for bit, reason in enumerate(plugin.reasons(cycle)):
+        if union >> bit & 1:
+            hit = bits >> np.uint64(bit) & np.uint64(1)
+            combined[reason.text] = combined.get(reason.text, np.uint64(0)) | hit
+    return [Rejection(plugin.name, text, int(hit.sum())) for text, hit in combined.items()]
+
+
+def diagnose(
+    profile: Profile, cycle: Cycle, bits: Mapping[str, Bits], alive: Bool, status: Status | None = None
+) -> Diagnosis:
+    """Diagnosis of an attempt without a node. A node counts for the first filter that refuses it.
+
+    `bits` are uint64 [N] per filter in the profile's order, `alive` bool [N].
+    """
+    total = int(alive.sum())
+    if status is not None and not status.ok:
+        return Diagnosis(total, status, plugins=frozenset({status.plugin}))
+    left = alive.copy()
+    rejections: list[Rejection] = []
+    for plugin in profile.filter:
+        own = bits.get(plugin.name)
+        if own is None:
+            continue
+        refused = left & (own != 0)
+        if refused.any():
+            rejections.extend(_counts(plugin, cycle, own[refused]))
+            left &= ~refused
+    plugins = {rejection.plugin for rejection in rejections}
+    if not total:
+        # Nothing was asked: any node that comes is worth a try, and the fit filter wakes on those.
+        plugins = {plugin.name for plugin in profile.filter}
+    return Diagnosis(total, None, tuple(rejections), frozenset(plugins))
+
+
+def unresolvable_nodes(profile: Profile, cycle: Cycle, bits: Mapping[str, Bits], alive: Bool) -> Bool:
+    """bool [N]: nodes that no eviction can make fit, by the reasons that are marked so."""
+    hopeless = ~alive
+    for plugin in profile.filter:
+        own = bits.get(plugin.name)
+        if own is None:
+            continue
+        mask = 0
+        for bit, reason in enumerate(plugin.reasons(cycle)):
+            if not reason.resolvable:
+                mask |= 1 << bit
+        hopeless |= (own & np.uint64(mask)) != 0
+    return hopeless
+
+
+def reason_texts(plugin: FilterPlugin, cycle: Cycle, bits: int) -> str:
+    """The texts of one node's bits, joined; `pass` for none."""
+    texts = [reason.text for bit, reason in enumerate(plugin.reasons(cycle)) if bits >> bit & 1]
+    return ", ".join(dict.fromkeys(texts)) or "pass"
+
+
+def refused_early(status: Status) -> bool:
+    """Whether preemption has nothing to try: the refusal says that no eviction helps."""
+    return status.code is not Code.UNSCHEDULABLE

@@ -1,0 +1,245 @@
+"""The scheduling cycle of one pod.
+
+1. PreFilter: may the pod be tried at all (quota, and what depends on the cluster as a whole)?
+2. The class of equal pods brings its filter bits and scores up to date with what changed.
+3. Filters and scores of CLUSTER scope, for this attempt alone.
+4. The best node, ties by the pod's rotation.
+5. No node: a diagnosis, then PostFilter, which may nominate a node and name victims.
+6. A node: Reserve in the state and the plugins, Permit, and the writes around the binding.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.explain import diagnose
+from scheduler_core.engine.node_scores import INFEASIBLE, NodeScores
+from scheduler_core.engine.select import best_slot, rotation
+from scheduler_core.engine.signature import signature
+from scheduler_core.errors import PluginError
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import NormalizePlugin, PostFilterResult
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Bits, Code, Diagnosis, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.writes import Write
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent
+
+# Columns of cached classes held at most: about 40 bytes each.
+_MAX_CACHED_CELLS: Final = 4_000_000
+_MIN_CACHED_CLASSES: Final = 16
+
+
+class Attempt(msgspec.Struct):
+    """Outcome of a cycle: a slot, or a diagnosis (and what PostFilter made of it)."""
+
+    cycle: Cycle
+    slot: int = -1
+    diagnosis: Diagnosis | None = None
+    post_filter: PostFilterResult | None = None
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """A pod that holds its node in the state, with the writes that make it real."""
+
+    cycle: Cycle
+    slot: int
+    bind: Write
+    pre_bind: tuple[Write, ...]
+    post_bind: tuple[Write, ...]
+
+
+class PodCycle:
+    """Finds nodes for single pods and reserves them. Holds the per-class caches, and nothing else."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self._classes: OrderedDict[Hashable, NodeScores] = OrderedDict()
+
+    def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
+        """A fresh cycle for one pod."""
+        return Cycle(self.state, pod, self.state.vector(pod), now, profile.name)
+
+    # Steps 1 to 5
+
+    def attempt(self, profile: Profile, pod: Pod, now: float) -> Attempt:
+        """Try one pod; the state is unchanged afterwards. Raises PluginError for broken plugin code."""
+        cycle = self.new_cycle(profile, pod, now)
+        scores = None
+        try:
+            status = self._pre_filter(profile, cycle)
+            if status is None:
+                scores = self._scores(profile, pod, now)
+                status = scores.status
+            if status is None and scores is not None:
+                slot = self._best(profile, cycle, scores)
+                if slot >= 0:
+                    return Attempt(cycle, slot)
+            diagnosis = self._diagnose(profile, cycle, scores, status)
+            return self._post_filter(profile, cycle, diagnosis)
+        except Exception as error:
+            plugin, point = _calling(cycle, scores)
+            raise PluginError(plugin, point, pod.key, error) from error
+
+    def _pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
+        """The first refusal, or None."""
+        for plugin in profile.attempt_pre_filter:
+            cycle.calling = (plugin.name, "preFilter")
+            status = plugin.pre_filter(cycle)
+            if status.code is Code.SKIP:
+                cycle.skipped.add(plugin.name)
+            elif not status.ok:
+                return status.of(plugin.name)
+        return None
+
+    def _scores(self, profile: Profile, pod: Pod, now: float) -> NodeScores:
+        key = signature(pod, labels_matter=False)
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = NodeScores(profile, self.new_cycle(profile, pod, now))
+            limit = max(_MIN_CACHED_CLASSES, _MAX_CACHED_CELLS // max(1, self.state.nodes.size))
+            while len(self._classes) > limit:
+                self._classes.popitem(last=False)
+        else:
+            self._classes.move_to_end(key)
+        found.cycle.now = now
+        found.refresh(self.state)
+        return found
+
+    def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
+        total = scores.total
+        if profile.cluster_filter or profile.cluster_score:
+            total = self._with_cluster(profile, cycle, total)
+        return best_slot(total, rotation(cycle.pod.uid, len(total)))
+
+    def _with_cluster(self, profile: Profile, cycle: Cycle, total: Int64) -> Int64:
+        """Apply the filters and scores that are computed anew for every attempt."""
+        view = NodeView.all(self.state.nodes)
+        feasible = total != INFEASIBLE
+        for plugin in profile.cluster_filter:
+            if plugin.name not in cycle.skipped:
+                cycle.calling = (plugin.name, "filter")
+                feasible &= plugin.filter(cycle, view) == 0
+        out = np.where(feasible, total, INFEASIBLE)
+        if not feasible.any():
+            return out
+        skipped = self._pre_score(profile, cycle, feasible)
+        for score in profile.cluster_score:
+            if score.name not in skipped:
+                cycle.calling = (score.name, "score")
+                raw = score.score(cycle, view)
+                if isinstance(score, NormalizePlugin):
+                    raw = score.normalize(cycle, raw, feasible)
+                out += np.where(feasible, profile.weight(score) * raw, 0)
+        return out
+
+    def _pre_score(self, profile: Profile, cycle: Cycle, feasible: np.ndarray) -> set[str]:
+        cluster = {score.name for score in profile.cluster_score}
+        skipped = set()
+        for plugin in profile.pre_score:
+            if plugin.name in cluster:
+                cycle.calling = (plugin.name, "preScore")
+                if plugin.pre_score(cycle, feasible).code is Code.SKIP:
+                    skipped.add(plugin.name)
+        return skipped
+
+    def filter_bits(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> dict[str, Bits]:
+        """uint64 [N] per filter in the profile's order, skipped ones left out."""
+        known = scores.all_bits(self.state)
+        view = NodeView.all(self.state.nodes)
+        for plugin in profile.cluster_filter:
+            if plugin.name not in cycle.skipped:
+                known[plugin.name] = plugin.filter(cycle, view)
+        cycle.slots = {**scores.cycle.slots, **cycle.slots}
+        return {f.name: known[f.name] for f in profile.filter if f.name in known}
+
+    def _diagnose(
+        self, profile: Profile, cycle: Cycle, scores: NodeScores | None, status: Status | None
+    ) -> Diagnosis:
+        nodes = self.state.nodes
+        alive = nodes.alive[: nodes.size]
+        if status is not None or scores is None:
+            return diagnose(profile, cycle, {}, alive, status)
+        return diagnose(profile, cycle, self.filter_bits(profile, cycle, scores), alive)
+
+    def _post_filter(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> Attempt:
+        for plugin in profile.post_filter:
+            cycle.calling = (plugin.name, "postFilter")
+            result = plugin.post_filter(cycle, diagnosis)
+            if result.message:
+                diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message)
+            if result.status.ok:
+                return Attempt(cycle, -1, diagnosis, result)
+        return Attempt(cycle, -1, diagnosis)
+
+    # Step 6
+
+    def reserve(self, profile: Profile, attempt: Attempt) -> Reservation | Status:
+        """Take the node. On refusal everything is undone, and the refusing status returned."""
+        cycle, slot = attempt.cycle, attempt.slot
+        try:
+            self.state.assume(cycle.pod, slot, cycle.now)
+            status = self._reserve_plugins(profile, cycle, slot)
+            if status.code not in (Code.SUCCESS, Code.WAIT):
+                self.unreserve(profile, cycle, slot)
+                return status
+            scores = self._classes.get(signature(cycle.pod, labels_matter=False))
+            if scores is not None:
+                scores.placed(self.state, slot)
+            return self._writes(profile, cycle, slot)
+        except Exception as error:
+            self.unreserve(profile, cycle, slot)
+            raise PluginError(*cycle.calling, cycle.pod.key, error) from error
+
+    def _reserve_plugins(self, profile: Profile, cycle: Cycle, slot: int) -> Status:
+        for plugin in profile.reserve:
+            cycle.calling = (plugin.name, "reserve")
+            status = plugin.reserve(cycle, slot)
+            if not status.ok:
+                return status.of(plugin.name)
+        for permit in profile.permit:
+            cycle.calling = (permit.name, "permit")
+            status, _ = permit.permit(cycle, slot)
+            if not status.ok:
+                return status.of(permit.name)
+        return Status(Code.SUCCESS)
+
+    def unreserve(self, profile: Profile, cycle: Cycle, slot: int) -> list[ClusterEvent]:
+        """Undo a reservation: the plugins in reverse order, then the state. Idempotent."""
+        for plugin in reversed(profile.reserve):
+            plugin.unreserve(cycle, slot)
+        return self.state.forget(cycle.pod.uid)
+
+    def _writes(self, profile: Profile, cycle: Cycle, slot: int) -> Reservation:
+        pre_bind: list[Write] = []
+        for plugin in profile.pre_bind:
+            cycle.calling = (plugin.name, "preBind")
+            pre_bind.extend(plugin.pre_bind(cycle, slot))
+        bind: Write | None = None
+        for binder in profile.bind:
+            cycle.calling = (binder.name, "bind")
+            bind = binder.bind(cycle, slot)
+            if bind is not None:
+                break
+        if bind is None:
+            raise ValueError("no bind plugin answered")
+        post_bind: list[Write] = []
+        for after in profile.post_bind:
+            cycle.calling = (after.name, "postBind")
+            post_bind.extend(after.post_bind(cycle, slot))
+        return Reservation(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))
+
+
+def _calling(cycle: Cycle, scores: NodeScores | None) -> tuple[str, str]:
+    """Which plugin was running: the attempt's, or the class cache's."""
+    if cycle.calling[0] or scores is None:
+        return cycle.calling
+    return scores.cycle.calling

@@ -1,0 +1,222 @@
+"""The scheduling queue: active, backoff, unschedulable and gated units.
+
+A unit is what is tried together: a pod alone, or a gang. It is in exactly one part. Active units wait for
+their turn in the order of QueueSort. A unit that failed is unschedulable until an event comes that a plugin
+which rejected it accepts by hint (or five minutes pass); if its backoff is not over it waits in the backoff
+part first. Gated units are kept out by PreEnqueue.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, Final
+
+from scheduler_core.framework.interface import Unit
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.events import ClusterEvent
+
+FLUSH_AFTER_SECONDS: Final = 300.0
+
+
+class Part(Enum):
+    """Where a unit is."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+
+
+class QueuedUnit:
+    """A pod alone or a gang, with its history in the queue."""
+
+    __slots__ = ("attempts", "created", "entered", "entry", "failed_at", "key", "part", "plugins", "pods")
+
+    def __init__(self, key: str, created: float) -> None:
+        self.key = key
+        self.created = created
+        self.pods: dict[str, Pod] = {}
+        self.part = Part.GATED
+        self.attempts = 0
+        self.failed_at = 0.0
+        self.entered = 0.0
+        self.entry = -1
+        self.plugins: frozenset[str] = frozenset()
+
+    @property
+    def priority(self) -> int:
+        """Highest priority of its pods."""
+        return max((pod.priority for pod in self.pods.values()), default=0)
+
+
+SortKey = Callable[[Unit], tuple[Any, ...]]
+Gate = Callable[[QueuedUnit], str]
+Wakes = Callable[[QueuedUnit, ClusterEvent], bool]
+
+
+class SchedulingQueue:
+    """Units by key. `gate` names the PreEnqueue plugin that refuses a unit (empty: none).
+
+    `wakes` says whether an event may help an unschedulable unit. Times are the caller's `now`.
+    """
+
+    def __init__(
+        self,
+        sort_key: SortKey,
+        gate: Gate,
+        wakes: Wakes,
+        *,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+    ) -> None:
+        self._sort_key = sort_key
+        self._gate = gate
+        self._wakes = wakes
+        self._initial_backoff = initial_backoff
+        self._max_backoff = max_backoff
+        self.units: dict[str, QueuedUnit] = {}
+        self._active: list[tuple[tuple[Any, ...], int, str]] = []
+        self._backoff: list[tuple[float, int, str]] = []
+        self._waiting: dict[Part, dict[str, QueuedUnit]] = {Part.UNSCHEDULABLE: {}, Part.GATED: {}}
+        self._entries = 0
+        self._by_pod: dict[str, str] = {}
+
+    # Pods come and go
+
+    def put(self, pod: Pod, key: str, created: float, now: float) -> None:
+        """Add a waiting pod to its unit, or replace it by its newer form; the unit gets another try."""
+        known = self._by_pod.get(pod.uid)
+        if known is not None and known != key:
+            self.remove(pod.uid)
+        unit = self.units.get(key)
+        if unit is None:
+            unit = self.units[key] = QueuedUnit(key, created)
+        unit.pods[pod.uid] = pod
+        self._by_pod[pod.uid] = key
+        self.activate(unit, now)
+
+    def refresh(self, pod: Pod) -> bool:
+        """Replace a queued pod by a newer form that changes nothing for scheduling; False if unknown."""
+        key = self._by_pod.get(pod.uid)
+        if key is None:
+            return False
+        self.units[key].pods[pod.uid] = pod
+        return True
+
+    def get(self, uid: str) -> Pod | None:
+        """The queued form of a pod."""
+        key = self._by_pod.get(uid)
+        return self.units[key].pods[uid] if key is not None else None
+
+    def remove(self, uid: str) -> None:
+        """Take a pod out: bound, deleted, or no longer ours. Its unit goes with its last pod."""
+        key = self._by_pod.pop(uid, None)
+        if key is None:
+            return
+        unit = self.units[key]
+        del unit.pods[uid]
+        if not unit.pods:
+            self._leave(unit)
+            del self.units[key]
+
+    # Moving between the parts
+
+    def _leave(self, unit: QueuedUnit) -> None:
+        waiting = self._waiting.get(unit.part)
+        if waiting is not None:
+            waiting.pop(unit.key, None)
+        unit.entry = -1
+
+    def _enter(self, unit: QueuedUnit, part: Part, now: float) -> int:
+        self._leave(unit)
+        self._entries += 1
+        unit.part, unit.entry, unit.entered = part, self._entries, now
+        waiting = self._waiting.get(part)
+        if waiting is not None:
+            waiting[unit.key] = unit
+        return self._entries
+
+    def activate(self, unit: QueuedUnit, now: float) -> None:
+        """Let a unit be tried as soon as its backoff allows, unless a gate holds it."""
+        gate = self._gate(unit)
+        if gate:
+            unit.plugins = frozenset({gate})
+            self._enter(unit, Part.GATED, now)
+            return
+        ready = unit.failed_at + self.backoff(unit.attempts) if unit.attempts else now
+        if ready > now:
+            heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now), unit.key))
+            return
+        entry = self._enter(unit, Part.ACTIVE, now)
+        heapq.heappush(self._active, (self._sort_key(unit), entry, unit.key))
+
+    def backoff(self, attempts: int) -> float:
+        """Seconds to wait after that many failed attempts: doubling up to the maximum."""
+        if attempts <= 0 or self._initial_backoff <= 0:
+            return 0.0
+        return min(self._max_backoff, self._initial_backoff * 2.0 ** min(attempts - 1, 30))
+
+    def pop(self, now: float) -> QueuedUnit | None:
+        """The next unit to try, still in `units` until its pods are removed; None if none is active."""
+        self.flush(now)
+        while self._active:
+            _, entry, key = heapq.heappop(self._active)
+            unit = self.units.get(key)
+            if unit is not None and unit.entry == entry:
+                unit.attempts += 1
+                unit.entry = -1
+                return unit
+        return None
+
+    def failed(self, unit: QueuedUnit, plugins: Iterable[str], now: float) -> None:
+        """A tried unit stays: unschedulable until an event that one of `plugins` accepts."""
+        if unit.key not in self.units:
+            return
+        unit.plugins = frozenset(plugins)
+        unit.failed_at = now
+        self._enter(unit, Part.UNSCHEDULABLE, now)
+
+    def retry(self, unit: QueuedUnit, now: float) -> None:
+        """A tried unit failed by an error: again after its backoff, without waiting for an event."""
+        if unit.key not in self.units:
+            return
+        unit.failed_at = now
+        self.activate(unit, now)
+
+    def on_event(self, event: ClusterEvent, now: float) -> int:
+        """Wake the unschedulable and gated units that the event may help; returns how many."""
+        woken = [
+            unit for part in self._waiting.values() for unit in part.values() if self._wakes(unit, event)
+        ]
+        for unit in woken:
+            self.activate(unit, now)
+        return len(woken)
+
+    def flush(self, now: float) -> None:
+        """Move what its time has come for: backoffs that ended, and units forgotten by all events."""
+        while self._backoff and self._backoff[0][0] <= now:
+            _, entry, key = heapq.heappop(self._backoff)
+            unit = self.units.get(key)
+            if unit is not None and unit.entry == entry:
+                self.activate(unit, now)
+        waiting = self._waiting[Part.UNSCHEDULABLE]
+        while waiting:
+            # Insertion order is order of time, so the first one is the oldest.
+            unit = next(iter(waiting.values()))
+            if unit.entered + FLUSH_AFTER_SECONDS > now:
+                break
+            self.activate(unit, now)
+
+    def next_time(self) -> float | None:
+        """When `flush` has something to do next, or None."""
+        times = [self._backoff[0][0]] if self._backoff else []
+        waiting = self._waiting[Part.UNSCHEDULABLE]
+        if waiting:
+            times.append(next(iter(waiting.values())).entered + FLUSH_AFTER_SECONDS)
+        return min(times, default=None)
+
+    def count(self, part: Part) -> int:
+        """How many units are in a part."""
+        return sum(1 for unit in self.units.values() if unit.part is part and unit.entry >= 0)

@@ -1,0 +1,34 @@
+"""Scheduling signatures: pods that plugins cannot tell apart are decided together (design, section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from scheduler_core.model.pod import Pod
+
+
+def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
+    """Equal for pods that every STATIC and USAGE plugin treats alike.
+
+    Labels and affinity between pods are read by CLUSTER plugins only, which run for every attempt; labels
+    join in where the caller says that something reads them per class.
+    """
+    return (
+        pod.scheduler_name,
+        pod.namespace,
+        pod.priority,
+        tuple(pod.requests.items()),
+        pod.nonzero,
+        pod.node_selector,
+        pod.node_affinity,
+        pod.tolerations,
+        pod.host_ports,
+        pod.images,
+        pod.node_name,
+        pod.spread,
+        pod.pod_affinity,
+        pod.pod_anti_affinity,
+        pod.volumes,
+        pod.controller.kind if pod.controller else "",
+        tuple(sorted(pod.labels.items())) if labels_matter else None,
+    )

@@ -1,0 +1,1 @@
+"""The scheduling framework: extension points as Protocols, and what passes between them."""

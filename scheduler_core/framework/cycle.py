@@ -1,0 +1,29 @@
+"""One scheduling cycle: the pod, the state it is decided on, the time, and what plugins leave each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+
+
+class Cycle:
+    """Data of one attempt. `slots` belongs to the plugins, keyed by plugin name.
+
+    `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
+    that run now, so that broken code can be named.
+    """
+
+    __slots__ = ("calling", "now", "pod", "profile", "skipped", "slots", "state", "vector")
+
+    def __init__(self, state: ClusterState, pod: Pod, vector: Int64, now: float, profile: str) -> None:
+        self.state = state
+        self.pod = pod
+        self.vector = vector
+        self.now = now
+        self.profile = profile
+        self.slots: dict[str, Any] = {}
+        self.skipped: set[str] = set()
+        self.calling = ("", "")

@@ -1,0 +1,238 @@
+"""The extension points of a scheduling plugin, as contracts.
+
+A plugin is any object with a `name` and the methods of one or more of these Protocols. Rules for all of them:
+
+- No I/O, no clock, no randomness, no logging. `cycle.now` is the time; reasons and writes are values.
+- No state of its own beyond its args. Data of one attempt lives in `cycle.slots[self.name]`.
+- Arrays seen through a NodeView are read-only. An answer for M nodes has M entries, in the view's order.
+- An exception is broken code: the engine names plugin and point, retries the pod with backoff, and goes on.
+
+A filter or score declares its `scope`, which decides what the engine recomputes after a placement:
+STATIC answers depend on the pod and on one node's labels, taints, allocatable and the like; USAGE answers
+also on that node's requested columns (as the view gives them, which may be hypothetical); CLUSTER answers
+depend on several nodes or on the pods that run there, and are computed anew for every attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.status import Bits, Diagnosis, Reason, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.writes import Write
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
+
+MAX_NODE_SCORE = 100
+
+Hint = Callable[[ClusterState, Pod, ClusterEvent], bool]
+
+
+class Scope(Enum):
+    """What an answer depends on; see the module's text."""
+
+    STATIC = "static"
+    USAGE = "usage"
+    CLUSTER = "cluster"
+
+
+class Unit(Protocol):
+    """What the queue orders: a pod alone, or a whole gang."""
+
+    @property
+    def priority(self) -> int:
+        """Highest priority of its pods."""
+        ...
+
+    @property
+    def created(self) -> float:
+        """When it came to be: the pod's, or the group's creation time."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Unique and stable name."""
+        ...
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """Anything that a profile can enable."""
+
+    name: ClassVar[str]
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Called before a pod enters the active queue; not SUCCESS keeps it out until something changes."""
+
+    def pre_enqueue(self, state: ClusterState, pod: Pod) -> Status:
+        """SUCCESS, or UNRESOLVABLE/UNSCHEDULABLE with the reason."""
+        ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    """Order of the active queue. All profiles of a process share one."""
+
+    def sort_key(self, unit: Unit) -> tuple[Any, ...]:
+        """Smaller goes first. Must be total: end with the unit's key."""
+        ...
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    """Called once per attempt, before any node is looked at.
+
+    Where the plugin's Filter is STATIC or USAGE, equal pods share its PreFilter: it must then depend on the
+    pod alone.
+    """
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """SUCCESS, SKIP (this plugin's Filter has nothing to say), UNSCHEDULABLE or UNRESOLVABLE."""
+        ...
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    """Which nodes cannot take the pod, and why: all nodes at once."""
+
+    scope: ClassVar[Scope]
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]: 0 where the pod fits, else bit i set for `reasons(cycle)[i]`."""
+        ...
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The meaning of the bits. May be longer than the bits in use."""
+        ...
+
+
+class PostFilterResult(msgspec.Struct, frozen=True):
+    """What a PostFilter found: the node to nominate (empty: none), the victims, a text for the message."""
+
+    status: Status
+    nominated: str = ""
+    victims: tuple[Pod, ...] = ()
+    message: str = ""
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    """Called in order when no node fits, until one succeeds: usually preemption."""
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """SUCCESS with a nomination, or UNSCHEDULABLE with the reason why nothing helps."""
+        ...
+
+
+@runtime_checkable
+class PreScorePlugin(Plugin, Protocol):
+    """Called once per attempt with the nodes that fit, before Score."""
+
+    def pre_score(self, cycle: Cycle, feasible: NDArray[np.bool_]) -> Status:
+        """SUCCESS, or SKIP if this plugin would score all nodes alike. `feasible` is bool [N], all slots."""
+        ...
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    """How good each node is: raw int64 values, 0..100 after `normalize`."""
+
+    scope: ClassVar[Scope]
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
+        """int64 [M]. Nodes that do not fit may get any value; it is not used."""
+        ...
+
+
+@runtime_checkable
+class NormalizePlugin(Plugin, Protocol):
+    """A score whose raw values need the other nodes' values to become 0..100."""
+
+    def normalize(self, cycle: Cycle, raw: Int64, feasible: NDArray[np.bool_]) -> Int64:
+        """int64 [N] of 0..100 from raw [N]; only feasible nodes count."""
+        ...
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    """Told when a pod takes a node in the state, and when that is undone."""
+
+    def reserve(self, cycle: Cycle, slot: int) -> Status:
+        """Not SUCCESS undoes all: `unreserve` of every plugin, in reverse order."""
+        ...
+
+    def unreserve(self, cycle: Cycle, slot: int) -> None:
+        """Must be idempotent, and tolerate that `reserve` was never called."""
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    """Last word before binding."""
+
+    def permit(self, cycle: Cycle, slot: int) -> tuple[Status, float]:
+        """SUCCESS, WAIT with the seconds to wait at most, or UNSCHEDULABLE."""
+        ...
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    """Writes that must be in the API before the binding (volumes, labels)."""
+
+    def pre_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
+        """The writes, done in order; one that fails ends the attempt."""
+        ...
+
+
+@runtime_checkable
+class BindPlugin(Plugin, Protocol):
+    """How a pod gets its node. The first plugin that answers with a write binds."""
+
+    def bind(self, cycle: Cycle, slot: int) -> Write | None:
+        """The binding, or None to leave it to the next plugin."""
+        ...
+
+
+@runtime_checkable
+class PostBindPlugin(Plugin, Protocol):
+    """Writes after a binding was accepted; failures are logged only."""
+
+    def post_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
+        """The writes."""
+        ...
+
+
+@runtime_checkable
+class EventsPlugin(Plugin, Protocol):
+    """Which cluster events may make a pod schedulable that this plugin rejected."""
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Events (unions are fine) to a hint; None: always worth a try. A hint must be cheap and pure."""
+        ...
+
+
+POINTS: Mapping[str, type[Any]] = {
+    "preEnqueue": PreEnqueuePlugin,
+    "queueSort": QueueSortPlugin,
+    "preFilter": PreFilterPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "preScore": PreScorePlugin,
+    "score": ScorePlugin,
+    "reserve": ReservePlugin,
+    "permit": PermitPlugin,
+    "preBind": PreBindPlugin,
+    "bind": BindPlugin,
+    "postBind": PostBindPlugin,
+}

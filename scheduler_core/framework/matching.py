@@ -1,0 +1,88 @@
+"""Node selectors over label columns: which of M nodes match, without looking at any node one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.intern import ABSENT, Interner
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.affinity import NodeAffinity
+from scheduler_core.model.names import FIELD_NODE_NAME
+from scheduler_core.model.selectors import EXISTS, IN, NOT_EXISTS, NOT_IN, NodeTerm, Requirement
+
+Bool = NDArray[np.bool_]
+
+
+def _in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:
+    wanted = [known.find(value) for value in values]
+    out: Bool = np.zeros(len(ids), dtype=np.bool_)  # [M]
+    for value in wanted:
+        if value != ABSENT:
+            out |= ids == value
+    return out
+
+
+def _compared(ids: NDArray[np.int32], requirement: Requirement, known: Interner[str]) -> Bool:
+    """Gt and Lt: the verdict per distinct value, then looked up per node."""
+    verdicts = [requirement.matches({requirement.key: value}) for value in known.values]
+    table: Bool = np.array([*verdicts, False], dtype=np.bool_)  # [values + 1]; ABSENT reads the last
+    return table[ids]
+
+
+def match_requirement(nodes: NodeView, requirement: Requirement) -> Bool:
+    """bool [M]: nodes whose label passes one requirement."""
+    ids = nodes.label(requirement.key)
+    known = nodes.table.column(requirement.key).values
+    if requirement.operator == IN:
+        return _in(ids, requirement.values, known)
+    if requirement.operator == NOT_IN:
+        return ~_in(ids, requirement.values, known)
+    if requirement.operator == EXISTS:
+        return ids != ABSENT
+    if requirement.operator == NOT_EXISTS:
+        return ids == ABSENT
+    return _compared(ids, requirement, known)
+
+
+def _match_field(nodes: NodeView, requirement: Requirement) -> Bool:
+    """Only metadata.name exists as a field (Kubernetes' NodeSelectorTerm.matchFields)."""
+    out: Bool = np.zeros(len(nodes), dtype=np.bool_)  # [M]
+    if requirement.key != FIELD_NODE_NAME or requirement.operator not in (IN, NOT_IN):
+        return out
+    slots = [nodes.table.slot(name) for name in requirement.values]
+    wanted = [slot for slot in slots if slot is not None]
+    out = np.isin(nodes.indices, wanted)
+    return ~out if requirement.operator == NOT_IN else out
+
+
+def match_term(nodes: NodeView, term: NodeTerm) -> Bool:
+    """bool [M]: nodes that pass all requirements of a term; an empty term matches none."""
+    if term.empty:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    out: Bool = np.ones(len(nodes), dtype=np.bool_)  # [M]
+    for requirement in term.expressions:
+        out &= match_requirement(nodes, requirement)
+    for requirement in term.fields:
+        out &= _match_field(nodes, requirement)
+    return out
+
+
+def match_any(nodes: NodeView, terms: Sequence[NodeTerm]) -> Bool:
+    """bool [M]: nodes that pass at least one term."""
+    out: Bool = np.zeros(len(nodes), dtype=np.bool_)  # [M]
+    for term in terms:
+        out |= match_term(nodes, term)
+    return out
+
+
+def match_required(nodes: NodeView, selector: Sequence[tuple[str, str]], affinity: NodeAffinity) -> Bool:
+    """bool [M]: nodes that a pod's nodeSelector and required node affinity allow."""
+    out: Bool = np.ones(len(nodes), dtype=np.bool_)  # [M]
+    for key, value in selector:
+        out &= match_requirement(nodes, Requirement(key, IN, (value,)))
+    if affinity.required is not None:
+        out &= match_any(nodes, affinity.required)
+    return out

@@ -1,0 +1,45 @@
+"""What several score plugins share: how use is read, and how raw scores become 0..100."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import MAX_NODE_SCORE
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model import names
+
+DEFAULT_RESOURCES: tuple[tuple[str, int], ...] = ((names.CPU, 1), (names.MEMORY, 1))
+
+
+def default_normalize(raw: Int64, feasible: NDArray[np.bool_], *, reverse: bool = False) -> Int64:
+    """Scale to 0..100 by the largest feasible value, floor division; `reverse` turns it round.
+
+    All zeros stay 0, or become 100 when reversed (kube-scheduler's DefaultNormalizeScore).
+    """
+    top = int(raw[feasible].max(initial=0))
+    if top <= 0:
+        return np.full_like(raw, MAX_NODE_SCORE) if reverse else np.zeros_like(raw)
+    scaled: Int64 = raw * MAX_NODE_SCORE // top
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def used_after(cycle: Cycle, nodes: NodeView, resource: str, *, nonzero: bool) -> tuple[Int64, Int64] | None:
+    """(allocatable, use with the pod on it), int64 [M] each, or None where the resource is not to be scored.
+
+    As in kube-scheduler: cpu and memory count defaults for containers that request none if `nonzero`; an
+    extended resource counts only if the pod asks for it.
+    """
+    row = cycle.state.index.row(resource)
+    if row is None:
+        return None
+    if nonzero and resource in (names.CPU, names.MEMORY):
+        which = 0 if resource == names.CPU else 1
+        return nodes.allocatable[row], nodes.nonzero[which] + cycle.pod.nonzero[which]
+    asked = int(cycle.vector[row]) if row < len(cycle.vector) else 0
+    native = resource in (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE)
+    if not asked and not native:
+        return None
+    return nodes.allocatable[row], nodes.requested[row] + asked

@@ -1,0 +1,102 @@
+"""What a plugin answers, and why a node was not chosen."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.uint64]
+
+
+class Code(IntEnum):
+    """Outcome of an extension point, with kube-scheduler's meaning.
+
+    SUCCESS goes on. UNSCHEDULABLE ends the attempt; PostFilter may help, and the queue waits for an event
+    that a hint accepts. UNRESOLVABLE is the same, but evicting pods cannot help. WAIT (Permit) holds the pod
+    with its resources reserved. SKIP (PreFilter, PreScore) takes the plugin out of this cycle's Filter or
+    Score. PENDING waits for something outside the scheduler. ERROR is broken code or input: backoff, retry.
+    """
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A code, the plugin that said it, and a reason with numbers. `detail` carries the typed reason."""
+
+    code: Code
+    reason: str = ""
+    plugin: str = ""
+    detail: object = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the cycle goes on."""
+        return self.code in (Code.SUCCESS, Code.SKIP)
+
+    def of(self, plugin: str) -> Status:
+        """The same status, signed."""
+        return Status(self.code, self.reason, plugin, self.detail)
+
+
+SUCCESS = Status(Code.SUCCESS)
+SKIP = Status(Code.SKIP)
+
+
+def unschedulable(reason: str, detail: object = None) -> Status:
+    """The pod cannot be placed now; evicting pods might help."""
+    return Status(Code.UNSCHEDULABLE, reason, detail=detail)
+
+
+def unresolvable(reason: str, detail: object = None) -> Status:
+    """The pod cannot be placed, and no eviction changes that."""
+    return Status(Code.UNRESOLVABLE, reason, detail=detail)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One bit of a filter: what it says of a node, and whether removing pods from it could clear it."""
+
+    text: str
+    resolvable: bool = True
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """Why some nodes were refused: a reason, the plugin, and how many nodes."""
+
+    plugin: str
+    text: str
+    nodes: int
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """Why a pod has no node: either a refusal before the nodes were looked at, or rejections per node.
+
+    `plugins` are those that a hint must come from before the pod is worth another try.
+    """
+
+    total_nodes: int
+    status: Status | None = None
+    rejections: tuple[Rejection, ...] = ()
+    plugins: frozenset[str] = frozenset()
+    post_filter: str = ""
+
+    @property
+    def message(self) -> str:
+        """One sentence in kube-scheduler's words, with the numbers."""
+        head = f"0/{self.total_nodes} nodes are available"
+        if self.status is not None:
+            text = f"{head}: {self.status.reason}."
+        elif self.total_nodes == 0:
+            text = "no nodes available to schedule pods"
+        else:
+            parts = sorted(f"{item.nodes} {item.text}" for item in self.rejections)
+            text = f"{head}: {', '.join(parts)}."
+        return f"{text} {self.post_filter}" if self.post_filter else text

@@ -1,0 +1,42 @@
+"""NodeName: a pod that asks for a node by name fits there only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.state.events import Happened
+
+REASONS: Final = (Reason("node(s) didn't match the requested node name", resolvable=False),)
+
+
+class NodeName:
+    """Filter by spec.nodeName. Such a pod is bound by its creator; this matters to explanations only."""
+
+    name = "NodeName"
+    scope = Scope.STATIC
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """Nothing to say for a pod that names no node."""
+        return SUCCESS if cycle.pod.node_name else SKIP
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]."""
+        slot = nodes.table.slot(cycle.pod.node_name)
+        return (nodes.indices != (-1 if slot is None else slot)).astype(np.uint64)
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The one bit."""
+        return REASONS
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """The named node may appear."""
+        return {
+            Happened.NODE_ADD: lambda _, pod, event: bool(event.node and event.node.name == pod.node_name)
+        }

@@ -1,0 +1,116 @@
+"""NodeResourcesFit: enough free of every requested resource; scores by how full a node would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from scheduler_core.arrays.index import PODS_ROW, Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
+from scheduler_core.framework.status import Bits, Reason
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
+
+# Bit r: not enough free of resource r; bit r + 32: the node could not take the pod even when empty.
+_NEVER_SHIFT = 32
+
+
+def least_allocated(allocatable: Int64, used: Int64) -> Int64:
+    """floor((allocatable - used) * 100 / allocatable), 0 if over, int64 [M]; allocatable > 0."""
+    return np.where(used > allocatable, 0, (allocatable - used) * MAX_NODE_SCORE // allocatable)
+
+
+class NodeResourcesFit:
+    """`resources` are the (name, weight) pairs that the score looks at."""
+
+    name = "NodeResourcesFit"
+    scope = Scope.USAGE
+
+    def __init__(
+        self,
+        resources: Sequence[tuple[str, int]] = DEFAULT_RESOURCES,
+        ignored: Sequence[str] = (),
+        ignored_groups: Sequence[str] = (),
+    ) -> None:
+        self.resources = tuple(resources)
+        self.ignored = frozenset(ignored)
+        self.ignored_groups = frozenset(ignored_groups)
+
+    def _ignores(self, resource: str) -> bool:
+        """Extended resources that an extender or device manager accounts for."""
+        if "/" not in resource:
+            return False
+        return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]."""
+        bits = np.zeros(len(nodes), dtype=np.uint64)  # [M]
+        allocatable, requested = nodes.allocatable, nodes.requested
+        for row in np.flatnonzero(cycle.vector):
+            asked = cycle.vector[row]
+            if self._ignores(cycle.state.index.names[row]):
+                continue
+            lack = requested[row] + asked > allocatable[row]
+            if lack.any():
+                bits |= lack.astype(np.uint64) << np.uint64(row)
+                never = asked > allocatable[row]
+                bits |= never.astype(np.uint64) << np.uint64(row + _NEVER_SHIFT)
+        return bits
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """Two reasons per resource with one text: resolvable, and not."""
+        texts = [
+            "Too many pods" if row == PODS_ROW else f"Insufficient {name}"
+            for row, name in enumerate(cycle.state.index.names)
+        ]
+        unused = [Reason("")] * (_NEVER_SHIFT - len(texts))
+        return [*(Reason(t) for t in texts), *unused, *(Reason(t, resolvable=False) for t in texts)]
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
+        """int64 [M] 0..100: weighted mean of what stays free, floor division."""
+        total: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
+        weights: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
+        for resource, weight in self.resources:
+            pair = used_after(cycle, nodes, resource, nonzero=True)
+            if pair is None:
+                continue
+            allocatable, used = pair
+            has = allocatable > 0
+            total += weight * np.where(has, least_allocated(np.maximum(allocatable, 1), used), 0)
+            weights += weight * has
+        return np.where(weights > 0, total // np.maximum(weights, 1), 0)
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Room came: a node, more allocatable, a pod that went or shrank."""
+        return {
+            Happened.NODE_ADD | Happened.NODE_ALLOCATABLE: _node_could_fit,
+            Happened.POD_DELETE: _frees_what_is_asked,
+        }
+
+
+def _node_could_fit(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if event.node is None:
+        return True
+    return all(event.node.allocatable.get(name, 0) >= value for name, value in pod.requests.items() if value)
+
+
+def _frees_what_is_asked(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Any pod that ends frees a pod slot; it helps unless it frees nothing of what is asked for."""
+    asked = [name for name, value in pod.requests.items() if value]
+    if event.pod is None or not asked:
+        return True
+    if any(event.pod.requests.get(name) for name in asked):
+        return True
+    return _short_of_pods(state)
+
+
+def _short_of_pods(state: ClusterState) -> bool:
+    """Whether some node had room for exactly one pod less than it holds now, in its pod limit."""
+    nodes, size = state.nodes, state.nodes.size
+    room = nodes.allocatable[PODS_ROW, :size] - nodes.requested[PODS_ROW, :size]  # [N]
+    return bool((room[nodes.alive[:size]] == 1).any())

@@ -1,0 +1,47 @@
+"""NodeUnschedulable: a cordoned node takes no pods but those that tolerate it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.status import Bits, Reason
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.node import UNSCHEDULABLE_TAINT
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.events import Happened
+
+REASONS: Final = (Reason("node(s) were unschedulable", resolvable=False),)
+
+
+def _tolerates(pod: Pod) -> bool:
+    return any(toleration.tolerates(UNSCHEDULABLE_TAINT) for toleration in pod.tolerations)
+
+
+class NodeUnschedulable:
+    """Filter by spec.unschedulable."""
+
+    name = "NodeUnschedulable"
+    scope = Scope.STATIC
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]."""
+        if _tolerates(cycle.pod):
+            return np.zeros(len(nodes), dtype=np.uint64)
+        return nodes.unschedulable.astype(np.uint64)
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The one bit."""
+        return REASONS
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """A node that can be scheduled on came, or was uncordoned."""
+        return {
+            Happened.NODE_ADD | Happened.NODE_TAINTS: lambda _, __, event: bool(
+                event.node and not event.node.unschedulable
+            )
+        }

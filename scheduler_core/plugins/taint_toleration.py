@@ -1,0 +1,88 @@
+"""TaintToleration: NoSchedule and NoExecute taints filter, PreferNoSchedule taints score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.scoring import default_normalize
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.affinity import PREFER_NO_SCHEDULE, Taint
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.events import Happened
+
+_LAST_BIT = 63
+
+
+def _untolerated(pod: Pod, taints: tuple[Taint, ...]) -> Taint | None:
+    """The first taint that keeps the pod off a node."""
+    for taint in taints:
+        if taint.effect != PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in pod.tolerations):
+            return taint
+    return None
+
+
+def _preferences(pod: Pod, taints: tuple[Taint, ...]) -> int:
+    """How many PreferNoSchedule taints the pod does not tolerate."""
+    tolerations = [t for t in pod.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
+    return sum(
+        1
+        for taint in taints
+        if taint.effect == PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in tolerations)
+    )
+
+
+class TaintToleration:
+    """Nodes share few distinct taint sets, so a verdict is made per set and looked up per node."""
+
+    name = "TaintToleration"
+    scope = Scope.STATIC
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]: one bit per distinct taint that the pod does not tolerate."""
+        seen: dict[Taint, int] = cycle.slots.setdefault(self.name, {})
+        sets = nodes.table.taint_sets.values
+        verdicts = np.zeros(len(sets), dtype=np.uint64)  # [taint sets]
+        for i, taints in enumerate(sets):
+            taint = _untolerated(cycle.pod, taints)
+            if taint is not None:
+                bit = min(seen.setdefault(taint, len(seen)), _LAST_BIT)
+                verdicts[i] = np.uint64(1 << bit)
+        return verdicts[nodes.taint_set]
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """One reason per taint, in the order of the bits."""
+        seen: dict[Taint, int] = cycle.slots.get(self.name, {})
+        return [
+            Reason(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
+            for taint in seen
+        ][: _LAST_BIT + 1]
+
+    def pre_score(self, cycle: Cycle, feasible: NDArray[np.bool_]) -> Status:
+        """Skip while no node has a PreferNoSchedule taint."""
+        sets = cycle.state.nodes.taint_sets.values
+        return SUCCESS if any(t.effect == PREFER_NO_SCHEDULE for s in sets for t in s) else SKIP
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
+        """int64 [M]: number of untolerated PreferNoSchedule taints."""
+        sets = nodes.table.taint_sets.values
+        counts = np.array([_preferences(cycle.pod, taints) for taints in sets], dtype=np.int64)  # [sets]
+        return counts[nodes.taint_set]
+
+    def normalize(self, cycle: Cycle, raw: Int64, feasible: NDArray[np.bool_]) -> Int64:
+        """int64 [N]: fewest taints is best."""
+        return default_normalize(raw, feasible, reverse=True)
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """A node came, or lost taints, and the pod tolerates what is left."""
+        return {
+            Happened.NODE_ADD | Happened.NODE_TAINTS: lambda _, pod, event: bool(
+                event.node and _untolerated(pod, event.node.taints) is None
+            )
+        }

@@ -1,0 +1,223 @@
+"""ClusterState: everything the scheduler knows, changed by events, assumed placements and nothing else.
+
+A pod is in exactly one of: waiting (no node), assumed (our decision, not seen in the API yet), bound.
+Assumed pods count on their node and in their quota exactly as bound ones do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.kinds import Resource
+from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.node import Node
+from scheduler_core.model.pod import Pod
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.nodes import NodeTable
+
+
+class Placement:
+    """A pod that holds a node: assumed by us, or bound according to the API."""
+
+    __slots__ = ("assumed_at", "pod", "slot", "vector")
+
+    def __init__(self, pod: Pod, slot: int, vector: Int64, assumed_at: float | None) -> None:
+        self.pod = pod
+        self.slot = slot
+        self.vector = vector  # [R] at the time of placing
+        self.assumed_at = assumed_at
+
+    @property
+    def assumed(self) -> bool:
+        """Decided by us and not confirmed by the API yet."""
+        return self.assumed_at is not None
+
+
+class ClusterState:
+    """Nodes, pods, quotas and the other objects that decide. Mutated by the loop's thread only."""
+
+    def __init__(self) -> None:
+        self.index = ResourceIndex()
+        self.nodes = NodeTable(self.index)
+        self.ledger = QuotaLedger()
+        self.pods: dict[str, Pod] = {}
+        self.placed: dict[str, Placement] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.quota_dirty: set[str] = set()
+
+    # Pods
+
+    def vector(self, pod: Pod) -> Int64:
+        """Effective requests as int64 [R], one of `pods` included; the index grows with new resources."""
+        if self.index.ensure(pod.requests):
+            self.nodes.grow_rows()
+        vector = self.index.vector(pod.requests)
+        vector[PODS_ROW] = 1
+        return vector
+
+    def put_pod(self, pod: Pod) -> list[ClusterEvent]:
+        """A pod was added or changed in the API. A confirmed assumption changes no number."""
+        old = self.pods.get(pod.uid)
+        self.pods[pod.uid] = pod
+        placement = self.placed.get(pod.uid)
+        holds = pod.assigned and not pod.finished
+        if placement is None:
+            if holds:
+                self._place(pod, pod.node_name, None)
+                return [ClusterEvent(Happened.POD_ADD, pod=pod)]
+            return []
+        if not pod.assigned and placement.assumed and not pod.finished:
+            # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
+            self._swap(placement, pod)
+            return []
+        if not holds:
+            self._unplace(pod.uid)
+            return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
+        return self._confirm(placement, pod, old)
+
+    def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
+        moved = self.nodes.names[placement.slot] != pod.node_name
+        if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
+            # Bound elsewhere than assumed, or resized in place.
+            self._unplace(pod.uid)
+            self._place(pod, pod.node_name, None)
+            return [ClusterEvent(Happened.POD_UPDATE | Happened.POD_DELETE, pod=pod)]
+        placement.assumed_at = None
+        relabelled = placement.pod.labels != pod.labels
+        self._swap(placement, pod)
+        started_going = pod.terminating and not (old is not None and old.terminating)
+        if relabelled or started_going:
+            return [ClusterEvent(Happened.POD_UPDATE, pod=pod)]
+        return []
+
+    def _swap(self, placement: Placement, pod: Pod) -> None:
+        placement.pod = pod
+        self.nodes.pods[placement.slot][pod.uid] = pod
+
+    def remove_pod(self, uid: str) -> list[ClusterEvent]:
+        """A pod is gone from the API."""
+        pod = self.pods.pop(uid, None)
+        if uid in self.placed:
+            placed = self._unplace(uid)
+            return [ClusterEvent(Happened.POD_DELETE, pod=placed)]
+        return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
+
+    def _place(self, pod: Pod, node: str, assumed_at: float | None) -> None:
+        vector = self.vector(pod)
+        slot = self.nodes.place(pod, node, vector)
+        self.placed[pod.uid] = Placement(pod, slot, vector, assumed_at)
+        self.ledger.charge(pod.namespace, pod.uid, pod.requests)
+        self.quota_dirty.add(pod.namespace)
+
+    def _unplace(self, uid: str) -> Pod:
+        placement = self.placed.pop(uid)
+        self.nodes.unplace(placement.pod, placement.slot, placement.vector)
+        self.ledger.refund(placement.pod.namespace, uid)
+        self.quota_dirty.add(placement.pod.namespace)
+        return placement.pod
+
+    # Our own decisions
+
+    def assume(self, pod: Pod, slot: int, now: float) -> None:
+        """Count a pod on a node before the API knows: Reserve."""
+        self._place(pod, self.nodes.names[slot], now)
+
+    def forget(self, uid: str) -> list[ClusterEvent]:
+        """Take an assumption back: the bind failed, or a later plugin refused."""
+        placement = self.placed.get(uid)
+        if placement is None or not placement.assumed:
+            return []
+        pod = self._unplace(uid)
+        return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
+
+    def lift(self, uid: str) -> Placement:
+        """Take a placed pod away inside a trial; `put_back` restores it exactly."""
+        placement = self.placed[uid]
+        self._unplace(uid)
+        return placement
+
+    def put_back(self, placement: Placement) -> None:
+        """Undo `lift`."""
+        self._place(placement.pod, self.nodes.names[placement.slot], placement.assumed_at)
+
+    # Other objects
+
+    def put_node(self, node: Node) -> list[ClusterEvent]:
+        """A node was added or changed."""
+        slot = self.nodes.slot(node.name)
+        old = self.nodes.nodes[slot] if slot is not None else None
+        self.nodes.put(node)
+        if old is None:
+            return [ClusterEvent(Happened.NODE_ADD, node=node)]
+        what = Happened(0)
+        if old.allocatable != node.allocatable:
+            what |= Happened.NODE_ALLOCATABLE
+        if old.labels != node.labels or old.annotations != node.annotations:
+            what |= Happened.NODE_LABELS
+        if old.taints != node.taints or old.unschedulable != node.unschedulable:
+            what |= Happened.NODE_TAINTS
+        return [ClusterEvent(what, node=node, old_node=old)] if what else []
+
+    def remove_node(self, name: str) -> list[ClusterEvent]:
+        """A node is gone. Pods still on it keep counting in their quota until they are gone too."""
+        slot = self.nodes.slot(name)
+        old = self.nodes.nodes[slot] if slot is not None else None
+        self.nodes.remove(name)
+        return [ClusterEvent(Happened.NODE_DELETE, old_node=old)]
+
+    def put_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
+        """An ElasticQuota was added or changed. A change of its status alone concerns nobody."""
+        old = self.objects.setdefault("ElasticQuota", {}).get(quota.key)
+        self.objects["ElasticQuota"][quota.key] = quota
+        self.quota_dirty.add(quota.namespace)
+        self.ledger.put_quota(quota)
+        if old is not None and old.min == quota.min and old.max == quota.max:
+            return []
+        return [ClusterEvent(Happened.QUOTA, namespace=quota.namespace)]
+
+    def remove_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
+        """An ElasticQuota is gone; its namespace's pods stay counted in case another one comes."""
+        self.objects.get("ElasticQuota", {}).pop(quota.key, None)
+        self.ledger.remove_quota(quota.namespace, quota.name)
+        self.quota_dirty.add(quota.namespace)
+        return [ClusterEvent(Happened.QUOTA, namespace=quota.namespace)]
+
+    def put_namespace(self, namespace: Namespace) -> list[ClusterEvent]:
+        """A namespace was added or changed; its labels matter to namespace selectors."""
+        old = self.namespaces.get(namespace.name)
+        self.namespaces[namespace.name] = namespace
+        if old is not None and old.labels == namespace.labels:
+            return []
+        return [ClusterEvent(Happened.OTHER, namespace=namespace.name)]
+
+    def remove_namespace(self, name: str) -> list[ClusterEvent]:
+        """A namespace is gone."""
+        self.namespaces.pop(name, None)
+        return []
+
+    def put_object(self, resource: Resource, key: str, obj: Any, what: Happened) -> list[ClusterEvent]:
+        """Any other object that plugins look up by kind and key."""
+        self.objects.setdefault(resource.kind, {})[key] = obj
+        return [ClusterEvent(what)]
+
+    def remove_object(self, resource: Resource, key: str, what: Happened) -> list[ClusterEvent]:
+        """Such an object is gone."""
+        self.objects.get(resource.kind, {}).pop(key, None)
+        return [ClusterEvent(what)]
+
+    def check(self) -> list[str]:
+        """Every broken invariant in words (design, section 6, items 1-3); empty if all hold."""
+        problems = [*self.nodes.check(), *self.ledger.check()]
+        for uid, placement in self.placed.items():
+            if not self.ledger.is_charged(placement.pod.namespace, uid):
+                problems.append(f"pod {placement.pod.key} is placed but not charged")
+            if self.nodes.pods[placement.slot].get(uid) is not placement.pod:
+                problems.append(f"pod {placement.pod.key} is not on node {self.nodes.names[placement.slot]}")
+        on_nodes = sum(len(pods) for pods in self.nodes.pods)
+        if on_nodes != len(self.placed):
+            problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")
+        return problems

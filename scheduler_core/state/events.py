@@ -1,0 +1,47 @@
+"""What happened in the cluster, in the terms in which plugins say what may help a waiting pod."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+import msgspec
+
+from scheduler_core.model.node import Node
+from scheduler_core.model.pod import Pod
+
+
+class Happened(Flag):
+    """Kinds of cluster events; a plugin registers for a union of them."""
+
+    NODE_ADD = auto()
+    NODE_ALLOCATABLE = auto()
+    NODE_LABELS = auto()
+    NODE_TAINTS = auto()
+    NODE_DELETE = auto()
+    POD_ADD = auto()
+    POD_UPDATE = auto()
+    POD_DELETE = auto()
+    QUOTA = auto()
+    GROUP = auto()
+    VOLUME = auto()
+    NODE_METRIC = auto()
+    TOPOLOGY = auto()
+    OTHER = auto()
+
+    @classmethod
+    def node_update(cls) -> Happened:
+        """Any change of an existing node."""
+        return cls.NODE_ALLOCATABLE | cls.NODE_LABELS | cls.NODE_TAINTS
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """One event. `pod` is an assigned pod that came, changed or went; `node` the new form of a node.
+
+    `namespace` is that of the quota or group concerned, empty where it could be any.
+    """
+
+    what: Happened
+    node: Node | None = None
+    old_node: Node | None = None
+    pod: Pod | None = None
+    namespace: str = ""

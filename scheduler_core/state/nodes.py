@@ -1,0 +1,193 @@
+"""Nodes as columns: resources, labels, taints, and what is placed on each.
+
+Every array is resource-major or flat over slots. A slot belongs to one node from its first sight to its
+removal and is then reused. Slots of removed or incomplete nodes are not `alive` and are never chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
+from scheduler_core.arrays.intern import Int32, Interner, LabelColumn
+from scheduler_core.model.affinity import Taint
+from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node
+from scheduler_core.model.pod import Pod
+
+Bool = NDArray[np.bool_]
+
+_FIRST_CAPACITY: Final = 64
+
+
+class NodeTable:
+    """Columns over node slots. `size` slots are in use or reusable; arrays may be longer."""
+
+    def __init__(self, index: ResourceIndex) -> None:
+        self.index = index
+        capacity = _FIRST_CAPACITY
+        self.allocatable: Int64 = np.zeros((len(index), capacity), dtype=np.int64)  # [R, capacity]
+        self.requested: Int64 = np.zeros((len(index), capacity), dtype=np.int64)  # [R, capacity]
+        self.nonzero: Int64 = np.zeros((2, capacity), dtype=np.int64)  # [cpu|memory, capacity]
+        self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.taint_set: Int32 = np.zeros(capacity, dtype=np.int32)  # [capacity]
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods: list[dict[str, Pod]] = []
+        self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
+        self.taint_sets.id(())
+        self.static_changes = ChangeLog()
+        self.usage_changes = ChangeLog()
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+        self._columns: dict[str, LabelColumn] = {}
+
+    # Slots
+
+    @property
+    def size(self) -> int:
+        """Number of slots that arrays must be read over."""
+        return len(self.names)
+
+    @property
+    def count(self) -> int:
+        """Number of nodes that exist and have reported their resources."""
+        return int(self.alive[: self.size].sum())
+
+    def slot(self, name: str) -> int | None:
+        """Slot of a node by name, alive or not."""
+        return self._slots.get(name)
+
+    def _slot_for(self, name: str) -> int:
+        found = self._slots.get(name)
+        if found is not None:
+            return found
+        if self._free:
+            slot = self._free.pop()
+            self.names[slot] = name
+        else:
+            slot = len(self.names)
+            if slot == self.alive.shape[0]:
+                self._grow(2 * slot)
+            self.names.append(name)
+            self.nodes.append(None)
+            self.pods.append({})
+        self._slots[name] = slot
+        return slot
+
+    def _grow(self, capacity: int) -> None:
+        def wider(array: NDArray) -> NDArray:
+            shape = (*array.shape[:-1], capacity)
+            grown = np.zeros(shape, dtype=array.dtype)
+            grown[..., : array.shape[-1]] = array
+            return grown
+
+        self.allocatable, self.requested = wider(self.allocatable), wider(self.requested)
+        self.nonzero, self.alive = wider(self.nonzero), wider(self.alive)
+        self.unschedulable, self.taint_set = wider(self.unschedulable), wider(self.taint_set)
+        for column in self._columns.values():
+            column.grow(capacity)
+
+    def grow_rows(self) -> None:
+        """Give the arrays the rows of resources that the index has learned since."""
+        missing = len(self.index) - self.allocatable.shape[0]
+        if missing > 0:
+            rows: Int64 = np.zeros((missing, self.allocatable.shape[1]), dtype=np.int64)  # [new, capacity]
+            self.allocatable = np.vstack([self.allocatable, rows])
+            self.requested = np.vstack([self.requested, rows])
+
+    # Nodes
+
+    def put(self, node: Node) -> int:
+        """Add or replace a node; returns its slot. One without allocatable is kept but not alive."""
+        if self.index.ensure(node.allocatable):
+            self.grow_rows()
+        slot = self._slot_for(node.name)
+        self.nodes[slot] = node
+        self.allocatable[:, slot] = self.index.vector(node.allocatable)
+        self.alive[slot] = bool(node.allocatable)
+        self.unschedulable[slot] = node.unschedulable
+        taints = node.taints
+        if node.unschedulable and UNSCHEDULABLE_TAINT not in taints:
+            taints = (*taints, UNSCHEDULABLE_TAINT)
+        self.taint_set[slot] = self.taint_sets.id(taints)
+        for key, column in self._columns.items():
+            column.set(slot, node.labels.get(key))
+        self.static_changes.append(slot)
+        self.usage_changes.append(slot)
+        return slot
+
+    def remove(self, name: str) -> None:
+        """Forget a node. Its slot is reused once no pod is on it."""
+        slot = self._slots.get(name)
+        if slot is None:
+            return
+        self.nodes[slot] = None
+        self.alive[slot] = False
+        self.allocatable[:, slot] = 0
+        for column in self._columns.values():
+            column.set(slot, None)
+        self.static_changes.append(slot)
+        self._release(slot)
+
+    def _release(self, slot: int) -> None:
+        if self.nodes[slot] is None and not self.pods[slot]:
+            del self._slots[self.names[slot]]
+            self._free.append(slot)
+
+    def column(self, key: str) -> LabelColumn:
+        """The column of a label key, made on first use and kept current from then on."""
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = LabelColumn(self.alive.shape[0])
+            for slot, node in enumerate(self.nodes):
+                if node is not None:
+                    found.set(slot, node.labels.get(key))
+        return found
+
+    def allocatable_total(self) -> dict[str, int]:
+        """Allocatable of all alive, schedulable nodes per resource (reference rule 17)."""
+        chosen = self.alive[: self.size] & ~self.unschedulable[: self.size]
+        total = self.allocatable[:, : self.size][:, chosen].sum(axis=1)  # [R]
+        return {name: int(total[row]) for row, name in enumerate(self.index.names) if total[row]}
+
+    # Pods on nodes
+
+    def place(self, pod: Pod, node: str, vector: Int64) -> int:
+        """Put a pod on a node (known or not yet) and count its requests; returns the slot."""
+        slot = self._slot_for(node)
+        self.pods[slot][pod.uid] = pod
+        self._count(slot, pod, vector, 1)
+        return slot
+
+    def unplace(self, pod: Pod, slot: int, vector: Int64) -> None:
+        """Take a pod off its node."""
+        del self.pods[slot][pod.uid]
+        self._count(slot, pod, vector, -1)
+        self._release(slot)
+
+    def _count(self, slot: int, pod: Pod, vector: Int64, sign: int) -> None:
+        self.requested[: len(vector), slot] += sign * vector
+        self.nonzero[0, slot] += sign * pod.nonzero[0]
+        self.nonzero[1, slot] += sign * pod.nonzero[1]
+        self.usage_changes.append(slot)
+
+    def check(self) -> list[str]:
+        """Broken invariants in words: requested and nonzero equal the sums over the pods placed."""
+        problems: list[str] = []
+        for slot, name in enumerate(self.names):
+            expected: Int64 = np.zeros(len(self.index), dtype=np.int64)  # [R]
+            nonzero = [0, 0]
+            for pod in self.pods[slot].values():
+                expected += self.index.vector(pod.requests)
+                expected[PODS_ROW] += 1
+                nonzero = [nonzero[0] + pod.nonzero[0], nonzero[1] + pod.nonzero[1]]
+            if not np.array_equal(expected, self.requested[:, slot]):
+                problems.append(f"node {name}: requested {self.requested[:, slot]}, pods sum to {expected}")
+            if nonzero != self.nonzero[:, slot].tolist():
+                problems.append(f"node {name}: nonzero {self.nonzero[:, slot]}, pods sum to {nonzero}")
+        return problems

@@ -1,0 +1,65 @@
+"""Trials: change the state as if, look, and take it back exactly, or keep it.
+
+An undo log over placements; nodes, quotas and every count follow from them. This replaces the AddPod and
+RemovePod extensions of kube-scheduler: inside a trial the arrays already say what would be true.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState, Placement
+
+
+class Trial:
+    """A context in which pods are placed and lifted. Left without `keep()`, it restores the state."""
+
+    def __init__(self, state: ClusterState, now: float) -> None:
+        self.state = state
+        self.now = now
+        self._log: list[tuple[str, Placement | None]] = []
+
+    def __enter__(self) -> Trial:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.rollback(0)
+
+    def checkpoint(self) -> int:
+        """A point to come back to."""
+        return len(self._log)
+
+    def place(self, pod: Pod, slot: int) -> None:
+        """Assume a pod on a node."""
+        self.state.assume(pod, slot, self.now)
+        self._log.append((pod.uid, None))
+
+    def lift(self, uid: str) -> None:
+        """Take a placed pod away, as if it had been evicted."""
+        self._log.append((uid, self.state.lift(uid)))
+
+    def rollback(self, checkpoint: int) -> None:
+        """Undo everything since the checkpoint, newest first."""
+        while len(self._log) > checkpoint:
+            uid, placement = self._log.pop()
+            if placement is None:
+                self.state.forget(uid)
+            else:
+                self.state.put_back(placement)
+
+    def restore(self, uid: str) -> None:
+        """Give one lifted pod back (reprieve); later rollbacks no longer concern it."""
+        for position in range(len(self._log) - 1, -1, -1):
+            logged, placement = self._log[position]
+            if logged == uid and placement is not None:
+                del self._log[position]
+                self.state.put_back(placement)
+                return
+        raise KeyError(uid)
+
+    def keep(self) -> None:
+        """Make everything done so far permanent."""
+        self._log.clear()
