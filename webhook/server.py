@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cheroot import wsgi
-from cheroot.server import HTTPConnection
+from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 from flask import Flask
 
@@ -56,7 +56,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-class _TlsAdapter(BuiltinSSLAdapter):  # type: ignore[misc]
+class _TlsAdapter(BuiltinSSLAdapter):
     """Wraps at once, shakes hands later; the context can be exchanged at any time."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -68,10 +68,26 @@ class _TlsAdapter(BuiltinSSLAdapter):  # type: ignore[misc]
         return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
 
 
-class _Connection(HTTPConnection):  # type: ignore[misc]
+class _Request(HTTPRequest):
+    """Notes on its connection that the client may still be sending when the answer is out."""
+
+    def send_headers(self) -> None:
+        if (b"Connection", b"close") in self.outheaders:
+            self.close_connection = True
+        super().send_headers()
+        self.conn.unread = self.close_connection and int(self.status[:3]) >= 400
+
+    def simple_response(self, status: str, msg: str = "") -> None:
+        self.conn.unread = True
+        super().simple_response(status, msg)
+
+
+class _Connection(HTTPConnection):
     """Shakes hands before the first request, and lets a client finish sending what was refused."""
 
+    RequestHandlerClass = _Request
     shaken = False
+    unread = False
 
     def communicate(self) -> bool:
         if not self.shaken:
@@ -81,10 +97,10 @@ class _Connection(HTTPConnection):  # type: ignore[misc]
                 # A scanner, a probe, or a client that does not trust us: nothing to answer.
                 return False
             self.shaken = True
-        keep = super().communicate()
-        if not keep:
+        keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+        if self.unread and not keep:
             self._drain()
-        return bool(keep)
+        return keep
 
     def _drain(self) -> None:
         """Read on for a moment, or the client finds its connection reset before it sees the answer."""
@@ -101,13 +117,13 @@ class _Connection(HTTPConnection):  # type: ignore[misc]
             return
 
 
-class _HttpServer(wsgi.Server):  # type: ignore[misc]
+class _HttpServer(wsgi.Server):
     ConnectionClass = _Connection
 
     def process_conn(self, conn: Any) -> None:
         """A connection that has not been heard of waits in the selector, which costs no thread."""
         if conn.last_used is None:
-            self._connections.put(conn)
+            self._connections.put(conn)  # type: ignore[attr-defined]
         else:
             super().process_conn(conn)
 

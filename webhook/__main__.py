@@ -1,0 +1,207 @@
+"""`muster-webhook`: serve admission for ElasticQuotas, ResourceQuotas and pods."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import click
+
+from scheduler_core.errors import MusterError
+from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+
+SUM_MODES = ("deny", "warn", "off")
+
+
+class _ServeByDefault(click.Group):
+    """A first argument that is an option belongs to `serve`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, int]:
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{value!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _service(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, str]:
+    namespace, slash, name = value.partition("/")
+    if value and not (namespace and slash and name):
+        raise click.BadParameter(f"{value!r} is not NAMESPACE/NAME")
+    return namespace, name
+
+
+def _url(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    parts = urlsplit(value)
+    if value and (parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment):
+        raise click.BadParameter(f"{value!r} is not an https URL")
+    return value
+
+
+def _state_directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base) / "muster" / "webhook"
+
+
+_kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig file.")
+_context = click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig.")
+
+
+@click.group(cls=_ServeByDefault, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Muster's admission webhook. Without a command it serves."""
+
+
+@cli.command()
+@_kubeconfig
+@_context
+@click.option(
+    "--listen",
+    "address",
+    default="127.0.0.1:9443",
+    show_default=True,
+    callback=_address,
+    metavar="HOST:PORT",
+    help="Where to listen; port 0 lets the system choose.",
+)
+@click.option(
+    "--scheduler-name",
+    default=MUSTER_SCHEDULER,
+    show_default=True,
+    metavar="NAME",
+    help="The schedulerName that pods of managed namespaces get.",
+)
+@click.option(
+    "--sum-of-min",
+    type=click.Choice(SUM_MODES),
+    default="deny",
+    show_default=True,
+    help="What to do when all min together exceed the nodes' allocatable.",
+)
+@click.option(
+    "--exempt-namespace",
+    "exempt",
+    multiple=True,
+    metavar="NAME",
+    help=f"A namespace to leave alone, besides {', '.join(EXEMPT_NAMESPACES)}; may be repeated.",
+)
+@click.option("--register", is_flag=True, help="Write the webhook configurations when ready.")
+@click.option(
+    "--url",
+    default="",
+    callback=_url,
+    metavar="URL",
+    help="How the API server reaches us outside the cluster.  [default: the listening address]",
+)
+@click.option(
+    "--service",
+    default="",
+    callback=_service,
+    metavar="NAMESPACE/NAME",
+    help="How the API server reaches us inside the cluster; replaces --url.",
+)
+@click.option("--service-port", type=click.IntRange(1, 65535), default=443, show_default=True)
+@click.option(
+    "--cert-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the certificates are kept.  [default: ~/.local/state/muster/webhook]",
+)
+@click.option(
+    "--drain",
+    type=click.FloatRange(0, 300),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between a failing /readyz and the end, after SIGTERM.",
+)
+def serve(
+    kubeconfig: str,
+    context: str,
+    address: tuple[str, int],
+    scheduler_name: str,
+    sum_of_min: str,
+    exempt: tuple[str, ...],
+    register: bool,
+    url: str,
+    service: tuple[str, str],
+    service_port: int,
+    cert_dir: Path | None,
+    drain: float,
+) -> None:
+    """Answer admission reviews over TLS, from caches of the cluster."""
+    # Imported here: help and usage errors need none of it, and it takes 0.3 s.
+    from scheduler_core.kube.connect import Overrides
+    from webhook.process import Options, Process
+    from webhook.service import Settings
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    process = Process(
+        Options(
+            *address,
+            cert_dir=cert_dir or _state_directory(),
+            settings=Settings(
+                scheduler_name,
+                sum_of_min,  # type: ignore[arg-type]
+                frozenset({*EXEMPT_NAMESPACES, *exempt}),
+            ),
+            overrides=Overrides(kubeconfig=kubeconfig, context=context),
+            register=register,
+            url=url,
+            service=service,
+            service_port=service_port,
+            hosts=serving_hosts(address[0], url, service),
+            drain=drain,
+        )
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: process.stop())
+    process.run(lambda line: click.echo(f"muster-webhook: {line}"))
+
+
+@cli.command()
+@_kubeconfig
+@_context
+def unregister(kubeconfig: str, context: str) -> None:
+    """Take the webhook configurations away: the API server stops asking at once."""
+    from scheduler_core.kube.connect import Overrides, connect
+    from webhook.registration import unregister as remove
+
+    client, _ = connect(Overrides(kubeconfig=kubeconfig, context=context))
+    remove(client)
+
+
+def serving_hosts(listen: str, url: str, service: tuple[str, str]) -> tuple[str, ...]:
+    """The names the certificate is for: where we listen, what the URL or the Service is called."""
+    hosts = ["localhost", "127.0.0.1", "::1"]
+    if listen not in ("", "0.0.0.0", "::"):
+        hosts.append(listen)
+    hosts.append(urlsplit(url).hostname or "")
+    namespace, name = service
+    if name:
+        hosts += [f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"]
+    return tuple(dict.fromkeys(host for host in hosts if host))
+
+
+def main() -> NoReturn:
+    """Entry point: expected failures are one line and exit code 1."""
+    try:
+        cli.main(prog_name="muster-webhook", standalone_mode=True)
+    except MusterError as error:
+        click.echo(f"muster-webhook: {' '.join(str(error).split())}", err=True)
+        sys.exit(1)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

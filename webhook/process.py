@@ -1,0 +1,163 @@
+"""The webhook's process: everything is put together here, started, rotated and stopped in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from scheduler_core.errors import ModelError, MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.errors import ApiError
+from scheduler_core.kube.reflector import Reflector
+from webhook.app import Lifecycle, create_app
+from webhook.cache import WATCHED, Cache
+from webhook.cert_store import Certificates, FileStore
+from webhook.certs import CertificateError, expiry
+from webhook.live import LiveReads
+from webhook.metrics import Metrics
+from webhook.registration import Endpoint, register
+from webhook.server import WebhookServer
+from webhook.service import Service, Settings
+
+# Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
+LIVE_SECONDS: Final = 1.0
+ROTATION_CHECK_SECONDS: Final = 3600.0
+SYNC_POLL_SECONDS: Final = 0.02
+
+log = logging.getLogger("muster.webhook")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says. `service` is namespace and name, empty where `url` is used."""
+
+    host: str
+    port: int
+    cert_dir: Path
+    settings: Settings = field(default_factory=Settings)
+    overrides: Overrides = field(default_factory=Overrides)
+    register: bool = False
+    url: str = ""
+    service: tuple[str, str] = ("", "")
+    service_port: int = 443
+    hosts: tuple[str, ...] = ()
+    drain: float = 1.0
+
+
+class Process:
+    """One running webhook. `stop` may be called from a signal handler, any number of times."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._stop = threading.Event()
+        self._lifecycle = Lifecycle()
+        self._metrics = Metrics()
+        self._cache = Cache()
+
+    def stop(self) -> None:
+        """Ask `run` to end."""
+        self._stop.set()
+
+    def run(self, announce: Callable[[str], None]) -> None:
+        """Serve until stopped; `announce` gets one line when requests are answered.
+
+        Raises KubeconfigError, ApiError, CertificateError and ListenError; nothing is left running then.
+        """
+        client, target = connect(self._options.overrides)
+        client.call("GET", "/version", retry_budget=0.0)
+        live, _ = connect(replace(self._options.overrides, request_timeout=LIVE_SECONDS))
+        service = Service(self._cache, self._options.settings, LiveReads(live))
+        store = FileStore(self._options.cert_dir, self._options.hosts)
+        certificates, _ = store.ensure(time.time())
+        self._metrics.certificate(expiry(certificates.serving.certificate))
+        app = create_app(service, self._metrics, self._lifecycle)
+        address = (self._options.host, self._options.port)
+        server = WebhookServer(app, address, store.certificate, store.key)
+        server.start()
+        reflectors = [self._reflector(client, *watched) for watched in WATCHED]
+        try:
+            for reflector in reflectors:
+                reflector.start()
+            self._serve(client, server, store, certificates, announce, target.endpoint.server)
+        finally:
+            self._lifecycle.stop()
+            for reflector in reflectors:
+                reflector.stop()
+            server.stop()
+
+    def _serve(
+        self,
+        client: Client,
+        server: WebhookServer,
+        store: FileStore,
+        certificates: Certificates,
+        announce: Callable[[str], None],
+        api_server: str,
+    ) -> None:
+        while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
+            pass
+        self._register(client, certificates, server.port)
+        if not self._stop.is_set():
+            announce(f"serving on https://{self._options.host}:{server.port} for {api_server}")
+        while not self._stop.wait(ROTATION_CHECK_SECONDS):
+            self._rotate(client, server, store)
+        # Whoever balances load looks at readyz; it gets the time to look before connections are refused.
+        self._lifecycle.stop()
+        time.sleep(self._options.drain)
+
+    def _reflector(self, client: Client, resource: object, parse: object) -> Reflector:
+        def malformed(error: ModelError) -> None:
+            log.warning("ignored: %s", error)
+
+        def trouble(error: Exception) -> None:
+            log.warning("watch of %s: %s", getattr(resource, "plural", ""), error)
+
+        return Reflector(
+            client,
+            resource,  # type: ignore[arg-type]
+            parse,  # type: ignore[arg-type]
+            self._cache.sink,
+            on_malformed=malformed,
+            on_error=trouble,
+        )
+
+    def _rotate(self, client: Client, server: WebhookServer, store: FileStore) -> None:
+        """Renew what is due; trouble keeps the last good certificate and is tried again at the next check."""
+        try:
+            certificates, renewed = store.ensure(time.time())
+            if not renewed:
+                return
+            if not server.reload():
+                self._metrics.reload_failed()
+                return
+            self._metrics.certificate(expiry(certificates.serving.certificate))
+            self._register(client, certificates, server.port)
+        except (CertificateError, ApiError) as error:
+            self._metrics.reload_failed()
+            log.warning("certificate rotation: %s", error)
+
+    def _register(self, client: Client, certificates: Certificates, port: int) -> None:
+        if not self._options.register or self._stop.is_set():
+            return
+        namespace, name = self._options.service
+        url = "" if name else self._options.url or f"https://{self._options.host}:{port}"
+        endpoint = Endpoint(
+            certificates.authority.certificate, url, namespace, name, self._options.service_port
+        )
+        try:
+            register(client, endpoint, sorted(self._options.settings.exempt_namespaces))
+        except ApiError as error:
+            raise RegistrationError(str(error)) from None
+
+
+class RegistrationError(MusterError):
+    """The webhook configurations could not be written: the API server's words."""
+
+    def __str__(self) -> str:
+        return f"the webhook could not be registered: {self.args[0]}"

@@ -1,0 +1,175 @@
+"""The webhook configurations: what is sent to us, and what happens when we do not answer.
+
+Choices, per webhook:
+- pods (mutating): `Ignore`, 2 s. A pod that misses its schedulerName is placed by the default scheduler and
+  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident.
+- elasticquotas (create, update): `Fail`, 5 s. Only the few who edit quotas wait while the webhook is away,
+  and no illegal quota slips through.
+- elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.
+- resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
+Namespaces that the cluster needs to recover, and our own, are never sent.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import Conflict, NotFound
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    MUTATING_WEBHOOKS,
+    PODS,
+    RESOURCE_QUOTAS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
+from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, EXEMPT_NAMESPACES
+from scheduler_core.model.writes import Create, Delete, Replace
+
+NAME: Final = "muster-webhook"
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_ATTEMPTS: Final = 5
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """How the API server reaches the webhook: a base `url`, or a Service (`namespace`, `service`, `port`)."""
+
+    ca: bytes
+    url: str = ""
+    namespace: str = ""
+    service: str = ""
+    port: int = 443
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        """`clientConfig` for one path."""
+        bundle = base64.b64encode(self.ca).decode()
+        if self.url:
+            return {"caBundle": bundle, "url": self.url.rstrip("/") + path}
+        service = {"namespace": self.namespace, "name": self.service, "port": self.port, "path": path}
+        return {"caBundle": bundle, "service": service}
+
+
+def mutating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_NAMESPACES) -> dict[str, Any]:
+    """The MutatingWebhookConfiguration."""
+    pods = _entry("pods.mutate.muster.dev", endpoint.client_config("/mutate"), PODS, ("CREATE",), exempt)
+    pods["failurePolicy"] = "Ignore"
+    pods["timeoutSeconds"] = 2
+    pods["reinvocationPolicy"] = "IfNeeded"
+    pods["namespaceSelector"]["matchExpressions"].append(
+        {"key": EXEMPT_LABEL, "operator": "NotIn", "values": ["true"]}
+    )
+    pods["matchConditions"] = [
+        {
+            "name": "scheduler-not-chosen",
+            "expression": "!has(object.spec.schedulerName) || "
+            f'object.spec.schedulerName in ["", "{DEFAULT_SCHEDULER}"]',
+        }
+    ]
+    return _configuration(MUTATING_WEBHOOKS, [pods])
+
+
+def validating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_NAMESPACES) -> dict[str, Any]:
+    """The ValidatingWebhookConfiguration."""
+    client = endpoint.client_config("/validate")
+    names = list(exempt)
+    quotas = _entry("elasticquotas.validate.muster.dev", client, ELASTIC_QUOTAS, ("CREATE", "UPDATE"), names)
+    deletion = _entry("elasticquotas.delete.muster.dev", client, ELASTIC_QUOTAS, ("DELETE",), names)
+    native = _entry(
+        "resourcequotas.validate.muster.dev", client, RESOURCE_QUOTAS, ("CREATE", "UPDATE"), names
+    )
+    quotas["failurePolicy"] = "Fail"
+    deletion["failurePolicy"] = "Ignore"
+    native["failurePolicy"] = "Ignore"
+    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native])
+
+
+def register(client: Client, endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_NAMESPACES) -> None:
+    """Create both configurations, or bring them up to date. Raises ApiError.
+
+    What others added stays: labels and annotations, other webhooks, fields that we do not set.
+    """
+    names = list(exempt)
+    _apply(client, VALIDATING_WEBHOOKS, validating_configuration(endpoint, names))
+    _apply(client, MUTATING_WEBHOOKS, mutating_configuration(endpoint, names))
+
+
+def unregister(client: Client) -> None:
+    """Take both configurations away, if they are there. Raises ApiError."""
+    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        try:
+            client.delete(Delete(resource, "", NAME))
+        except NotFound:
+            continue
+
+
+def merged(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored configuration with our webhooks in it as they should be, all else as it is."""
+    ours = {entry["name"]: entry for entry in wanted["webhooks"]}
+    kept = [
+        {**entry, **ours.pop(entry["name"])} if entry.get("name") in ours else entry
+        for entry in current.get("webhooks") or ()
+    ]
+    return {**current, "webhooks": [*kept, *ours.values()]}
+
+
+def _entry(
+    name: str,
+    client_config: dict[str, Any],
+    resource: Resource,
+    operations: Iterable[str],
+    exempt: Iterable[str],
+) -> Entry:
+    return {
+        "name": name,
+        "clientConfig": client_config,
+        "rules": [
+            {
+                "apiGroups": [resource.group],
+                "apiVersions": [resource.version],
+                "resources": [resource.plural],
+                "operations": list(operations),
+                "scope": "Namespaced",
+            }
+        ],
+        "namespaceSelector": {
+            "matchExpressions": [{"key": NAME_LABEL, "operator": "NotIn", "values": sorted(exempt)}]
+        },
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _configuration(resource: Resource, webhooks: list[Entry]) -> dict[str, Any]:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": "muster"}},
+        "webhooks": webhooks,
+    }
+
+
+def _apply(client: Client, resource: Resource, wanted: dict[str, Any]) -> None:
+    """Create, or replace on the version that was read; a lost race is run again."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            current = client.get_json(resource, "", NAME)
+        except NotFound:
+            current = None
+        try:
+            if current is None:
+                client.create(Create(resource, "", wanted))
+            elif merged(current, wanted) != current:
+                client.replace(Replace(resource, "", NAME, merged(current, wanted)))
+            return
+        except Conflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
