@@ -18,7 +18,7 @@ class AdmissionRequest:
     `kind` is the kind of the resource in the URL (Pod for `pods/binding`), while `obj` is the body: for a
     subresource with its own body its `kind` is that of the body (Binding, Eviction, Scale). `obj` is None for
     DELETE, `old` is None for CREATE. The objects are the registry's own: `mutate` may change `obj` in place
-    and return it, nobody may change `old`. `options` is the CreateOptions, UpdateOptions or DeleteOptions sent.
+    and return it, nobody may change `old`. `options` are the CreateOptions, UpdateOptions or DeleteOptions.
     """
 
     operation: Operation

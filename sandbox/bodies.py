@@ -64,9 +64,9 @@ def check_type(kind: ApiKind, obj: Obj, name: str = "") -> None:
     )
     if found_kind != kind.kind or found_version != kind.api_version:
         raise errors.bad_request(
-            f'{found_kind} in version "{str(found_version).rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
-            f"the API version in the data ({found_version}, kind {found_kind}) does not match the expected "
-            f"API version ({kind.api_version}, kind {kind.kind})"
+            f'{found_kind} in version "{str(found_version).rpartition("/")[2]}" cannot be handled as a '
+            f"{kind.kind}: the API version in the data ({found_version}, kind {found_kind}) does not match the "
+            f"expected API version ({kind.api_version}, kind {kind.kind})"
         )
     meta = obj.get("metadata")
     if name and isinstance(meta, dict) and meta.get("name", name) != name:

@@ -1,12 +1,93 @@
-"""Rules in `x-kubernetes-validations`: found at every level of a schema."""
+"""Rules in `x-kubernetes-validations`: found at every level of a schema, judged by the admission's CEL.
+
+Supported is what `sandbox.admission.cel` evaluates; a rule beyond it is reported as broken, with the reason.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from sandbox.errors import Cause
+from sandbox.objects import Obj
+
+if TYPE_CHECKING:
+    from sandbox.admission.cel import Expression
+
+Schema = dict[str, Any]
+_RULES = "x-kubernetes-validations"
+_SELF = frozenset({"self", "oldSelf"})
+_REASONS = {
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+}
 
 
-def causes(schema: dict[str, Any], obj: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:
-    """Broken rules. Rules are not evaluated yet."""
-    return []
+def causes(schema: Schema, obj: Obj, old: Obj | None) -> list[Cause]:
+    """Rules that do not hold. A rule that speaks of `oldSelf` is judged on updates only."""
+    return list(_walk(schema, obj, old, ""))
+
+
+def _walk(schema: Schema, value: Any, old: Any, path: str) -> Iterator[Cause]:
+    for rule in schema.get(_RULES) or ():
+        yield from _judge(rule, schema, value, old, path)
+    if isinstance(value, dict):
+        properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+        for key, item in value.items():
+            inner = properties.get(key, extra)
+            if isinstance(inner, dict):
+                before = old.get(key) if isinstance(old, dict) else None
+                yield from _walk(inner, item, before, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for index, item in enumerate(value):
+            yield from _walk(schema["items"], item, _earlier(schema, item, old), f"{path}[{index}]")
+
+
+def _earlier(schema: Schema, item: Any, old: Any) -> Any:
+    """The old entry with the same map keys; entries of other lists have no past."""
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if not keys or not isinstance(old, list) or not isinstance(item, dict):
+        return None
+    return next((entry for entry in old if all(entry.get(key) == item.get(key) for key in keys)), None)
+
+
+def _judge(rule: Obj, schema: Schema, value: Any, old: Any, path: str) -> Iterator[Cause]:
+    text = rule.get("rule", "")
+    if "oldSelf" in text and old is None and not rule.get("optionalOldSelf"):
+        return
+    problem = _problem(text, value, old)
+    if problem is None:
+        return
+    message = rule.get("message") or f"failed rule: {text}"
+    if problem:
+        message = f"rule evaluation error: {problem}"
+    field = path + rule.get("fieldPath", "") if path else rule.get("fieldPath", "").lstrip(".")
+    reason = rule.get("reason", "FieldValueInvalid")
+    label = _REASONS.get(reason, "Invalid value")
+    shown = f'{label}: "{_shown(schema, value)}": ' if reason == "FieldValueInvalid" else f"{label}: "
+    yield Cause(reason, f"{shown}{message}", field)
+
+
+def _shown(schema: Schema, value: Any) -> str:
+    return str(schema.get("type", "object")) if isinstance(value, dict | list) else str(value)
+
+
+def _problem(text: str, value: Any, old: Any) -> str | None:
+    """None if the rule holds, "" if not, otherwise why it could not be judged."""
+    # The package's __init__ imports the registry, which imports this module: at import time it is too early.
+    from sandbox.admission.cel import CelError
+
+    try:
+        return None if _compiled(text).holds({"self": value, "oldSelf": old}) else ""
+    except CelError as error:
+        return str(error)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> Expression:
+    from sandbox.admission.cel import compile_expression
+
+    return compile_expression(text, _SELF)

@@ -1,4 +1,4 @@
-"""Defaults that the API server writes into built-in objects on their way in (in place, on the request's copy)."""
+"""Defaults that the API server writes into built-in objects on their way in (in place)."""
 
 from __future__ import annotations
 

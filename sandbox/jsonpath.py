@@ -1,4 +1,4 @@
-"""The subset of JSONPath that printer columns use: fields, `['keys']`, indexes, `[*]` and equality filters."""
+"""The JSONPath that printer columns use: fields, `['keys']`, indexes, `[*]` and equality filters."""
 
 from __future__ import annotations
 

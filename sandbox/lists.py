@@ -51,7 +51,8 @@ def parse_list_params(query: Mapping[str, str]) -> ListParams:
     version = parse_version(query.get("resourceVersion", ""))
     if match and version is None and query.get("sendInitialEvents") != "true":
         raise errors.bad_request(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is "
+            "provided"
         )
     return ListParams(
         query.get("labelSelector", ""),
@@ -65,7 +66,7 @@ def parse_list_params(query: Mapping[str, str]) -> ListParams:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Versions to show, the resourceVersion of the snapshot, and the token of the next page ("" at the end)."""
+    """Versions to show, the resourceVersion of the snapshot, and the next page's token ("" at the end)."""
 
     versions: list[Version]
     revision: int

@@ -29,22 +29,22 @@ _RULES = {
     "label": (
         re.compile(_LABEL),
         63,
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-        "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-        f"'{_LABEL}')",
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+        "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
+        f"validation is '{_LABEL}')",
     ),
     "dns1035": (
         re.compile(_DNS1035),
         63,
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-        f"validation is '{_DNS1035}')",
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+        "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used "
+        f"for validation is '{_DNS1035}')",
     ),
 }
 _LABEL_VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-    f"validation is '{_LABEL_VALUE}')"
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    f"for validation is '{_LABEL_VALUE}')"
 )
 _KEY_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "

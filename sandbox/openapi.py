@@ -47,7 +47,7 @@ class OpenApi:
         return json_response(encode({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}))
 
     def v3(self, path: str) -> bytes:
-        """`/openapi/v3` ("" for the index) or the document of `api/v1`, `apis/group/version`. Raises NotFound."""
+        """The document of `api/v1`, `apis/group/version`, or "" for the index. Raises NotFound."""
         if self._revision != self._kinds.revision:
             self._documents.clear()
             self._revision = self._kinds.revision

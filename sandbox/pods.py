@@ -1,4 +1,4 @@
-"""What is special about pods: first status, quality of service, what may change, how deletion waits for a node."""
+"""What is special about pods: first status, quality of service, what may change, how deletion waits."""
 
 from __future__ import annotations
 

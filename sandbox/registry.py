@@ -1,8 +1,8 @@
 """The write path of the server, shared by HTTP handlers and in-process controllers.
 
-Every write runs: defaulting, mutating admission, rules of the kind, validating admission, store. Between reading
-the old object and storing the new one other requests may run (webhooks are awaited), so the store is asked
-again at the end, and a write that lost the race starts over or ends as a Conflict.
+Every write runs: defaulting, mutating admission, rules of the kind, validating admission, store. Between
+reading the old object and storing the new one other requests may run (webhooks are awaited), so the store is
+asked again at the end, and a write that lost the race starts over or ends as a Conflict.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def report_unknown(kind: ApiKind, paths: list[str], call: Call) -> None:
     texts = [f'unknown field "{path}"' for path in paths]
     if texts and call.field_validation == "Strict":
         raise errors.bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: '
-            + ", ".join(texts)
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding '
+            f"error: {', '.join(texts)}"
         )
     if call.field_validation == "Warn":
         call.warnings += texts
@@ -219,8 +219,8 @@ class Registry:
     ) -> Obj:
         """Read, change and write until no other writer came between.
 
-        `change` gets the stored object, must not touch it, and returns a new one (parts may be shared), or None
-        to leave it. `admit` is a body that admission judges (as CREATE) in place of the object: a Binding.
+        `change` gets the stored object, must not touch it, and returns a new one (parts may be shared), or
+        None to leave it. `admit` is what admission judges (as CREATE) in place of the object: a Binding.
         """
         call = call or Call()
         while True:

@@ -295,7 +295,8 @@ def _check_apply(kind: ApiKind, target: Target, body: Any, call: Call) -> None:
         raise errors.bad_request("error decoding YAML: the body is not an object")
     if not call.field_manager:
         raise errors.bad_request(
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply '
+            "patch"
         )
     check_type(kind, body, target.name)
     if kind.namespaced:

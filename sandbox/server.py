@@ -16,6 +16,8 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from sandbox import crd
+from sandbox.admission import build_chain
+from sandbox.admission.webhook_client import ServiceTable
 from sandbox.bodies import BODY_LIMIT
 from sandbox.builtin import NAMESPACES, SERVICE_ACCOUNTS, builtin_table
 from sandbox.certificates import CertificateFiles, write_certificates
@@ -32,13 +34,17 @@ _STOP_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """`directory` gets certificates and kubeconfig (None: a temporary one); port 0 means any free port."""
+    """How to run. `directory` gets certificates and kubeconfig (None: a temporary one); port 0 is any free port.
+
+    `services` says where the Services that webhook configurations name listen.
+    """
 
     directory: Path | None = None
     port: int = 0
     token: str = ""
     bookmark_seconds: float = 60.0
     log_length: int = 50_000
+    services: ServiceTable | None = None
 
 
 class ApiServer:
@@ -54,6 +60,8 @@ class ApiServer:
         self.store = Store(self._options.log_length)
         self.kinds = builtin_table()
         self.registry = Registry(self.store, self.kinds)
+        self._chain = build_chain(self.registry, self._options.services)
+        self.registry.admission = self._chain
         crd.keep_served(self.store, self.kinds)
         self.token = self._options.token or secrets.token_urlsafe(24)
         self.url = ""
@@ -106,6 +114,7 @@ class ApiServer:
         if self._runner:
             await self._runner.cleanup()
             self._runner = None
+        await self._chain.close()
         if self._temporary:
             self._temporary.cleanup()
             self._temporary = None
@@ -122,7 +131,7 @@ def _ssl_context(files: CertificateFiles) -> ssl.SSLContext:
 def _request(
     message: RawRequestMessage,
     payload: StreamReader,
-    protocol: RequestHandler[Any],
+    protocol: RequestHandler,
     writer: Any,
     task: asyncio.Task[None],
 ) -> web.BaseRequest:

@@ -47,7 +47,7 @@ def create_causes(kind: ApiKind, obj: Obj) -> list[Cause]:
 
 
 def prepare_update(kind: ApiKind, new: Obj, old: Obj, subresource: str) -> Obj:
-    """The object that results when `new` is written over `old`: foreign parts restored, generation counted."""
+    """The object that results when `new` is written over `old`: what is not its own restored."""
     metadata.carry_over(new, old)
     if subresource == "status":
         return _status_update(kind, new, old)

@@ -14,7 +14,7 @@ SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": 
 
 
 async def bind(registry: Registry, namespace: str, name: str, binding: Obj, call: Call) -> Obj:
-    """POST pods/binding: place the pod. Raises Conflict if it is placed, being deleted, or another pod by uid."""
+    """POST pods/binding: place the pod. Raises Conflict if it is placed, leaving, or another one by uid."""
     node = at(binding, "target", "name")
     uid = at(binding, "metadata", "uid")
     if not node or at(binding, "target", "kind") not in (None, "", "Node"):
@@ -44,7 +44,7 @@ async def bind(registry: Registry, namespace: str, name: str, binding: Obj, call
 
 
 async def evict(registry: Registry, namespace: str, name: str, eviction: Obj, call: Call) -> Obj:
-    """POST pods/eviction: delete the pod if the disruption budgets allow it. Raises TooManyRequests if not."""
+    """POST pods/eviction: delete the pod if disruption budgets allow it. Raises TooManyRequests if not."""
     options = eviction.get("deleteOptions") or {}
     if at(options, "dryRun"):
         call.dry_run = True

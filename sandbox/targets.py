@@ -1,4 +1,4 @@
-"""What a request is about: the resource behind its path, and the representation its Accept header asks for."""
+"""What a request is about: the resource behind its path, and the form its Accept header asks for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sandbox.kinds import ApiKind, KindTable
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource path. `name` and `subresource` are "" for a collection; `namespace` "" means all, or none."""
+    """A resource path. `name` and `subresource` are "" for a collection; `namespace` "" is all, or none."""
 
     kind: ApiKind
     namespace: str = ""
@@ -48,7 +48,7 @@ def parse_target(kinds: KindTable, parts: list[str]) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """`as_kind` is "", Table, PartialObjectMetadata or another kind that replaces the object; `yaml` its form."""
+    """`as_kind` is "", Table, PartialObjectMetadata or another kind that stands for the object."""
 
     as_kind: str = ""
     version: str = "v1"

@@ -46,7 +46,8 @@ def parse_watch_params(query: Mapping[str, str]) -> WatchParams:
     initial = {"true": True, "false": False}.get(asked)
     if initial is not None and selection.match != "NotOlderThan":
         raise errors.bad_request(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to "
+            "NotOlderThan"
         )
     # The real server spreads reconnects of clients that set no timeout over half an hour to an hour.
     seconds = float(timeout) if timeout and int(timeout) else random.uniform(1800, 3600)
@@ -109,7 +110,7 @@ class WatchStream:
     async def _follow(self, response: web.StreamResponse, deadline: float) -> None:
         loop = asyncio.get_running_loop()
         while not self._overrun:
-            lines = []
+            lines: list[bytes] = []
             while self._pending and len(lines) < _BATCH:
                 line = self._line(self._pending.popleft())
                 if line:
