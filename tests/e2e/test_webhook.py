@@ -1,0 +1,368 @@
+"""The webhook as a process of its own, seen through kubectl."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.server import RequestFailed
+
+START_SECONDS = 20.0
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/muster-webhook"
+
+
+def read_line(process: subprocess.Popen[str], seconds: float) -> str:
+    """The next line of the process's output, or an AssertionError when it does not come."""
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], seconds)
+    assert ready, "the webhook said nothing in time"
+    return process.stdout.readline()
+
+
+def start(cluster: Cluster, folder: Path, *extra: str) -> subprocess.Popen[str]:
+    """A registered webhook that serves."""
+    command = [sys.executable, "-m", "webhook", "serve", "--kubeconfig", str(cluster.kubeconfig)]
+    command += ["--listen", "127.0.0.1:0", "--cert-dir", str(folder / "certs"), "--drain", "0.2"]
+    with (folder / "webhook.log").open("a") as log:
+        process = subprocess.Popen(
+            [*command, "--register", *extra],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    line = read_line(process, START_SECONDS)
+    if "serving on https://127.0.0.1:" not in line:
+        process.kill()
+        process.wait(10)
+        raise AssertionError(f"no webhook: {line!r} {(folder / 'webhook.log').read_text()}")
+    return process
+
+
+def stop(process: subprocess.Popen[str]) -> int:
+    """End it as Kubernetes would; its exit code."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        return process.wait(15)
+    finally:
+        process.kill()
+        process.wait(10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def guarded(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster with one node of 8 CPUs and a webhook that is known to be asked."""
+    make_node(cluster, "big", cpu="8")
+    process = start(cluster, tmp_path)
+    try:
+        await_asked(cluster)
+        yield cluster
+    finally:
+        code = stop(process)
+        cluster.kubectl("delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--all")
+    assert code == 0, (tmp_path / "webhook.log").read_text()
+
+
+def make_node(cluster: Cluster, name: str, **allocatable: str) -> None:
+    """A schedulable node."""
+    cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+    status = {"status": {"allocatable": allocatable, "capacity": allocatable}}
+    cluster.request("PATCH", f"/api/v1/nodes/{name}/status", status)
+
+
+def await_asked(cluster: Cluster) -> None:
+    """API servers read webhook configurations with a delay: wait for the first refusal."""
+    namespace = cluster.namespace("probe")
+
+    def refused() -> bool:
+        body = quota("probe", max={"cpu": "1"}, min={"memory": "999Ti"})
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas?dryRun=All"
+        try:
+            cluster.request("POST", path, body)
+        except RequestFailed as error:
+            return error.status == 403
+        return False
+
+    eventually(refused, timeout=20)
+
+
+def quota(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def hard(name: str, limits: dict[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": limits}}
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "example.com/app:1"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def apply(
+    cluster: Cluster, namespace: str, *objects: dict[str, Any], check: bool = True, flags: Any = ()
+) -> str:
+    """What kubectl printed on either stream."""
+    text = yaml.safe_dump_all(objects)
+    done = cluster.kubectl("apply", "-n", namespace, "-f", "-", *flags, input=text, check=check)
+    assert check or done.returncode == 1
+    return done.stdout + done.stderr
+
+
+def get(cluster: Cluster, *args: str) -> Any:
+    return json.loads(cluster.kubectl("get", "-o", "json", *args).stdout)
+
+
+def test_quota_above_a_resource_quota_is_refused_with_both_numbers(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    apply(guarded, namespace, hard("rq", {"requests.cpu": "4"}))
+
+    said = apply(guarded, namespace, quota("eq", min={"cpu": "2"}, max={"cpu": "6"}), check=False)
+
+    assert (
+        f"ElasticQuota {namespace}/eq: spec.max[cpu]=6 exceeds hard[requests.cpu]=4 "
+        f"of ResourceQuota {namespace}/rq" in said
+    )
+    assert get(guarded, "elasticquotas", "-n", namespace)["items"] == []
+
+
+def test_sum_of_min_above_the_nodes_is_refused(guarded: Cluster) -> None:
+    first, second = guarded.namespace(), guarded.namespace()
+    apply(guarded, first, quota("a", min={"cpu": "5"}, max={"cpu": "8"}))
+
+    said = apply(guarded, second, quota("b", min={"cpu": "4"}, max={"cpu": "8"}), check=False)
+
+    assert "spec.min[cpu]=4 makes the sum of min 9, more than the 8 allocatable in the cluster" in said
+
+
+def test_server_side_dry_run_leaves_nothing_behind(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    wanted = quota("one", min={"cpu": "6"}, max={"cpu": "6"})
+
+    apply(guarded, namespace, wanted, flags=("--dry-run=server",))
+
+    assert get(guarded, "elasticquotas", "-n", namespace)["items"] == []
+    other = {**wanted, "metadata": {"name": "two"}}
+    assert "created" in apply(guarded, namespace, other)
+
+
+def test_second_quota_in_a_namespace_is_refused_until_the_first_is_gone(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    apply(guarded, namespace, quota("first", max={"cpu": "4"}, min={"cpu": "1"}))
+
+    said = apply(guarded, namespace, quota("second", max={"cpu": "4"}, min={"cpu": "1"}), check=False)
+    assert f"metadata.namespace={namespace} has ElasticQuota first already" in said
+
+    guarded.kubectl("delete", "elasticquota", "first", "-n", namespace)
+    assert "created" in apply(guarded, namespace, quota("second", max={"cpu": "4"}, min={"cpu": "1"}))
+
+
+def test_resource_quota_cannot_be_lowered_below_max_but_raised_and_then_used_at_once(
+    guarded: Cluster,
+) -> None:
+    namespace = guarded.namespace()
+    apply(guarded, namespace, hard("rq", {"cpu": "6"}))
+    apply(guarded, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "6"}))
+    lower = ("patch", "quota", "rq", "-n", namespace, "--type=merge", "-p")
+
+    refused = guarded.kubectl(*lower, '{"spec":{"hard":{"cpu":"5"}}}', check=False)
+    assert refused.returncode == 1
+    assert (
+        f"ResourceQuota {namespace}/rq: spec.hard[cpu]=5 is below spec.max[cpu]=6 "
+        f"of ElasticQuota {namespace}/eq" in refused.stderr
+    )
+
+    guarded.kubectl(*lower, '{"spec":{"hard":{"cpu":"7"}}}')
+    apply(guarded, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "7"}))
+
+
+def test_warnings_reach_the_user(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+
+    said = apply(guarded, namespace, quota("eq", min={"cpu": "1", "memory": "0"}, max={"cpu": "4"}))
+
+    assert f"Warning: ElasticQuota {namespace}/eq: memory is not in spec.max and so unlimited" in said
+
+
+def test_used_quota_is_deleted_only_with_the_annotation(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    apply(guarded, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "4"}))
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas/eq/status"
+    guarded.request("PATCH", path, {"status": {"used": {"cpu": "3"}}})
+
+    refused = guarded.kubectl("delete", "elasticquota", "eq", "-n", namespace, check=False)
+    assert refused.returncode == 1
+    assert "status.used=cpu=3 is charged to it by assigned pods" in refused.stderr
+
+    guarded.kubectl("annotate", "elasticquota", "eq", "-n", namespace, "muster.dev/delete-while-used=true")
+    guarded.kubectl("delete", "elasticquota", "eq", "-n", namespace)
+
+
+def test_pods_of_a_namespace_with_a_quota_go_to_muster(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    apply(guarded, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "4"}))
+    await_injection(guarded, namespace)
+
+    apply(guarded, namespace, pod("plain"), pod("chosen", schedulerName="own-scheduler"))
+
+    names = {item["metadata"]["name"]: item["spec"]["schedulerName"] for item in pods(guarded, namespace)}
+    assert names == {"plain": "muster-scheduler", "chosen": "own-scheduler"}
+
+
+def test_label_brings_a_namespace_in_and_another_takes_it_out(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    guarded.kubectl("label", "namespace", namespace, "muster.dev/schedule=true")
+    await_injection(guarded, namespace)
+
+    guarded.kubectl("label", "namespace", namespace, "muster.dev/exempt=true")
+    eventually(lambda: injected(guarded, namespace) == "default-scheduler", timeout=10)
+
+
+def test_exempt_namespace_is_left_alone(guarded: Cluster) -> None:
+    plain = guarded.namespace()
+    guarded.kubectl("label", "namespace", "kube-system", "muster.dev/schedule=true", "--overwrite")
+    guarded.kubectl("label", "namespace", plain, "muster.dev/schedule=true")
+    await_injection(guarded, plain)
+
+    assert injected(guarded, "kube-system") == "default-scheduler"
+    guarded.kubectl("label", "namespace", "kube-system", "muster.dev/schedule-")
+
+
+def injected(cluster: Cluster, namespace: str) -> str:
+    """The schedulerName that a new pod would get."""
+    answer = cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod("probe"))
+    return str(answer["spec"]["schedulerName"])
+
+
+def await_injection(cluster: Cluster, namespace: str) -> None:
+    """Quotas and labels reach the webhook by watch; on a real server so does its configuration."""
+    eventually(lambda: injected(cluster, namespace) == "muster-scheduler", timeout=10)
+
+
+def pods(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = get(cluster, "pods", "-n", namespace)["items"]
+    return items
+
+
+def test_webhook_that_is_away_blocks_quotas_only(cluster: Cluster, tmp_path: Path) -> None:
+    make_node(cluster, "big", cpu="8")
+    process = start(cluster, tmp_path)
+    await_asked(cluster)
+    namespace = cluster.namespace()
+    assert stop(process) == 0
+
+    said = apply(cluster, namespace, quota("eq", min={"cpu": "1"}, max={"cpu": "4"}), check=False)
+    assert 'failed calling webhook "elasticquotas.validate.muster.dev"' in said
+    apply(cluster, namespace, pod("free"))
+
+    apply(cluster, namespace, hard("rq", {"cpu": "6"}))
+    module = [sys.executable, "-m", "webhook", "unregister", "--kubeconfig", str(cluster.kubeconfig)]
+    subprocess.run(module, check=True, timeout=30)
+    eventually(
+        lambda: (
+            "created"
+            in cluster.kubectl(
+                "create",
+                "-n",
+                namespace,
+                "-f",
+                "-",
+                check=False,
+                input=yaml.safe_dump(quota("eq", max={"cpu": "4"})),
+            ).stdout
+        ),
+        timeout=10,
+    )
+
+
+def test_second_start_takes_over_the_registration(cluster: Cluster, tmp_path: Path) -> None:
+    make_node(cluster, "big", cpu="8")
+    process = start(cluster, tmp_path)
+    path = CONFIGURATIONS.format("validating")
+    cluster.request("PATCH", path, {"metadata": {"labels": {"team": "platform"}}})
+    assert stop(process) == 0
+
+    process = start(cluster, tmp_path)
+    try:
+        stored = cluster.request("GET", path)
+        assert stored["metadata"]["labels"]["team"] == "platform"
+        assert len(stored["webhooks"]) == 3
+        await_asked(cluster)
+    finally:
+        stop(process)
+
+
+FAILURES = [
+    ("missing kubeconfig", ["--kubeconfig", "/nonexistent/config"], 1, "/nonexistent/config: no such file"),
+    ("port without number", ["--listen", "localhost"], 2, "'localhost' is not HOST:PORT"),
+    ("port too large", ["--listen", "localhost:70000"], 2, "is not HOST:PORT"),
+    ("unknown mode", ["--sum-of-min", "maybe"], 2, "'maybe' is not one of"),
+    ("plain http", ["--url", "http://127.0.0.1:9443"], 2, "is not an https URL"),
+    ("service without namespace", ["--service", "name"], 2, "is not NAMESPACE/NAME"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "words"), [f[1:] for f in FAILURES], ids=[f[0] for f in FAILURES])
+def test_bad_command_lines_say_so_in_one_line(args: list[str], code: int, words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "webhook", *args], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == code
+    assert words in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_port_in_use_and_server_away_are_one_line(cluster: Cluster, tmp_path: Path) -> None:
+    process = start(cluster, tmp_path)
+    try:
+        url = cluster.request("GET", CONFIGURATIONS.format("mutating"))["webhooks"][0]["clientConfig"]["url"]
+        port = url.split(":")[2].split("/")[0]
+        common = ["--cert-dir", str(tmp_path / "other")]
+        taken = run("--kubeconfig", str(cluster.kubeconfig), "--listen", f"127.0.0.1:{port}", *common)
+    finally:
+        stop(process)
+    assert (taken.returncode, taken.stdout) == (1, "")
+    last = taken.stderr.splitlines()[-1]
+    assert last == f"muster-webhook: cannot listen on 127.0.0.1:{port}: the port is in use"
+
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    (tmp_path / "away").write_text(yaml.safe_dump(config))
+    away = run("--kubeconfig", str(tmp_path / "away"), *common)
+    assert away.returncode == 1
+    assert "Unreachable" in away.stderr.splitlines()[-1]
+    assert len(away.stderr.splitlines()) == 1
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "webhook", *args], capture_output=True, text=True, timeout=30
+    )
+    assert time.monotonic() - began < 20
+    return done
