@@ -12,7 +12,7 @@ _YEAR: Final = 365 * _DAY
 
 
 def human_duration(seconds: float) -> str:
-    """`90s`, `5m30s`, `45m`, `3h20m`, `20h`, `2d5h`, `30d`, `2y40d`, `9y`; `<invalid>` more than 1 s ahead."""
+    """`90s`, `5m30s`, `45m`, `3h20m`, `20h`, `2d5h`, `30d`, `2y40d`, `9y`; `<invalid>` if in the future."""
     if seconds < -1:
         return "<invalid>"
     whole = max(0, int(seconds))

@@ -19,7 +19,6 @@ SWITCHES: Final = frozenset(
         "--show-managed-fields",
         "--watch",
         "--watch-only",
-        "--output-watch-events",
     }
 )
 _SHORT_SWITCHES: Final = {"-A": "--all-namespaces", "-w": "--watch"}

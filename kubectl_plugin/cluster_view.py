@@ -1,4 +1,4 @@
-"""Quotas, pods and native quotas of a cluster as far as `get` needs them, kept current one object at a time."""
+"""Quotas, pods and native quotas of a cluster as far as `get` needs them, kept current object by object."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ COMMANDS: Final = {
     ),
     "completion": ("kubectl_plugin.completion:completion", "Install or print shell completion.", False),
     "version": ("kubectl_plugin.version:version", "Print the version.", False),
-    "__complete": ("kubectl_plugin.completion:complete_elasticquota", "", True),
+    "__complete": ("kubectl_plugin.completion:complete", "", True),
 }
 
 elasticquota = global_flags(

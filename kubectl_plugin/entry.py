@@ -20,6 +20,7 @@ FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
+COMPLETE: Final = "__complete"
 _TRACEBACK_LEVEL: Final = 9
 
 
@@ -51,11 +52,13 @@ def run(command: click.Command, name: str, argv: Sequence[str] | None = None) ->
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a character gets its escape, not a crash.
             stream.reconfigure(errors="backslashreplace")
-    arguments = normalise(sys.argv[1:] if argv is None else argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    # Completion is about the words as they were typed.
+    arguments = given if given[:1] == [COMPLETE] else normalise(given)
     prog = prog_name(name, sys.argv[0])
     context: click.Context | None = None
     try:
-        context = command.make_context(prog, list(arguments))
+        context = command.make_context(prog, arguments)
         with context:
             command.invoke(context)
         sys.stdout.flush()

@@ -101,7 +101,8 @@ def figures(
 ) -> list[Figures]:
     """The rows of a quota, one per resource that it names.
 
-    `hard` is None where the native quotas, `lent` and `reclaimable` are None where the quotas and pods of the whole cluster could not be read.
+    `hard` is None where the native quotas could not be read, `lent` and `reclaimable` are None where the
+    quotas and pods of the whole cluster could not.
     """
     used = ledger.used(quota.namespace)
     binding = ledger.quota_of(quota.namespace)

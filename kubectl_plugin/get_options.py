@@ -43,6 +43,11 @@ class GetOptions:
     chunk_size: int
     color: ColorChoice
 
+    @property
+    def watching(self) -> bool:
+        """Whether changes are printed as they come."""
+        return self.watch or self.watch_only
+
 
 def _output(ctx: click.Context, param: click.Parameter, value: str) -> Output:
     """Split `jsonpath={...}`; a usage error for an unknown format or a missing template."""
@@ -92,10 +97,9 @@ def check(options: GetOptions, names: tuple[str, ...], *, all_namespaces: bool) 
         raise click.UsageError("a name cannot be given together with a selector.")
     if names and all_namespaces:
         raise click.UsageError("a resource cannot be retrieved by name across all namespaces.")
-    watching = options.watch or options.watch_only
-    if watching and len(names) > 1:
+    if options.watching and len(names) > 1:
         raise click.UsageError("only one name can be watched.")
-    if watching and options.sort_by:
+    if options.watching and options.sort_by:
         raise click.UsageError("--sort-by cannot be used with --watch.")
-    if watching and options.output.format in TEMPLATES:
+    if options.watching and options.output.format in TEMPLATES:
         raise click.UsageError(f"-o {options.output.format} cannot be used with --watch.")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from kubectl_plugin.failures import describe
 from kubectl_plugin.get_options import GetOptions
 from kubectl_plugin.session import CommandSession
+from kubectl_plugin.snapshot import Selection, select_raw
 from kubectl_plugin.structured import decoded, listed, name_line, to_json, to_yaml
 from kubectl_plugin.table import visible
 from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import ApiError, NotFound
 from scheduler_core.model.kinds import Resource
+
+T = TypeVar("T")
 
 
 class Complaints:
@@ -47,15 +52,50 @@ def no_resources(session: CommandSession) -> None:
     print(f"No resources found{where}", file=sys.stderr)
 
 
+def get_objects(
+    client: Client, resource: Resource, selection: Selection, options: GetOptions, complaints: Complaints
+) -> None:
+    """`get` in a form other than a table: the objects as the server holds them."""
+    raw = select_raw(client, resource, selection, complaints.about_object)
+    if not options.watching:
+        print_objects(raw, resource, options, single=len(selection.names) == 1)
+        return
+    if complaints.failed:
+        return
+    from kubectl_plugin.objects_watch import changed_objects
+
+    printed = False
+
+    def show(items: list[bytes]) -> None:
+        nonlocal printed
+        for item in items:
+            if printed and options.output.format == "yaml":
+                print("---")
+            print_objects([item], resource, options, single=True)
+            printed = True
+        sys.stdout.flush()
+
+    show_batches(changed_objects(client, resource, selection, complaints.note), show, first=options.watch)
+
+
+def show_batches(batches: Iterable[T], show: Callable[[T], None], *, first: bool) -> None:
+    """Show each batch as it comes; the first is what existed at the start, which --watch-only leaves out."""
+    wanted = first
+    for batch in batches:
+        if wanted:
+            show(batch)
+        wanted = True
+
+
 def print_objects(
     items: Sequence[msgspec.Raw | bytes], resource: Resource, options: GetOptions, *, single: bool
 ) -> None:
-    """Print objects as -o asks. `single`: one name was asked for, so the object stands alone, not in a List."""
+    """Print objects as -o asks. `single`: one was asked for by name; it stands alone, not in a List."""
     objects = decoded(items, resource, managed_fields=options.show_managed_fields)
     if options.sort_by:
-        from kubectl_plugin.jsonpath import sort_objects
+        from kubectl_plugin.jsonpath import sort_order
 
-        objects = sort_objects(objects, options.sort_by)
+        objects = [objects[i] for i in sort_order(objects, options.sort_by)]
     if single and not objects:
         return
     document = objects[0] if single else listed(objects)
@@ -72,6 +112,7 @@ def print_objects(
 
             sys.stdout.write(render(options.output.template, document))
         case "custom-columns":
-            from kubectl_plugin.custom_columns import print_columns
+            from kubectl_plugin.custom_columns import column_lines
 
-            print_columns(options.output.template, objects, show_headers=not options.no_headers)
+            for line in column_lines(options.output.template, objects, show_headers=not options.no_headers):
+                print(line)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from kubectl_plugin.entry import AlreadyReported
+from kubectl_plugin.figures import Figures
 from kubectl_plugin.get_options import TABLES, GetOptions, check, get_flags
-from kubectl_plugin.objects_get import Complaints, no_resources, print_objects
+from kubectl_plugin.objects_get import Complaints, get_objects, no_resources, show_batches
 from kubectl_plugin.options import global_flags
 from kubectl_plugin.quota_columns import cells, headers, label_text
 from kubectl_plugin.reading import Scope
 from kubectl_plugin.session import CommandSession
-from kubectl_plugin.snapshot import Selection, Snapshot, select_raw, take
+from kubectl_plugin.snapshot import Selection, take
 from kubectl_plugin.table import Cell, TablePrinter, use_color
-from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 
 
@@ -26,7 +27,7 @@ from scheduler_core.model.kinds import ELASTIC_QUOTAS
 @get_flags
 @global_flags
 @click.pass_context
-def get(ctx: click.Context, names: tuple[str, ...], **flags: Any) -> None:
+def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     """Show ElasticQuotas, one row per quota and resource.
 
     The figures are computed from live pods and quotas, whether or not a scheduler is running: USED counts
@@ -45,17 +46,11 @@ def get(ctx: click.Context, names: tuple[str, ...], **flags: Any) -> None:
     check(options, names, all_namespaces=session.all_namespaces)
     scope = Scope(session.scope, options.selector, options.field_selector, options.chunk_size)
     selection = Selection(scope, names)
-    if options.watch or options.watch_only:
-        from kubectl_plugin.quota_watch import watch
-
-        watch(session.client, selection, options)
-        return
     complaints = Complaints(ignore_not_found=options.ignore_not_found)
     if options.output.format in TABLES:
         _print_table(session, selection, options, complaints)
     else:
-        raw = select_raw(session.client, ELASTIC_QUOTAS, selection, complaints.about_object)
-        print_objects(raw, ELASTIC_QUOTAS, options, single=len(names) == 1)
+        get_objects(session.client, ELASTIC_QUOTAS, selection, options, complaints)
     if complaints.failed:
         raise AlreadyReported
 
@@ -63,48 +58,51 @@ def get(ctx: click.Context, names: tuple[str, ...], **flags: Any) -> None:
 def _print_table(
     session: CommandSession, selection: Selection, options: GetOptions, complaints: Complaints
 ) -> None:
-    wide = options.output.format == "wide"
+    wide, namespaces = options.output.format == "wide", session.all_namespaces
     snapshot = take(
         session.client,
         selection,
         wide=wide,
+        even_if_none=options.watching,
         on_error=complaints.about_object,
         on_malformed=complaints.about_content,
         note=complaints.note,
     )
-    if not snapshot.chosen:
-        if not complaints.failed and not options.ignore_not_found:
-            no_resources(session)
-        return
-    if options.sort_by:
-        _sort(snapshot, options.sort_by)
-    for line in table(options, namespaces=session.all_namespaces).lines(
-        table_rows(snapshot, options, namespaces=session.all_namespaces, now=time.time())
-    ):
-        print(line)
-
-
-def table(options: GetOptions, *, namespaces: bool) -> TablePrinter:
-    """The printer of the columns that the flags ask for."""
-    wide = options.output.format == "wide"
-    return TablePrinter(
+    printer = TablePrinter(
         headers(namespaces=namespaces, wide=wide, labels=options.show_labels),
         show_headers=not options.no_headers,
         color=use_color(options.color, sys.stdout),
     )
 
+    def show(rows: Iterable[tuple[Figures, dict[str, str]]]) -> None:
+        for line in printer.lines(_table_rows(rows, options, namespaces=namespaces)):
+            print(line, flush=options.watching)
 
-def table_rows(snapshot: Snapshot, options: GetOptions, *, namespaces: bool, now: float) -> list[list[Cell]]:
-    """All rows of the table, quota by quota."""
+    if options.watching:
+        if complaints.failed:
+            return
+        from kubectl_plugin.quota_watch import changed_rows
+
+        batches = changed_rows(session.client, selection, snapshot, wide=wide, note=complaints.note)
+        show_batches(batches, show, first=options.watch)
+    elif snapshot.chosen:
+        show(snapshot.labelled_rows(wide=wide, sort_by=options.sort_by))
+    elif not complaints.failed and not options.ignore_not_found:
+        no_resources(session)
+
+
+def _table_rows(
+    rows: Iterable[tuple[Figures, dict[str, str]]], options: GetOptions, *, namespaces: bool
+) -> list[list[Cell]]:
+    now = time.time()
     wide = options.output.format == "wide"
-    by_key: dict[tuple[str, str], ElasticQuota] = {(q.namespace, q.name): q for q in snapshot.chosen}
     return [
         cells(
             row,
             now,
             namespaces=namespaces,
             wide=wide,
-            labels=label_text(by_key[row.namespace, row.name].labels) if options.show_labels else None,
+            labels=label_text(labels) if options.show_labels else None,
         )
-        for row in snapshot.rows(wide=wide)
+        for row, labels in rows
     ]

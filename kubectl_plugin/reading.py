@@ -1,4 +1,4 @@
-"""Reads of the API server for `get`: lists page by page, one object by name, with kubectl's words on failure."""
+"""Reads of the API server for `get`: lists page by page, with kubectl's words on failure."""
 
 from __future__ import annotations
 

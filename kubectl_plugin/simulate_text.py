@@ -1,4 +1,4 @@
-"""The result of a simulated scenario as text: per step what was bound, waits, was evicted, and did not match."""
+"""The result of a simulated scenario as text: per step what was bound, waits, was evicted or differs."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ UNKNOWN_LENT: Final = (
 )
 UNKNOWN_HARD: Final = "note: HARD is not known: you may not list resourcequotas"
 
+Objects = Sequence[msgspec.Raw | bytes]
+
 
 class Selection(msgspec.Struct, frozen=True):
     """Which quotas are asked for: by name within a namespace, or every one of the scope."""
@@ -34,26 +36,42 @@ class Selection(msgspec.Struct, frozen=True):
         """Whether all quotas of the cluster are asked for."""
         return not (self.scope.namespace or self.scope.labels or self.scope.fields or self.names)
 
+    @property
+    def own(self) -> Scope:
+        """Everything in the namespaces that are looked at, selected or not."""
+        return Scope(self.scope.namespace, chunk=self.scope.chunk)
+
 
 class Snapshot(msgspec.Struct):
-    """The quotas to show, in the server's order, and the view that their figures come from.
+    """The quotas to show, in the server's order, typed and raw, and the view that their figures come from.
 
     `whole`: all quotas and pods of the cluster are in the view; `natives`: the ResourceQuotas are.
     """
 
     chosen: list[ElasticQuota]
+    raw: list[bytes]
     view: ClusterView
     whole: bool
     natives: bool
 
-    def rows(self, *, wide: bool) -> list[Figures]:
-        """The figures of the chosen quotas."""
-        return self.view.rows(self.chosen, whole=self.whole, natives=self.natives, wide=wide)
+    def labelled_rows(self, *, wide: bool, sort_by: str = "") -> list[tuple[Figures, dict[str, str]]]:
+        """The figures of the chosen quotas, each with the labels of its quota.
+
+        `sort_by` is a path into the quotas' JSON; the rows of one quota stay together.
+        """
+        chosen = self.chosen
+        if sort_by:
+            from kubectl_plugin.jsonpath import sort_order
+
+            chosen = [chosen[i] for i in sort_order([msgspec.json.decode(raw) for raw in self.raw], sort_by)]
+        labels = {(quota.namespace, quota.name): quota.labels for quota in chosen}
+        rows = self.view.rows(chosen, whole=self.whole, natives=self.natives, wide=wide)
+        return [(row, labels[row.namespace, row.name]) for row in rows]
 
 
 def select_raw(
     client: Reader, resource: Resource, selection: Selection, on_error: Callable[[ApiError], None]
-) -> Sequence[msgspec.Raw | bytes]:
+) -> Objects:
     """The objects asked for as the server sends them; a name that cannot be had is reported and left out."""
     if not selection.names:
         return list_raw(client, resource, selection.scope)
@@ -73,44 +91,51 @@ def take(
     selection: Selection,
     *,
     wide: bool,
+    even_if_none: bool,
     on_error: Callable[[ApiError], None],
     on_malformed: Callable[[ModelError], None],
     note: Callable[[str], None],
 ) -> Snapshot:
     """Read what `get` needs, in as few lists as the question allows. Raises the ApiError tree.
 
-    Lending is a matter of the whole cluster; a user who may only read one namespace gets what is true there.
+    Without a quota to show nothing more is read, except `even_if_none`. Lending is a matter of the whole
+    cluster; a user who may only read one namespace gets what is true there, and a note.
     """
-    raw = select_raw(client, ELASTIC_QUOTAS, selection, on_error)
-    chosen = list(parsed(raw, parse_elastic_quota, on_malformed))
+    read = [bytes(item) for item in select_raw(client, ELASTIC_QUOTAS, selection, on_error)]
+    pairs = list(parsed(read, lambda item: (parse_elastic_quota(item), bytes(item)), on_malformed))
+    chosen, raw = [quota for quota, _ in pairs], [item for _, item in pairs]
     view = ClusterView()
-    if not chosen:
-        return Snapshot(chosen, view, whole=True, natives=True)
-    scope = selection.scope
-    own = Scope(scope.namespace, chunk=scope.chunk)
-    cluster = Scope(chunk=scope.chunk)
-    everyone = raw if selection.everything else list_or_none(client, ELASTIC_QUOTAS, cluster)
-    fields = UNFINISHED if wide else ASSIGNED
-    pods = None
-    if everyone is not None:
-        pods = list_or_none(client, PODS, msgspec.structs.replace(cluster, fields=fields))
-    whole = everyone is not None and pods is not None
+    if not chosen and not even_if_none:
+        return Snapshot(chosen, raw, view, whole=True, natives=True)
+    others, pods, whole = _surroundings(client, selection, read, fields=UNFINISHED if wide else ASSIGNED)
     if not whole:
         note(UNKNOWN_LENT)
-        everyone = everyone if everyone is not None else list_raw(client, ELASTIC_QUOTAS, own)
-        pods = list_raw(client, PODS, msgspec.structs.replace(own, fields=fields))
-    natives = list_or_none(client, RESOURCE_QUOTAS, own)
+    natives = list_or_none(client, RESOURCE_QUOTAS, selection.own)
     if natives is None:
         note(UNKNOWN_HARD)
-    for quota in chosen if selection.everything else parsed(everyone or (), parse_elastic_quota, _silent):
+    for quota in (*parsed(others, parse_elastic_quota, _silent), *chosen):
         view.put_quota(quota)
-    for quota in chosen:
-        view.put_quota(quota)
-    for pod in parsed(pods or (), parse_pod, on_malformed):
+    for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
         view.put_native(native)
-    return Snapshot(chosen, view, whole=whole, natives=natives is not None)
+    return Snapshot(chosen, raw, view, whole=whole, natives=natives is not None)
+
+
+def _surroundings(
+    client: Reader, selection: Selection, read: list[bytes], *, fields: str
+) -> tuple[Objects, Objects, bool]:
+    """Quotas besides the chosen ones, and pods: of the whole cluster (True), or else of the namespace."""
+    own = selection.own
+    cluster = msgspec.structs.replace(own, namespace="")
+    others: Objects | None = () if selection.everything else list_or_none(client, ELASTIC_QUOTAS, cluster)
+    if others is not None:
+        pods = list_or_none(client, PODS, msgspec.structs.replace(cluster, fields=fields))
+        if pods is not None:
+            return others, pods, True
+    if others is None:
+        others = list_raw(client, ELASTIC_QUOTAS, own)
+    return others, list_raw(client, PODS, msgspec.structs.replace(own, fields=fields)), False
 
 
 def _silent(error: ModelError) -> None:

@@ -1,0 +1,26 @@
+"""`-o custom-columns=HEADER:PATH,...`: one row per object, `<none>` where the path leads nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kubectl_plugin.entry import CommandFailed
+from kubectl_plugin.jsonpath import find, parse_path, text_of
+from kubectl_plugin.table import Cell, TablePrinter
+
+
+def column_lines(template: str, objects: Sequence[Any], *, show_headers: bool) -> list[str]:
+    """The table's lines. Raises CommandFailed for a column without a header or path."""
+    headers, paths = [], []
+    for column in template.split(","):
+        header, colon, path = column.partition(":")
+        if not (header and colon and path):
+            raise CommandFailed(f"custom-columns {column!r} is not HEADER:PATH")
+        headers.append(header)
+        paths.append(parse_path(path))
+    rows = [
+        [Cell(",".join(text_of(value) for value in find(item, path)) or "<none>") for path in paths]
+        for item in objects
+    ]
+    return TablePrinter(headers, show_headers=show_headers).lines(rows)
