@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -68,7 +68,10 @@ class Unit(Protocol):
 class Plugin(Protocol):
     """Anything that a profile can enable."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """The name in configurations, events and metrics; a class attribute will do."""
+        ...
 
 
 @runtime_checkable
@@ -106,7 +109,10 @@ class PreFilterPlugin(Plugin, Protocol):
 class FilterPlugin(Plugin, Protocol):
     """Which nodes cannot take the pod, and why: all nodes at once."""
 
-    scope: ClassVar[Scope]
+    @property
+    def scope(self) -> Scope:
+        """What the answer depends on; a class attribute will do."""
+        ...
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]: 0 where the pod fits, else bit i set for `reasons(cycle)[i]`."""
@@ -148,7 +154,10 @@ class PreScorePlugin(Plugin, Protocol):
 class ScorePlugin(Plugin, Protocol):
     """How good each node is: raw int64 values, 0..100 after `normalize`."""
 
-    scope: ClassVar[Scope]
+    @property
+    def scope(self) -> Scope:
+        """What the answer depends on; a class attribute will do."""
+        ...
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M]. Nodes that do not fit may get any value; it is not used."""

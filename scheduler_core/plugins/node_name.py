@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
-from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.status import Bits, Reason
 from scheduler_core.framework.view import NodeView
 from scheduler_core.state.events import Happened
 
@@ -22,12 +22,10 @@ class NodeName:
     name = "NodeName"
     scope = Scope.STATIC
 
-    def pre_filter(self, cycle: Cycle) -> Status:
-        """Nothing to say for a pod that names no node."""
-        return SUCCESS if cycle.pod.node_name else SKIP
-
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]."""
+        if not cycle.pod.node_name:
+            return np.zeros(len(nodes), dtype=np.uint64)
         slot = nodes.table.slot(cycle.pod.node_name)
         return (nodes.indices != (-1 if slot is None else slot)).astype(np.uint64)
 

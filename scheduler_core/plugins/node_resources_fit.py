@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import PODS_ROW, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
-from scheduler_core.framework.status import Bits, Reason
+from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -47,14 +48,20 @@ class NodeResourcesFit:
             return False
         return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
 
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """Note which rows are asked for, without the ignored ones."""
+        cycle.slots[self.name] = [
+            (int(row), cycle.vector[row])
+            for row in np.flatnonzero(cycle.vector)
+            if not self._ignores(cycle.state.index.names[row])
+        ]
+        return SUCCESS
+
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]."""
         bits = np.zeros(len(nodes), dtype=np.uint64)  # [M]
         allocatable, requested = nodes.allocatable, nodes.requested
-        for row in np.flatnonzero(cycle.vector):
-            asked = cycle.vector[row]
-            if self._ignores(cycle.state.index.names[row]):
-                continue
+        for row, asked in cycle.slots[self.name]:
             lack = requested[row] + asked > allocatable[row]
             if lack.any():
                 bits |= lack.astype(np.uint64) << np.uint64(row)
@@ -70,6 +77,10 @@ class NodeResourcesFit:
         ]
         unused = [Reason("")] * (_NEVER_SHIFT - len(texts))
         return [*(Reason(t) for t in texts), *unused, *(Reason(t, resolvable=False) for t in texts)]
+
+    def pre_score(self, cycle: Cycle, feasible: NDArray[np.bool_]) -> Status:
+        """Every pod is scored: one that requests nothing counts with kube-scheduler's defaults."""
+        return SUCCESS
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M] 0..100: weighted mean of what stays free, floor division."""

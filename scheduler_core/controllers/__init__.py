@@ -1,0 +1,1 @@
+"""Pure reconcilers: the state and the time in, writes out."""

@@ -1,0 +1,103 @@
+"""Keeps `status.used` and the conditions of every ElasticQuota true, from the ledger that enforces.
+
+At most one write per quota and second, each with the resourceVersion it was computed on (reference rule 18).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.model.names import QUOTA_ENFORCED, QUOTA_OVERCOMMITTED
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.resources import to_strings
+from scheduler_core.model.writes import Patch, Write
+from scheduler_core.quota.rules import overcommitted
+from scheduler_core.state.cluster import ClusterState
+
+MIN_INTERVAL_SECONDS: Final = 1.0
+
+
+class QuotaStatus:
+    """Looks only at namespaces whose use or quota changed since the last pass (`state.quota_dirty`)."""
+
+    def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
+        self._min_interval = min_interval
+        self._written: dict[str, float] = {}
+        self._short: dict[str, tuple[int, int]] | None = None
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        """Status patches that are due; namespaces written less than a second ago stay dirty."""
+        short = overcommitted(state.ledger.total_min, state.nodes.allocatable_total())
+        if short != self._short:
+            self._short = short
+            state.quota_dirty.update(quota.namespace for quota in state.ledger.quotas())
+        writes: list[Write] = []
+        for namespace in sorted(state.quota_dirty):
+            if self._written.get(namespace, -self._min_interval) + self._min_interval > now:
+                continue
+            state.quota_dirty.discard(namespace)
+            found = self._namespace(state, namespace, now)
+            if found:
+                self._written[namespace] = now
+                writes.extend(found)
+        return writes
+
+    def next_time(self, state: ClusterState) -> float | None:
+        """When a postponed write becomes due, or None."""
+        times = [self._written.get(namespace, 0.0) for namespace in state.quota_dirty]
+        return min(times) + self._min_interval if times else None
+
+    def _namespace(self, state: ClusterState, namespace: str, now: float) -> list[Write]:
+        bound = state.ledger.quota_of(namespace)
+        if bound is None:
+            return []
+        writes = [self._patch(bound, state.ledger.status_used(bound), self._bound(bound, now))]
+        for other in state.ledger.shadowed(namespace):
+            used = dict.fromkeys(state.ledger.status_used(other), 0)
+            writes.append(self._patch(other, used, self._shadowed(other, bound, now)))
+        return [write for write in writes if write is not None]
+
+    def _patch(
+        self, quota: ElasticQuota, used: dict[str, int], conditions: list[dict[str, Any]]
+    ) -> Patch | None:
+        old = {item.type: (item.status, item.reason, item.message) for item in quota.conditions}
+        new = {item["type"]: (item["status"], item["reason"], item["message"]) for item in conditions}
+        if quota.status_used == used and set(quota.status_used) == set(used) and old == new:
+            return None
+        stale = {name: None for name in quota.status_used if name not in used}
+        return Patch(
+            ELASTIC_QUOTAS,
+            quota.namespace,
+            quota.name,
+            {"status": {"used": {**stale, **to_strings(used)}, "conditions": conditions}},
+            subresource="status",
+            uid=quota.uid,
+            resource_version=quota.resource_version,
+        )
+
+    def _bound(self, quota: ElasticQuota, now: float) -> list[dict[str, Any]]:
+        text = "this quota is enforced in its namespace"
+        old = find(quota.conditions, QUOTA_ENFORCED)
+        conditions = [condition(QUOTA_ENFORCED, True, "Oldest", text, now, old)]
+        short = {name: values for name, values in (self._short or {}).items() if name in quota.min}
+        was = find(quota.conditions, QUOTA_OVERCOMMITTED)
+        if short:
+            parts = [
+                f"{name}: sum of min {format_resource(name, total)}, "
+                f"allocatable {format_resource(name, room)}"
+                for name, (total, room) in short.items()
+            ]
+            text = f"not every min can be given at once ({'; '.join(parts)})"
+            conditions.append(condition(QUOTA_OVERCOMMITTED, True, "ClusterTooSmall", text, now, was))
+        elif was is not None:
+            text = "the sum of min fits the cluster"
+            conditions.append(condition(QUOTA_OVERCOMMITTED, False, "ClusterFits", text, now, was))
+        return conditions
+
+    def _shadowed(self, quota: ElasticQuota, bound: ElasticQuota, now: float) -> list[dict[str, Any]]:
+        text = f"ElasticQuota {bound.name} is older and binds in namespace {quota.namespace}"
+        old = find(quota.conditions, QUOTA_ENFORCED)
+        return [condition(QUOTA_ENFORCED, False, "NotOldest", text, now, old)]

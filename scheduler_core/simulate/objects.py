@@ -1,0 +1,195 @@
+"""The objects of a simulated cluster: a tiny API server without the server.
+
+It gives what an API server gives (uid, resourceVersion, creationTimestamp, resolved priority), applies the
+writes of engine and controllers, and tells what changed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from scheduler_core.errors import ConfigError
+from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
+
+Key = tuple[str, str, str]
+Object = dict[str, Any]
+
+_CLUSTER_SCOPED = frozenset(
+    {"Node", "Namespace", "PriorityClass", "NodeMetric", "PersistentVolume", "StorageClass", "CSINode"}
+)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """An object that was added or replaced (`gone` false), or removed."""
+
+    key: Key
+    obj: Object
+    gone: bool = False
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """(kind, namespace, name) of an object, or of a reference without a metadata map."""
+    meta = obj.get("metadata") or obj
+    kind = str(obj.get("kind"))
+    namespace = "" if kind in _CLUSTER_SCOPED else str(meta.get("namespace") or "default")
+    return kind, namespace, str(meta.get("name") or "")
+
+
+def label(key: Key) -> str:
+    """`Pod ns/name`: how scenario files name objects."""
+    kind, namespace, name = key
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+class Objects:
+    """Objects by kind, namespace and name. `clock()` gives the time, in seconds since the epoch."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._objects: dict[Key, Object] = {}
+        self._serial = 0
+
+    def _stamp(self) -> str:
+        """A time later than all before, a millisecond apart."""
+        self._serial += 1
+        moment = datetime.fromtimestamp(self._clock() + self._serial / 1000, UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def get(self, key: Key) -> Object | None:
+        """The object, or None."""
+        return self._objects.get(key)
+
+    def all(self, kind: str) -> list[Object]:
+        """All objects of a kind, in order of creation."""
+        return [obj for key, obj in self._objects.items() if key[0] == kind]
+
+    # What a scenario does
+
+    def create(self, given: Mapping[str, Any], path: str) -> Change:
+        """Add an object; ConfigError if it is there already or has no name."""
+        key = key_of(given)
+        if not key[2]:
+            raise ConfigError(f"{path}.metadata.name", "is required")
+        if key in self._objects:
+            raise ConfigError(path, f"{label(key)} exists already")
+        obj: Object = copy.deepcopy(dict(given))
+        meta = obj.setdefault("metadata", {})
+        stamp = self._stamp()
+        meta.setdefault("creationTimestamp", stamp)
+        meta.setdefault("uid", label(key).replace(" ", "/"))
+        if key[1]:
+            meta["namespace"] = key[1]
+        if key[0] == "Pod":
+            self._complete_pod(obj, stamp)
+        return self._store(key, obj)
+
+    def update(self, given: Mapping[str, Any], path: str) -> Change:
+        """Replace an object whole, status included; it keeps uid and creation time unless given."""
+        key = key_of(given)
+        old = self._objects.get(key)
+        if old is None:
+            raise ConfigError(path, f"{label(key)} does not exist")
+        obj: Object = copy.deepcopy(dict(given))
+        meta = obj.setdefault("metadata", {})
+        for field in ("uid", "creationTimestamp"):
+            meta.setdefault(field, old["metadata"][field])
+        if key[1]:
+            meta["namespace"] = key[1]
+        if key[0] == "Pod":
+            self._complete_pod(obj, (old.get("status") or {}).get("startTime") or self._stamp())
+        return self._store(key, obj)
+
+    def delete(self, reference: Mapping[str, Any], path: str) -> Change:
+        """Remove an object; ConfigError if it is not there."""
+        key = key_of(reference)
+        if key not in self._objects:
+            raise ConfigError(path, f"{label(key)} does not exist")
+        return Change(key, self._objects.pop(key), gone=True)
+
+    def _complete_pod(self, obj: Object, stamp: str) -> None:
+        """What admission and the kubelet would have set: priority, phase, start time."""
+        spec = obj.setdefault("spec", {})
+        status = obj.setdefault("status", {}) or {}
+        obj["status"] = status
+        cls = self._objects.get(("PriorityClass", "", str(spec.get("priorityClassName") or "")))
+        if cls is not None and spec.get("priority") is None:
+            spec["priority"] = cls.get("value", 0)
+            spec.setdefault("preemptionPolicy", cls.get("preemptionPolicy"))
+        status.setdefault("phase", "Running" if spec.get("nodeName") else "Pending")
+        if spec.get("nodeName"):
+            status.setdefault("startTime", stamp)
+
+    def _store(self, key: Key, obj: Object) -> Change:
+        self._serial += 1
+        obj["metadata"]["resourceVersion"] = str(self._serial)
+        self._objects[key] = obj
+        return Change(key, obj)
+
+    # What engine and controllers do
+
+    def write(self, write: Write) -> list[Change]:
+        """Apply a write; one whose object or precondition is gone changes nothing, as on a real server."""
+        match write:
+            case Bind():
+                return self._bind(write)
+            case Evict():
+                return self._remove(("Pod", write.namespace, write.name), write.uid)
+            case Delete():
+                return self._remove((write.resource.kind, write.namespace, write.name), write.uid)
+            case Create():
+                return [self.create(write.body, "write")]
+            case Patch():
+                return self._patch(write)
+            case Replace():
+                return [self.update(write.body, "write")]
+
+    def _bind(self, write: Bind) -> list[Change]:
+        key = ("Pod", write.namespace, write.name)
+        old = self._objects.get(key)
+        if old is None or old["metadata"]["uid"] != write.uid or old["spec"].get("nodeName"):
+            return []
+        obj = copy.deepcopy(old)
+        stamp = self._stamp()
+        obj["spec"]["nodeName"] = write.node
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp}
+        others = [c for c in obj["status"].get("conditions") or [] if c.get("type") != "PodScheduled"]
+        obj["status"] |= {"phase": "Running", "startTime": stamp, "conditions": [*others, scheduled]}
+        obj["status"].pop("nominatedNodeName", None)
+        return [self._store(key, obj)]
+
+    def _remove(self, key: Key, uid: str) -> list[Change]:
+        old = self._objects.get(key)
+        if old is None or (uid and old["metadata"]["uid"] != uid):
+            return []
+        return [Change(key, self._objects.pop(key), gone=True)]
+
+    def _patch(self, write: Patch) -> list[Change]:
+        namespace = write.namespace if write.resource.namespaced else ""
+        key = (write.resource.kind, namespace, write.name)
+        old = self._objects.get(key)
+        if old is None or not isinstance(write.body, Mapping):
+            return []
+        meta = old["metadata"]
+        stale = write.resource_version and write.resource_version != meta["resourceVersion"]
+        if stale or (write.uid and write.uid != meta["uid"]):
+            return []
+        obj = merge_patch(copy.deepcopy(old), write.body)
+        return [self._store(key, obj)] if obj != old else []
+
+
+def merge_patch(target: Any, patch: Mapping[str, Any]) -> Any:
+    """RFC 7386: maps merge, null removes, everything else replaces."""
+    out = target if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, Mapping):
+            out[key] = merge_patch(out.get(key), value)
+        else:
+            out[key] = value
+    return out

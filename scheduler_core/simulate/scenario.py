@@ -1,0 +1,159 @@
+"""Scenario files: read strictly, every problem with its path (design, section 7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler_core.config import SchedulerConfiguration, load_config
+from scheduler_core.config.builtin import muster_config
+from scheduler_core.errors import ConfigError
+
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+_SCENARIO_KEYS: Final = {"name", "config", "now", "objects", "steps", "description"}
+_STEP_KEYS: Final = {"name", "create", "update", "delete", "advance", "expect"}
+_EXPECT_KEYS: Final = {
+    "bound",
+    "boundAny",
+    "boundOn",
+    "pending",
+    "evicted",
+    "evictedAny",
+    "status",
+    "events",
+}
+
+Objects = tuple[dict[str, Any], ...]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What to apply, how far to move the clock, and what must then be true."""
+
+    create: Objects = ()
+    update: Objects = ()
+    delete: Objects = ()
+    advance: float = 0.0
+    expect: dict[str, Any] | None = None
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A cluster and what happens to it."""
+
+    name: str
+    file: str
+    config: SchedulerConfiguration
+    now: float
+    objects: Objects
+    steps: tuple[Step, ...]
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML without the implicit timestamps: Kubernetes times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in pairs if tag != "tag:yaml.org,2002:timestamp"]
+    for first, pairs in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_scenarios(text: str, file: str = "") -> list[Scenario]:
+    """All scenarios of a file (YAML documents). Raises ConfigError naming file and path."""
+    try:
+        documents = list(yaml.load_all(text, _Loader))
+    except yaml.YAMLError as error:
+        raise ConfigError("", f"not valid YAML: {_one_line(error)}", file=file) from None
+    found = [document for document in documents if document is not None]
+    if not found:
+        raise ConfigError("", "no scenario in the file", file=file)
+    return [_scenario(document, file) for document in found]
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _scenario(document: Any, file: str) -> Scenario:
+    data = _mapping(document, "", file)
+    _known_keys(data, _SCENARIO_KEYS, "", file)
+    objects = _objects(data.get("objects"), "objects", file)
+    steps = data.get("steps") or []
+    if not isinstance(steps, list):
+        raise ConfigError("steps", "must be a list", file=file)
+    config = data.get("config")
+    return Scenario(
+        name=str(data.get("name") or file),
+        file=file,
+        config=load_config(yaml.safe_dump(config), file) if config else muster_config(),
+        now=_now(data.get("now"), file),
+        objects=objects,
+        steps=tuple(_step(step, f"steps[{i}]", file) for i, step in enumerate(steps)),
+    )
+
+
+def _step(document: Any, path: str, file: str) -> Step:
+    data = _mapping(document, path, file)
+    _known_keys(data, _STEP_KEYS, path, file)
+    expect = data.get("expect")
+    if expect is not None:
+        _known_keys(_mapping(expect, f"{path}.expect", file), _EXPECT_KEYS, f"{path}.expect", file)
+    return Step(
+        create=_objects(data.get("create"), f"{path}.create", file),
+        update=_objects(data.get("update"), f"{path}.update", file),
+        delete=_objects(data.get("delete"), f"{path}.delete", file),
+        advance=_duration(data.get("advance"), f"{path}.advance", file),
+        expect=expect,
+    )
+
+
+def _mapping(value: Any, path: str, file: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(path, f"must be a mapping, not {type(value).__name__}", file=file)
+    return value
+
+
+def _known_keys(data: Mapping[str, Any], known: set[str], path: str, file: str) -> None:
+    for key in data:
+        if key not in known:
+            place = f"{path}.{key}" if path else str(key)
+            raise ConfigError(place, f"unknown key; known are {', '.join(sorted(known))}", file=file)
+
+
+def _objects(value: Any, path: str, file: str) -> Objects:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ConfigError(path, "must be a list of objects", file=file)
+    for i, item in enumerate(value):
+        data = _mapping(item, f"{path}[{i}]", file)
+        if not isinstance(data.get("kind"), str):
+            raise ConfigError(f"{path}[{i}].kind", "is required", file=file)
+    return tuple(value)
+
+
+def _now(value: Any, file: str) -> float:
+    if value is None:
+        return _START
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise ConfigError("now", f"{value!r} is not an RFC 3339 time", file=file) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _duration(value: Any, path: str, file: str) -> float:
+    """Seconds of a duration like 30s, 1m30s or 1.5h; a bare number is seconds."""
+    if value is None:
+        return 0.0
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        raise ConfigError(path, f"{value!r} is not a duration like 30s or 1m30s", file=file)
+    return sum(float(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value))
