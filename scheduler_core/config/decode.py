@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from scheduler_core.config.documents import PlainWord
 from scheduler_core.config.duration import parse_duration
 from scheduler_core.config.problems import child, index
 from scheduler_core.errors import ConfigError
@@ -109,10 +108,8 @@ class _StrictReader:
     def _scalar(self, value: Any, shape: inspect.Type, path: str) -> Any:
         match shape:
             case inspect.StrType():
-                return str(value) if isinstance(value, str) else self._mismatch(value, "string", path)
+                return value if isinstance(value, str) else self._mismatch(value, "string", path)
             case inspect.BoolType():
-                if isinstance(value, PlainWord):
-                    return value.truth
                 return value if isinstance(value, bool) else self._mismatch(value, "bool", path)
             case inspect.IntType(ge=low, le=high):
                 return self._integer(value, low, high, path)
@@ -137,7 +134,9 @@ class _StrictReader:
         self._refuse(path, f'strict decoding error: unknown field "{path}" (known fields: {allowed})')
 
     def _mismatch(self, value: Any, kind: str, path: str) -> None:
-        self._refuse(path, f"cannot unmarshal {_type_name(value)} into a value of type {kind}")
+        is_word = kind == "string" and isinstance(value, bool)
+        hint = " (put yes, no, on, off, true and false in quotes)" if is_word else ""
+        self._refuse(path, f"cannot unmarshal {_type_name(value)} into a value of type {kind}{hint}")
 
     def _refuse(self, path: str, problem: str) -> None:
         if path.startswith("["):

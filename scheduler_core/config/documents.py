@@ -1,11 +1,12 @@
 """YAML or JSON text to plain values: duplicate keys refused, YAML 1.1 surprises left out.
 
 Scalars resolve as the Kubernetes tools resolve them, not as YAML 1.1 does: no base-60 numbers, no
-timestamps. `yes`, `no`, `on` and `off` stay words until a boolean field asks for them.
+timestamps; `yes`, `no`, `on` and `off` are booleans.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,12 +20,14 @@ from scheduler_core.errors import ConfigError
 MAX_NODES: Final = 100_000  # after aliases are followed; a scheduler configuration has a few hundred
 MAX_DEPTH: Final = 60
 
+
+def _forms(word: str) -> tuple[str, str, str]:
+    return word, word.title(), word.upper()
+
+
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
-_TRUE: Final = frozenset({"true", "True", "TRUE"})
-_FALSE: Final = frozenset({"false", "False", "FALSE"})
-_WORDS: Final = frozenset(
-    word for base in ("yes", "no", "on", "off") for word in (base, base.title(), base.upper())
-)
+_TRUE: Final = frozenset(form for word in ("true", "yes", "on") for form in _forms(word))
+_FALSE: Final = frozenset(form for word in ("false", "no", "off") for form in _forms(word))
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGERS: Final[tuple[tuple[re.Pattern[str], int], ...]] = (
     (re.compile(r"([-+]?)0b([01]+)"), 2),
@@ -33,16 +36,6 @@ _INTEGERS: Final[tuple[tuple[re.Pattern[str], int], ...]] = (
     (re.compile(r"([-+]?)(0|[1-9][0-9]*)"), 10),
 )
 _MAX_DIGITS: Final = 40
-
-
-class PlainWord(str):
-    """An unquoted yes, no, on or off: a boolean where one is expected, text everywhere else."""
-
-    __slots__ = ()
-
-    @property
-    def truth(self) -> bool:
-        return self.lower() in ("yes", "on")
 
 
 def parse_document(text: str) -> Any:
@@ -97,7 +90,12 @@ class _NodeReader:
         if isinstance(node, yaml.SequenceNode):
             return [self.read(item, index(path, i), depth + 1) for i, item in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)
-        return _scalar(node)
+        try:
+            text = node.value.encode("utf-16", "surrogatepass").decode("utf-16")  # joins escaped pairs
+        except UnicodeDecodeError:
+            problem = "text with half of a surrogate pair is not Unicode"
+            raise ConfigErrors([ConfigError(path, problem)]) from None
+        return _scalar(text, quoted=node.style is not None)
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
         merged: dict[str, Any] = {}
@@ -132,9 +130,8 @@ def _duplicate_key(path: str, key: str, node: yaml.Node) -> ConfigError:
     return ConfigError(field, f'line {line}: key "{key}" already set in map (duplicate field "{field}")')
 
 
-def _scalar(node: yaml.ScalarNode) -> Any:
-    text: str = node.value
-    if node.style is not None:
+def _scalar(text: str, quoted: bool) -> Any:
+    if quoted:
         return text
     for reads in _SCALARS:
         known, value = reads(text)
@@ -148,8 +145,6 @@ def _word(text: str) -> tuple[bool, Any]:
         return True, None
     if text in _TRUE or text in _FALSE:
         return True, text in _TRUE
-    if text in _WORDS:
-        return True, PlainWord(text)
     return False, None
 
 
@@ -164,7 +159,10 @@ def _integer(text: str) -> tuple[bool, Any]:
 
 
 def _float(text: str) -> tuple[bool, Any]:
-    return (True, float(text)) if _FLOAT.fullmatch(text) else (False, None)
+    if not _FLOAT.fullmatch(text):
+        return False, None
+    value = float(text)
+    return math.isfinite(value), value
 
 
 _SCALARS: Final[tuple[Callable[[str], tuple[bool, Any]], ...]] = (_word, _integer, _float)

@@ -137,7 +137,7 @@ def _plugin_config(given: list[Any], old: ConfigV1Alpha1, algorithm: Algorithm) 
     An explicit weight is always appended, so that one that contradicts an entry shows up as a duplicate.
     """
     named = {entry.name for entry in old.plugin_config}
-    entries: list[Any] = [*given]
+    entries: list[Any] = [_with_args(entry, algorithm.args) for entry in given]
     entries += [{"name": name, "args": args} for name, args in algorithm.args.items() if name not in named]
     weight = old.hard_pod_affinity_symmetric_weight
     if weight is None:
@@ -146,3 +146,9 @@ def _plugin_config(given: list[Any], old: ConfigV1Alpha1, algorithm: Algorithm) 
         args = {"hardPodAffinityWeight": 1 if weight is None else weight}
         entries.append({"name": "InterPodAffinity", "args": args})
     return entries
+
+
+def _with_args(entry: Any, more: Mapping[str, dict[str, Any]]) -> Any:
+    """The entry with the arguments of the provider or policy that it does not set itself."""
+    added = more.get(entry.get("name", "")) if isinstance(entry, dict) else None
+    return entry if added is None else {**entry, "args": added | (entry.get("args") or {})}

@@ -12,7 +12,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from scheduler_core.config.args import LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO
+from scheduler_core.config.args import (
+    LEAST_ALLOCATED,
+    LIST_DEFAULTING,
+    MOST_ALLOCATED,
+    REQUESTED_TO_CAPACITY_RATIO,
+    SYSTEM_DEFAULTING,
+)
 from scheduler_core.config.decode import Int32, Int64, decode
 from scheduler_core.config.documents import parse_document, plain
 from scheduler_core.config.plugins import KNOWN_PLUGINS
@@ -71,6 +77,7 @@ _STRATEGIES: Final[Mapping[str, str]] = {
     "MostRequestedPriority": MOST_ALLOCATED,
     "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY_RATIO,
 }
+_SPREADING: Final = frozenset({"SelectorSpreadPriority", "ServiceSpreadingPriority"})
 _DEFAULT_PRIORITIES: Final[Mapping[str, int]] = {
     "SelectorSpreadPriority": 1,
     "InterPodAffinityPriority": 1,
@@ -164,7 +171,7 @@ def policy_algorithm(text: str) -> Algorithm:
         raise ConfigErrors(errors)
     return Algorithm(
         points={point: PluginSet(tuple(_at(point, filters, scores))) for point in _POINTS},
-        args={"NodeResourcesFit": {"scoringStrategy": strategy}} if strategy else {},
+        args=_score_args(policy.priorities, scores, strategy),
         extenders=tuple(
             structs.replace(extender, http_timeout=extender.http_timeout / 1e9)
             for extender in policy.extenders
@@ -210,6 +217,20 @@ def _score_plugins(
             known = sorted({*_SCORES, *_WITHOUT_EFFECT})
             errors.append(not_supported(child(path, "name"), priority.name, known))
     return scores, strategy
+
+
+def _score_args(
+    priorities: tuple[Priority, ...] | None, scores: Mapping[str, int], strategy: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Without a priority that spreads every pod, only pods with constraints of their own are spread."""
+    args: dict[str, dict[str, Any]] = {}
+    if strategy:
+        args["NodeResourcesFit"] = {"scoringStrategy": strategy}
+    if "PodTopologySpread" in scores:
+        named = {priority.name for priority in priorities} if priorities is not None else _SPREADING
+        kind = SYSTEM_DEFAULTING if named & _SPREADING else LIST_DEFAULTING
+        args["PodTopologySpread"] = {"defaultingType": kind}
+    return args
 
 
 def _priority_name(priority: Priority) -> str:

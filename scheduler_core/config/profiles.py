@@ -99,7 +99,7 @@ class _Expansion:
         self._listed_only = listed_only
         self._path = path
         self._multi_point = profile.plugins.get(MULTI_POINT, PluginSet()).enabled
-        self._missing: set[str] = set()
+        self._twice: set[tuple[str, str]] = set()
         self._check_exist(MULTI_POINT, self._multi_point)
 
     def at(self, point: str) -> list[PluginRef]:
@@ -159,8 +159,9 @@ class _Expansion:
 
     def _note_twice(self, listed_at: str, name: str, point: str) -> None:
         problem = f'plugin "{name}" already registered as "{_type_name(point)}"'
-        error = ConfigError(child(self._path, listed_at), problem, kind="Duplicate")
-        self.errors.append(error)
+        if (listed_at, name) not in self._twice:
+            self._twice.add((listed_at, name))
+            self.errors.append(ConfigError(child(self._path, listed_at), problem, kind="Duplicate"))
 
 
 def _type_name(point: str) -> str:

@@ -49,6 +49,7 @@ def _errors(config: SchedulerConfiguration) -> Iterator[ConfigError]:
         yield invalid("clientConnection.burst", burst, "must be non-negative")
     if config.leader_election.leader_elect:
         yield from _election_errors(config.leader_election)
+    yield from _address_errors(config)
     if config.parallelism <= 0:
         rule = "should be an integer value greater than zero"
         yield invalid("parallelism", config.parallelism, rule)
@@ -84,6 +85,19 @@ def _election_errors(election: LeaderElection) -> Iterator[ConfigError]:
     if election.resource_lock != "leases":
         rule = 'resourceLock value must be "leases"'
         yield invalid(child(path, "resourceLock"), election.resource_lock, rule)
+
+
+def _address_errors(config: SchedulerConfiguration) -> Iterator[ConfigError]:
+    """v1beta2 kept the addresses only for files that switch them off."""
+    if config.api_version != V1BETA2:
+        return
+    addresses = (
+        ("healthzBindAddress", config.healthz_bind_address),
+        ("metricsBindAddress", config.metrics_bind_address),
+    )
+    for name, address in addresses:
+        if address and not address.endswith(":0"):
+            yield invalid(name, address, "must be empty or with an explicit 0 port")
 
 
 def _percentage_errors(path: str, percentage: int | None) -> Iterator[ConfigError]:
