@@ -94,19 +94,21 @@ class Correlator:
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
         self._sequence = 0
 
-    def observe(self, occurrence: Occurrence) -> Create | Patch | None:
-        """What to write for this occurrence now, if anything."""
+    def observe(self, occurrence: Occurrence) -> list[Create | Patch]:
+        """What to write for this occurrence now; mostly one create or nothing."""
         key, now = occurrence.key, occurrence.now
-        series = self._series.get(key)
         note = truncate(occurrence.note)
-        if series is not None and now - series.last_seen <= self._window:
-            rested = now - series.posted_at >= self._interval
-            if series.note == note or not rested:
-                series.count += 1
-                series.last_seen = now
-                self._series.move_to_end(key)
-                return self._patch(series) if rested else None
-        return self._create(key, occurrence, note)
+        series = self._series.get(key)
+        if series is None:
+            return [self._create(key, occurrence, note)]
+        rested = now - series.posted_at >= self._interval
+        if now - series.last_seen <= self._window and (series.note == note or not rested):
+            series.count += 1
+            series.last_seen = now
+            self._series.move_to_end(key)
+            return [self._patch(series)] if rested else []
+        last = [self._patch(series)] if series.count > series.posted_count else []
+        return [*last, self._create(key, occurrence, note)]
 
     def due(self, now: float) -> list[Patch]:
         """Counts that have waited long enough to be written; forgets series that ended."""

@@ -123,6 +123,10 @@ class LeaderElection:
     def stop(self) -> None:
         self._stopping.set()
 
+    def close(self) -> None:
+        """Close the election's own connections, once `run` has returned."""
+        self._client.session.close()
+
     def run(self) -> None:
         """Campaign, lead, and return when stopped or when leadership is lost."""
         while not self._try():

@@ -46,7 +46,7 @@ class Recorder:
         self._wall = wall
         self._tick = tick
         self._retry_delays = retry_delays
-        self._queue: queue.Queue[Occurrence | None] = queue.Queue(capacity)
+        self._queue: queue.Queue[Occurrence] = queue.Queue(capacity)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="event-recorder", daemon=True)
 
@@ -63,7 +63,7 @@ class Recorder:
     def stop(self, timeout: float = 2.0) -> None:
         """Write what is queued, for at most `timeout` seconds, and end the thread."""
         deadline = time.monotonic() + timeout
-        while not self._queue.empty() and time.monotonic() < deadline and self._thread.is_alive():
+        while self._queue.unfinished_tasks and time.monotonic() < deadline and self._thread.is_alive():
             time.sleep(0.01)
         self._stopping.set()
         self._thread.join(max(0.0, deadline - time.monotonic()))
@@ -75,23 +75,22 @@ class Recorder:
             try:
                 occurrence = self._queue.get(timeout=self._tick)
             except queue.Empty:
-                occurrence = None
-            if occurrence is not None:
+                pass
+            else:
                 self._post(occurrence)
+                self._queue.task_done()
             if time.monotonic() - flushed >= self._tick:
                 flushed = time.monotonic()
                 self._flush()
 
     def _post(self, occurrence: Occurrence) -> None:
-        write = self._correlator.observe(occurrence)
-        if write is None:
-            return
-        if self._limiter is not None and not self._limiter.take():
-            self.dropped["rate"] += 1
-            if isinstance(write, Create):
+        for write in self._correlator.observe(occurrence):
+            if self._limiter is not None and not self._limiter.take():
+                self.dropped["rate"] += 1
+                if isinstance(write, Create):
+                    self._correlator.forget(occurrence)
+            elif not self._write(write):
                 self._correlator.forget(occurrence)
-        elif not self._write(write):
-            self._correlator.forget(occurrence)
 
     def _flush(self) -> None:
         for patch in self._correlator.due(self._wall()):

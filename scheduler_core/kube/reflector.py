@@ -22,6 +22,7 @@ from scheduler_core.model.kinds import Resource
 
 # A kind is believed to have vanished after this many refusals: a server that starts up may refuse once.
 _ABSENT_AFTER = 2
+_CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
 
 
 class _Change(msgspec.Struct):
@@ -282,16 +283,16 @@ class Reflector:
         """One line of the watch; the version moves on only after the consumer has the event."""
         version = metadata.resourceVersion
         key = object_key(metadata)
+        if type_ not in _CHANGES or not version:
+            raise MusterError(f"{self.resource.plural}: a watch event of type {type_!r}, version {version!r}")
         if self._is_repeated(type_, key, metadata):
             return
         if is_older(version, self._version):
             self._distrust_history()
         if type_ == "DELETED":
             self.tracker.remove(key, metadata.uid)
-        elif type_ in ("ADDED", "MODIFIED"):
-            self.tracker.upsert(key, metadata, raw)
         elif type_ != "BOOKMARK":
-            raise MusterError(f"{self.resource.plural}: a watch event of unknown type {type_!r}")
+            self.tracker.upsert(key, metadata, raw)
         if version != self._version:
             self._version = version
             self._backoff.reset()

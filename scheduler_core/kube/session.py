@@ -112,7 +112,7 @@ class Session:
         self.endpoint = endpoint
         self._credentials = credentials
         self._user_agent = user_agent
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
         self._pool = Pool(self._new_connection, monotonic)
@@ -150,7 +150,7 @@ class Session:
     def refuses_connections(self) -> bool:
         """True while nobody listens at the server's address. Costs one TCP handshake, no request."""
         try:
-            socket.create_connection((self.endpoint.host, self.endpoint.port), self._limits.connect).close()
+            socket.create_connection((self.endpoint.host, self.endpoint.port), self.limits.connect).close()
         except OSError:
             return True
         return False
@@ -160,7 +160,7 @@ class Session:
         self._pool.clear()
 
     def _exchange(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
-        connection, response = self._open_exchange(method, path, body, content_type, self._limits.read)
+        connection, response = self._open_exchange(method, path, body, content_type, self.limits.read)
         return self._complete(method, path, connection, response)
 
     def _complete(self, method: str, path: str, connection: Connection, response: HTTPResponse) -> Answer:
@@ -221,7 +221,7 @@ class Session:
         return "".join(head).encode("latin-1") + body
 
     def _new_connection(self) -> Connection:
-        return Connection(self.endpoint, self._tls(), self._limits.connect)
+        return Connection(self.endpoint, self._tls(), self.limits.connect)
 
     def _tls(self) -> ssl.SSLContext | None:
         if not self.endpoint.tls:

@@ -147,8 +147,8 @@ FAULTS = [
     (
         "an unknown event type restarts",
         [Fault("watch", lines=(b'{"type":"X","object":{}}\n',))],
-        "history went back",
-        1,
+        "error",
+        0,
     ),
     (
         "an error event restarts the watch",

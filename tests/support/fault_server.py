@@ -91,6 +91,20 @@ class FaultServer:
     def running(self) -> bool:
         return self._httpd is not None
 
+    @contextmanager
+    def side_door(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """A second URL of the same server, and what closes it for good: a partition of whoever uses it."""
+        door = _Server(("127.0.0.1", 0), self, None)
+        threading.Thread(target=door.serve_forever, args=(0.02,), daemon=True).start()
+
+        def close() -> None:
+            door.shutdown()
+            door.server_close()
+            door.break_connections()
+
+        yield f"http://127.0.0.1:{door.server_address[1]}", close
+        close()
+
     def start(self) -> None:
         """Listen, on the same port as before if there was one."""
         self._httpd = _Server(("127.0.0.1", self.port), self, self._context)

@@ -1,0 +1,459 @@
+"""The client against a scripted server: preconditions, lost answers, stale connections, TLS."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.credentials import Impersonating, StaticCredentials, TokenFile
+from scheduler_core.kube.discovery import Discovery
+from scheduler_core.kube.endpoint import ClientCertificate, Endpoint
+from scheduler_core.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeconfigError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from scheduler_core.kube.session import Credentials, Limits, Session
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, LEASES, NODES, PODS
+from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace
+from tests.support.fault_server import Fault, FaultServer
+
+ANYBODY = StaticCredentials()
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as running:
+        yield running
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def client(server: FaultServer, slept: list[float]) -> Iterator[Client]:
+    made = client_for(server, slept=slept)
+    yield made
+    made.session.close()
+
+
+def client_for(
+    server: FaultServer,
+    credentials: Credentials = ANYBODY,
+    slept: list[float] | None = None,
+    **endpoint: object,
+) -> Client:
+    session = Session(
+        Endpoint(server.url, **endpoint),  # type: ignore[arg-type]
+        credentials,
+        user_agent="muster/test",
+        limits=Limits(connect=1.0, read=0.5),
+    )
+    return Client(session, sleep=(slept if slept is not None else []).append, wall=lambda: 0.0)
+
+
+def pod(server: FaultServer, name: str = "p") -> str:
+    return server.put("pods", "a", name, spec={})["metadata"]["uid"]
+
+
+def test_a_bind_is_carried_out_with_the_uid_in_its_metadata(server: FaultServer, client: Client) -> None:
+    uid = pod(server)
+    client.write(Bind("a", "p", uid, "node-1"))
+    assert server.objects["pods", "a", "p"]["spec"]["nodeName"] == "node-1"
+    request = server.requests[-1]
+    assert request.path == "/api/v1/namespaces/a/pods/p/binding"
+    assert request.body["metadata"] == {"name": "p", "namespace": "a", "uid": uid}
+    assert request.headers["User-Agent"] == "muster/test"
+
+
+def test_a_bind_of_a_bound_or_replaced_pod_is_a_conflict(server: FaultServer, client: Client) -> None:
+    uid = pod(server)
+    with pytest.raises(Conflict):
+        client.write(Bind("a", "p", "another", "node-1"))
+    client.write(Bind("a", "p", uid, "node-1"))
+    with pytest.raises(Conflict, match="already assigned"):
+        client.write(Bind("a", "p", uid, "node-2"))
+
+
+def test_a_bind_whose_answer_was_lost_is_not_sent_twice_and_says_that_it_may_have_happened(
+    server: FaultServer, client: Client
+) -> None:
+    uid = pod(server)
+    client.get(PODS, "a", "p")
+    server.fail(Fault("POST", lose=True))
+    with pytest.raises(Unreachable) as caught:
+        client.write(Bind("a", "p", uid, "node-1"))
+    assert caught.value.sent
+    assert caught.value.maybe_accepted
+    assert server.count("POST") == 1
+    assert client.get_json(PODS, "a", "p")["spec"]["nodeName"] == "node-1"
+
+
+def test_a_bind_to_a_server_that_is_down_has_not_happened(server: FaultServer, client: Client) -> None:
+    server.kill()
+    with pytest.raises(Unreachable) as caught:
+        client.write(Bind("a", "p", "u", "node-1"))
+    assert not caught.value.maybe_accepted
+    assert caught.value.refused
+    path = "/api/v1/namespaces/a/pods/p/binding?fieldManager=muster"
+    assert str(caught.value) == f"POST {path}: Unreachable: {server.url}: connection refused"
+
+
+def test_a_server_that_does_not_answer_in_time_may_have_accepted(server: FaultServer, client: Client) -> None:
+    server.fail(Fault("POST", silent=True))
+    with pytest.raises(Unreachable, match="no answer in time") as caught:
+        client.write(Bind("a", "p", "u", "node-1"))
+    assert caught.value.maybe_accepted
+
+
+@pytest.mark.parametrize(
+    ("status", "maybe"), [(409, False), (422, False), (429, False), (500, True), (503, False), (504, True)]
+)
+def test_an_error_says_whether_the_write_may_have_happened(
+    server: FaultServer, client: Client, status: int, maybe: bool
+) -> None:
+    server.fail(Fault("POST", status=status))
+    with pytest.raises(ApiError) as caught:
+        client.write(Bind("a", "p", "u", "node-1"))
+    assert caught.value.status == status
+    assert caught.value.maybe_accepted is maybe
+
+
+def test_connections_are_reused_and_replaced_when_the_server_closed_them(
+    server: FaultServer, client: Client
+) -> None:
+    uid = pod(server)
+    for _ in range(3):
+        client.get(PODS, "a", "p")
+        server.break_streams()
+    client.write(Bind("a", "p", uid, "node-1"))
+    assert server.count("GET") + server.count("POST") == 4
+
+
+def test_a_read_is_repeated_once_when_its_connection_breaks(server: FaultServer, client: Client) -> None:
+    pod(server)
+    client.get(PODS, "a", "p")
+    server.fail(Fault("GET", lose=True))
+    assert json.loads(client.get(PODS, "a", "p"))["metadata"]["name"] == "p"
+    server.fail(Fault("GET", times=2, lose=True))
+    with pytest.raises(Unreachable):
+        client.get(PODS, "a", "p")
+
+
+def test_an_eviction_marks_the_pod_and_deletes_it(server: FaultServer, client: Client) -> None:
+    uid = pod(server)
+    client.write(Evict("a", "p", uid, "PreemptedByMuster", "makes room"))
+    assert server.truth("pods") == {}
+    marked, deleted = server.requests
+    assert marked.path.endswith("/pods/p/status")
+    assert marked.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert marked.body == {
+        "metadata": {"uid": uid},
+        "status": {
+            "conditions": [
+                {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "PreemptedByMuster",
+                    "message": "makes room",
+                    "lastTransitionTime": "1970-01-01T00:00:00Z",
+                }
+            ]
+        },
+    }
+    assert deleted.body["preconditions"] == {"uid": uid}
+
+
+@pytest.mark.parametrize("uid", ["gone", "replaced"])
+def test_an_eviction_of_a_pod_that_is_gone_or_replaced_succeeds_and_harms_nobody(
+    server: FaultServer, client: Client, uid: str
+) -> None:
+    if uid == "replaced":
+        pod(server)
+    before = server.truth("pods")
+    assert client.write(Evict("a", "p", uid, "R", "m")) == b""
+    assert server.truth("pods") == before
+
+
+def test_a_conflict_while_evicting_the_right_pod_is_told(server: FaultServer, client: Client) -> None:
+    uid = pod(server)
+    server.fail(Fault("PATCH", status=409, reason="Conflict"))
+    with pytest.raises(Conflict):
+        client.write(Evict("a", "p", uid, "R", "m"))
+
+
+def test_a_patch_carries_its_preconditions(server: FaultServer, client: Client) -> None:
+    quota = server.put("elasticquotas", "a", "q", spec={})
+    stale = Patch(ELASTIC_QUOTAS, "a", "q", {"status": {}}, subresource="status", resource_version="1")
+    with pytest.raises(Conflict):
+        client.write(stale)
+    current = Patch(
+        ELASTIC_QUOTAS,
+        "a",
+        "q",
+        {"metadata": {"labels": {"x": "y"}}, "status": {"used": {"cpu": "1"}}},
+        uid=quota["metadata"]["uid"],
+        resource_version=quota["metadata"]["resourceVersion"],
+    )
+    client.write(current, dry_run=True)
+    request = server.requests[-1]
+    assert request.body["metadata"]["labels"] == {"x": "y"}
+    assert request.query == {"fieldManager": "muster", "dryRun": "All"}
+
+
+def test_a_json_patch_tests_its_preconditions_first(server: FaultServer, client: Client) -> None:
+    server.fail(Fault("PATCH", status=422, reason="Invalid"))
+    operation = {"op": "remove", "path": "/metadata/labels/x"}
+    with pytest.raises(ApiError):
+        client.write(Patch(PODS, "a", "p", [operation], patch_type="json", uid="u"))
+    assert server.requests[-1].body == [{"op": "test", "path": "/metadata/uid", "value": "u"}, operation]
+
+
+def test_create_replace_and_delete(server: FaultServer, client: Client) -> None:
+    body = {"metadata": {"name": "l"}, "spec": {"n": 1}}
+    made = json.loads(client.write(Create(LEASES, "a", body)))
+    with pytest.raises(AlreadyExists):
+        client.write(Create(LEASES, "a", body))
+    client.write(Replace(LEASES, "a", "l", {**made, "spec": {"n": 2}}))
+    with pytest.raises(Conflict):
+        client.write(Replace(LEASES, "a", "l", {**made, "spec": {"n": 3}}))
+    with pytest.raises(Conflict):
+        client.write(Delete(LEASES, "a", "l", uid="another"))
+    client.write(Delete(LEASES, "a", "l", uid=made["metadata"]["uid"], grace_seconds=0), dry_run=True)
+    assert server.requests[-1].body["gracePeriodSeconds"] == 0
+    assert server.requests[-1].body["dryRun"] == ["All"]
+    with pytest.raises(NotFound):
+        client.get(LEASES, "a", "l")
+
+
+def test_retry_after_is_waited_for_within_the_budget(
+    server: FaultServer, client: Client, slept: list[float]
+) -> None:
+    pod(server)
+    server.fail(Fault("GET", status=429, retry_after=3), Fault("GET", status=503, retry_after=4))
+    client.get(PODS, "a", "p")
+    assert slept == [3.0, 4.0]
+
+
+def test_a_wait_beyond_the_budget_is_the_callers(
+    server: FaultServer, client: Client, slept: list[float]
+) -> None:
+    server.fail(Fault("GET", times=9, status=429, reason="TooManyRequests", retry_after=6))
+    with pytest.raises(TooManyRequests) as caught:
+        client.get(PODS, "a", "p")
+    assert caught.value.retry_after == 6.0
+    assert slept == [6.0]
+
+
+def test_an_answer_that_is_no_status_is_quoted(server: FaultServer, client: Client) -> None:
+    with pytest.raises(NotFound, match="could not find"):
+        client.call("GET", "/nothing/here")
+    server.fail(Fault("GET", status=500))
+    with pytest.raises(ServerError, match="GET /api/v1/nodes/n: 500 Scripted: scripted fault"):
+        client.get(NODES, "", "n")
+
+
+def test_a_list_is_streamed_in_pages(server: FaultServer, client: Client) -> None:
+    for number in range(1203):
+        server.put("pods", "a", f"p{number}")
+    assert sum(1 for _ in client.list_raw(PODS)) == 1203
+    assert server.count("list") == 3
+
+
+def test_discovery_asks_once_per_version_until_refreshed(server: FaultServer, client: Client) -> None:
+    discovery = Discovery(client, monotonic=lambda: 0.0)
+    assert discovery.present([ELASTIC_QUOTAS, LEASES]) == []
+    assert len(server.requests) == 2
+    assert not discovery.has(ELASTIC_QUOTAS)
+    assert len(server.requests) == 2
+    discovery.refresh()
+    assert not discovery.has(ELASTIC_QUOTAS)
+    assert len(server.requests) == 3
+
+
+def test_a_token_file_is_read_again_after_401(server: FaultServer, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("old\n")
+    pod(server)
+    client = client_for(server, TokenFile(path))
+    client.get(PODS, "a", "p")
+    path.write_text("new\n")
+    server.fail(Fault("GET", status=401, reason="Unauthorized"))
+    client.get(PODS, "a", "p")
+    client.session.close()
+    sent = [request.headers["Authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+def test_401_with_nothing_to_renew_is_unauthorized(server: FaultServer) -> None:
+    client = client_for(server, StaticCredentials(token="t"))
+    server.fail(Fault("GET", times=2, status=401, reason="Unauthorized"))
+    with pytest.raises(Unauthorized):
+        client.get(PODS, "a", "p")
+    client.session.close()
+    assert server.count("GET") == 1
+
+
+def test_impersonation_travels_in_headers(server: FaultServer) -> None:
+    pod(server)
+    client = client_for(server, Impersonating(StaticCredentials(username="u", password="p"), "jane", ["g"]))
+    client.get(PODS, "a", "p")
+    client.session.close()
+    headers = server.requests[-1].headers
+    assert (headers["Impersonate-User"], headers["Impersonate-Group"]) == ("jane", "g")
+    assert headers["Authorization"] == "Basic dTpw"
+
+
+def test_many_threads_share_a_client(server: FaultServer, client: Client) -> None:
+    uids = {f"p{number}": pod(server, f"p{number}") for number in range(40)}
+    wrong: list[Exception] = []
+
+    def bind(names: list[str]) -> None:
+        for name in names:
+            try:
+                client.write(Bind("a", name, uids[name], "n"))
+            except ApiError as error:
+                wrong.append(error)
+
+    names = list(uids)
+    threads = [threading.Thread(target=bind, args=(names[part::8],)) for part in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert wrong == []
+    assert all(obj["spec"]["nodeName"] == "n" for obj in server.objects.values())
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority and the pairs it signed, PEM."""
+
+    ca: str
+    server: Path
+    client: ClientCertificate
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    ca_key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+    ca = _certificate(name, name, ca_key, ca_key, authority=True)
+    pairs = []
+    for common_name in ("server", "client"):
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        pairs.append((_pem(_certificate(subject, name, key, ca_key)), _key_pem(key)))
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    path.write_bytes(pairs[0][1] + pairs[0][0])
+    return Authority(_pem(ca).decode(), path, ClientCertificate(*pairs[1]))
+
+
+def _certificate(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    *,
+    authority: bool = False,
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("kubernetes")]
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+@pytest.fixture
+def tls_server(authority: Authority) -> Iterator[FaultServer]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.server)
+    context.load_verify_locations(cadata=authority.ca)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    with FaultServer(context) as running:
+        running.put("pods", "a", "p")
+        yield running
+
+
+def test_a_server_is_trusted_by_its_authority_and_gets_our_certificate(
+    tls_server: FaultServer, authority: Authority
+) -> None:
+    client = client_for(tls_server, StaticCredentials(pair=authority.client), ca=authority.ca)
+    for _ in range(3):
+        assert b'"p"' in client.get(PODS, "a", "p")
+    client.session.close()
+
+
+def test_an_unknown_authority_is_named_as_the_cause(tls_server: FaultServer) -> None:
+    client = client_for(tls_server)
+    with pytest.raises(Unreachable, match="its certificate is not trusted: ") as caught:
+        client.get(PODS, "a", "p")
+    assert not caught.value.sent
+
+
+def test_tls_server_name_and_insecure_are_honoured(tls_server: FaultServer, authority: Authority) -> None:
+    by_name = client_for(tls_server, ca=authority.ca, tls_server_name="kubernetes")
+    insecure = client_for(tls_server, insecure=True)
+    wrong = client_for(tls_server, ca=authority.ca, tls_server_name="other")
+    assert by_name.get(PODS, "a", "p") == insecure.get(PODS, "a", "p")
+    with pytest.raises(Unreachable, match="Hostname mismatch"):
+        wrong.get(PODS, "a", "p")
+    for client in (by_name, insecure, wrong):
+        client.session.close()
+
+
+def test_plain_http_spoken_to_a_tls_server_is_told(tls_server: FaultServer) -> None:
+    session = Session(Endpoint(f"http://127.0.0.1:{tls_server.port}"), ANYBODY, limits=Limits(read=1.0))
+    with pytest.raises(Unreachable, match=r"connection (broke|reset)"):
+        Client(session).get(PODS, "a", "p")
+
+
+def test_a_key_that_does_not_fit_its_certificate_is_an_error_of_the_configuration(
+    tls_server: FaultServer, authority: Authority
+) -> None:
+    other = _key_pem(ec.generate_private_key(ec.SECP256R1()))
+    pair = ClientCertificate(authority.client.certificate, other)
+    with pytest.raises(KubeconfigError, match="client certificate and key are not usable"):
+        client_for(tls_server, StaticCredentials(pair=pair), ca=authority.ca).get(PODS, "a", "p")
