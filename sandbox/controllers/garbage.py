@@ -1,0 +1,134 @@
+"""The garbage collector: dependents follow their owners, in the way the deletion asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sandbox.controllers.controller import Controller
+from sandbox.controllers.owners import OwnerIndex, Ref
+from sandbox.kinds import ApiKind
+from sandbox.objects import Obj, with_meta
+from sandbox.registry import Registry
+from sandbox.store import EventType
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class GarbageCollector(Controller[Ref]):
+    """Keys are objects: dependents to check, and owners whose deletion waits for their dependents."""
+
+    def __init__(self, registry: Registry, owners: OwnerIndex) -> None:
+        super().__init__(registry)
+        self.owners = owners
+
+    def subscribe(self) -> list[Callable[[], None]]:
+        return [self.store.subscribe(None, self._on_event)]
+
+    def _on_event(self, event: EventType, obj: Obj, old: Obj | None) -> None:
+        meta = obj["metadata"]
+        if event == "DELETED":
+            for dependent in self.owners.refs(meta["uid"]):
+                self.enqueue(dependent)
+            self._enqueue_waiting_owners(obj)
+            return
+        deleting = meta.get("deletionTimestamp") and meta.get("finalizers")
+        owned = meta.get("ownerReferences") and (
+            event == "ADDED"
+            or old is None
+            or old["metadata"].get("ownerReferences") != meta["ownerReferences"]
+        )
+        if deleting or owned:
+            ref = self.owners.ref(obj)
+            if ref:
+                self.enqueue(ref)
+
+    def _enqueue_waiting_owners(self, obj: Obj) -> None:
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            found = self._owner(owner, obj["metadata"].get("namespace", ""))
+            if found and found[1]["metadata"].get("finalizers"):
+                ref = self.owners.ref(found[1])
+                if ref:
+                    self.enqueue(ref)
+
+    def _owner(self, reference: Obj, namespace: str) -> tuple[ApiKind, Obj] | None:
+        """The living object that a reference means; another uid is another object."""
+        kind = self.registry.kinds.by_api_version(reference["apiVersion"], reference["kind"])
+        if kind is None:
+            return None
+        obj = self.store.get(kind, namespace if kind.namespaced else "", reference["name"])
+        return (kind, obj) if obj is not None and obj["metadata"]["uid"] == reference["uid"] else None
+
+    async def reconcile(self, key: Ref) -> float | None:
+        """Delete a dependent without owners, or serve an owner's finalizer."""
+        kind = self.registry.kinds.by_storage(key.storage)
+        obj = self.store.get(kind, key.namespace, key.name) if kind else None
+        if kind is None or obj is None:
+            return None
+        finalizers = obj["metadata"].get("finalizers") or ()
+        if obj["metadata"].get("deletionTimestamp") and FOREGROUND in finalizers:
+            await self._delete_foreground(kind, obj)
+        elif obj["metadata"].get("deletionTimestamp") and ORPHAN in finalizers:
+            await self._orphan(kind, obj)
+        elif not obj["metadata"].get("deletionTimestamp"):
+            await self._collect(kind, obj)
+        return None
+
+    async def _collect(self, kind: ApiKind, obj: Obj) -> None:
+        meta = obj["metadata"]
+        references = meta.get("ownerReferences") or []
+        living = [ref for ref in references if self._owner(ref, meta.get("namespace", ""))]
+        if not references or len(living) == len(references):
+            return
+        if living:
+            await self._keep_owners(kind, obj, living)
+            return
+        options = {"propagationPolicy": "Background", "preconditions": {"uid": meta["uid"]}}
+        await self.registry.delete(kind, meta.get("namespace", ""), meta["name"], options=options)
+
+    async def _keep_owners(self, kind: ApiKind, obj: Obj, references: list[Obj]) -> None:
+        meta = obj["metadata"]
+
+        def change(seen: Obj) -> Obj:
+            return with_meta(seen, ownerReferences=references or None)
+
+        await self.registry.modify(kind, meta.get("namespace", ""), meta["name"], change)
+
+    async def _delete_foreground(self, kind: ApiKind, owner: Obj) -> None:
+        for dependent_kind, obj in self._dependents(owner):
+            meta = obj["metadata"]
+            if not meta.get("deletionTimestamp"):
+                policy = "Foreground" if self.owners.refs(meta["uid"]) else "Background"
+                options = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
+                await self.registry.delete(
+                    dependent_kind, meta.get("namespace", ""), meta["name"], options=options
+                )
+        uid = owner["metadata"]["uid"]
+        left = [ref for _, obj in self._dependents(owner) for ref in obj["metadata"]["ownerReferences"]]
+        if not any(ref["uid"] == uid and ref.get("blockOwnerDeletion") for ref in left):
+            await self._finalize(kind, owner, FOREGROUND)
+
+    async def _orphan(self, kind: ApiKind, owner: Obj) -> None:
+        for dependent_kind, obj in self._dependents(owner):
+            references = obj["metadata"]["ownerReferences"]
+            left = [ref for ref in references if ref["uid"] != owner["metadata"]["uid"]]
+            await self._keep_owners(dependent_kind, obj, left)
+        await self._finalize(kind, owner, ORPHAN)
+
+    def _dependents(self, owner: Obj) -> list[tuple[ApiKind, Obj]]:
+        found = []
+        for ref in self.owners.refs(owner["metadata"]["uid"]):
+            kind = self.registry.kinds.by_storage(ref.storage)
+            obj = self.store.get(kind, ref.namespace, ref.name) if kind else None
+            if kind and obj:
+                found.append((kind, obj))
+        return found
+
+    async def _finalize(self, kind: ApiKind, owner: Obj, finalizer: str) -> None:
+        meta = owner["metadata"]
+
+        def change(seen: Obj) -> Obj:
+            left = [name for name in seen["metadata"].get("finalizers") or () if name != finalizer]
+            return with_meta(seen, finalizers=left or None)
+
+        await self.registry.modify(kind, meta.get("namespace", ""), meta["name"], change)

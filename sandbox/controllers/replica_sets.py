@@ -1,0 +1,57 @@
+"""The ReplicaSet controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sandbox.builtin import REPLICA_SETS
+from sandbox.controllers.workload import Key, WorkloadController, is_active, is_ready, phase_of, pod_from
+from sandbox.objects import Obj
+
+
+class ReplicaSetController(WorkloadController):
+    """Keeps `replicas` active pods; finished and deleted ones are replaced."""
+
+    kind = REPLICA_SETS
+    component = "replicaset-controller"
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Make the missing pods, or delete the surplus, least useful ones first."""
+        replica_set = self.current(key)
+        if replica_set is None:
+            return None
+        active = [pod for pod in self.pods_of(replica_set) if is_active(pod)]
+        wanted = int(replica_set["spec"].get("replicas", 1))
+        try:
+            for _ in range(wanted - len(active)):
+                name = f"{replica_set['metadata']['name']}-"
+                pod = pod_from(replica_set, replica_set["spec"]["template"], generateName=name)
+                await self.create_pod(replica_set, pod)
+            for pod in surplus(active, wanted):
+                await self.delete_pod(replica_set, pod)
+        finally:
+            active = [pod for pod in self.pods_of(replica_set) if is_active(pod)]
+            await self.write_status(replica_set, status_of(replica_set, active))
+        return None
+
+
+def surplus(active: Sequence[Obj], wanted: int) -> list[Obj]:
+    """The pods to give up: unassigned, then pending, then not ready, then the youngest."""
+    by_age = sorted(active, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
+    order = sorted(
+        by_age,
+        key=lambda pod: (bool(pod["spec"].get("nodeName")), phase_of(pod) != "Pending", is_ready(pod)),
+    )
+    return order[: max(0, len(order) - wanted)]
+
+
+def status_of(replica_set: Obj, active: Sequence[Obj]) -> Obj:
+    """Counts of the active pods."""
+    ready = sum(map(is_ready, active))
+    return {
+        "replicas": len(active),
+        "fullyLabeledReplicas": len(active),
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "observedGeneration": replica_set["metadata"].get("generation", 1),
+    }
