@@ -18,6 +18,7 @@ from scheduler_core.errors import ModelError
 DEFAULT_RESOURCES = ("cpu", "memory")
 CONSTRAINT_FIELDS = ("type", "partitions", "min", "max", "factor", "hard")
 _LOWEST = {"partitions": 1, "min": 0, "max": 1, "factor": 1}
+LARGEST_SIZE = 10_000
 _LARGEST_COUNT = 1_000_000
 
 ConstraintType = Literal["pack", "spread"]
@@ -53,14 +54,14 @@ class GroupSpec(msgspec.Struct, frozen=True):
     constraints: tuple[LevelConstraint, ...] = ()
 
 
-class _Pairs(tuple):  # type: ignore[type-arg]
+class _Pairs(tuple):
     """The members of a JSON object in order, repeated keys included."""
 
 
 def parse_topology(data: Mapping[str, str], path: str = "data") -> TopologySpec:
     """Read the `data` of a ConfigMap labelled `sakkara.topology`. Raises ModelError."""
     levels = _names(_required(data, "level-names", path), f"{path}.level-names")
-    resources = DEFAULT_RESOURCES
+    resources: tuple[str, ...] = DEFAULT_RESOURCES
     if data.get("resource-names", "").strip():
         resources = _names(data["resource-names"], f"{path}.resource-names")
     tree = _decode(_required(data, "tree", path), f"{path}.tree")
@@ -82,8 +83,8 @@ def parse_group(data: Mapping[str, str], path: str = "data") -> GroupSpec:
     if not name:
         raise ModelError(f"{path}.name", "is required: pods refer to the group by this name")
     size = _whole(_required(data, "size", path), f"{path}.size")
-    if not 1 <= size <= _LARGEST_COUNT:
-        raise ModelError(f"{path}.size", f"is {size}, must be between 1 and {_LARGEST_COUNT}")
+    if not 1 <= size <= LARGEST_SIZE:
+        raise ModelError(f"{path}.size", f"is {size}, must be between 1 and {LARGEST_SIZE}")
     priority = _whole(data["priority"], f"{path}.priority") if data.get("priority", "").strip() else 0
     constraints = parse_constraints(data.get("constraints", ""), f"{path}.constraints")
     return GroupSpec(name, size, priority, constraints)

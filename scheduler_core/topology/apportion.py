@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 from scheduler_core.topology.merge import Siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE
 from scheduler_core.topology.problem import Problem
-from scheduler_core.topology.tables import Expired, Table, first_smallest, infeasible, keep_smaller
-from scheduler_core.topology.tables import OutOfBudget
+from scheduler_core.topology.tables import (
+    Expired,
+    OutOfBudget,
+    Table,
+    first_smallest,
+    infeasible,
+    keep_smaller,
+)
 
 Mask = NDArray[np.bool_]
+
+# Tables kept for reading the decision back may not take more memory than this.
+MOST_BYTES = 1 << 29
 
 
 def apportion(problem: Problem, tables: Table, expired: Expired) -> dict[int, int] | None:
@@ -24,7 +33,7 @@ def apportion(problem: Problem, tables: Table, expired: Expired) -> dict[int, in
     rule, target = problem.rules[0], problem.missing
     tables = tables[:, :, : target + 1]
     feasible = tables[0] < INFEASIBLE
-    if not len(feasible) or rule.contradictory:
+    if rule.contradictory:
         return None
     if target == 0 or problem.held[0].any():
         return _merge_all(problem, tables, expired)
@@ -83,30 +92,42 @@ def _best_units(tables: Table, feasible: Mask, most_used: int, target: int) -> M
 def _search(
     tables: Table, keep: Mask, target: int, exact: int | None, expired: Expired
 ) -> dict[int, int] | None:
-    """Dynamic programme over the units that have kept entries; `exact` units are used if it is given."""
-    used = 0 if exact is None else exact
-    best = infeasible((len(tables), used + 1, target + 1))
-    best[0, 0, 0] = 0
-    step = 0 if exact is None else 1
+    """Dynamic programme over the units that have kept entries; `exact` units are used if it is given.
+
+    With `exact`, pods are counted above the lowest kept count of a unit, which keeps the tables short.
+    """
     units = np.flatnonzero(keep.any(axis=1)).tolist()
+    used = step = base = 0
+    if exact is not None:
+        if len(units) < exact:
+            return None
+        used, step, base = exact, 1, int(keep.any(axis=0).argmax())
+    rest = target - used * base
+    if rest < 0:
+        return None
+    best = infeasible((len(tables), used + 1, rest + 1))
+    best[0, 0, 0] = 0
+    if best.nbytes * len(units) > MOST_BYTES:
+        raise OutOfBudget
     history: list[Table] = []
     for unit in units:
         if expired():
             raise OutOfBudget
         history.append(best)
         best = best.copy()
-        for count in np.flatnonzero(keep[unit]).tolist():
-            before = history[-1][:, : used + 1 - step, : target + 1 - count]
-            keep_smaller(best[:, step:, count:], before + tables[:, unit, count, None, None])
-    if best[0, used, target] >= INFEASIBLE:
+        for extra in (np.flatnonzero(keep[unit, : base + rest + 1]) - base).tolist():
+            before = history[-1][:, : used + 1 - step, : rest + 1 - extra]
+            keep_smaller(best[:, step:, extra:], before + tables[:, unit, base + extra, None, None])
+    if best[0, used, rest] >= INFEASIBLE:
         return None
     shares: dict[int, int] = {}
     for unit, before in zip(reversed(units), reversed(history), strict=True):
-        if (best[:, used, target] != before[:, used, target]).any():
-            counts = np.flatnonzero(keep[unit, : target + 1])
-            costs = tables[:, unit, counts] + before[:, used - step, target - counts]
-            shares[unit] = int(counts[first_smallest(costs)])
-            used, target = used - step, target - shares[unit]
+        if (best[:, used, rest] != before[:, used, rest]).any():
+            extras = np.flatnonzero(keep[unit, : base + rest + 1]) - base
+            costs = tables[:, unit, base + extras] + before[:, used - step, rest - extras]
+            extra = int(extras[first_smallest(costs)])
+            shares[unit] = base + extra
+            used, rest = used - step, rest - extra
         best = before
     return shares
 

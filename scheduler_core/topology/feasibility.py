@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -97,5 +96,3 @@ def _no_split(rule: LevelRule, size: int) -> str | None:
         multiple = f" in multiples of {step}" if step > 1 else ""
         return f"{size} pods do not split into counts of {low} to {high}{multiple} at level {rule.level}"
     return None
-
-

@@ -54,7 +54,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """[rows, c]: whether c pods fit, how many nodes they use, the sum of squares, the slots of these nodes."""
+    """[rows, c]: whether c pods fit, how many nodes they use, the sum of squares, the slots of those."""
 
     feasible: NDArray[np.bool_]
     used: Ints
@@ -151,7 +151,7 @@ def _pack(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Ints]
     full = np.minimum(_search(extras, spare, "right") - 1, used)
     rest = used - full
     partial = np.where(rest > 0, least + spare - np.take_along_axis(extras, full, axis=1), 0)
-    squares = rows.top(rows.squares, full) + partial * partial + np.maximum(rest - 1, 0) * least * least
+    squares: Ints = rows.top(rows.squares, full) + partial * partial + np.maximum(rest - 1, 0) * least * least
     return squares, _packed_slots(rows, full, rest, partial)
 
 
@@ -189,7 +189,7 @@ def _spread(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Int
     top = rows.top(rows.widths, used)
 
     def level_and_above(water: Ints) -> tuple[Ints, Ints]:
-        above = np.minimum(used, rows.n - np.take_along_axis(rows.below, water, axis=1))
+        above: Ints = np.minimum(used, rows.n - np.take_along_axis(rows.below, water, axis=1))
         return top - rows.top(rows.widths, above) + above * water, above
 
     low, high = np.zeros_like(target), np.full_like(target, rows.widest)

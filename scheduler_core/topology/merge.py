@@ -72,7 +72,12 @@ def gather_siblings(offsets: NDArray[np.int64], parents: NDArray[np.int64]) -> l
 
 
 def merge_siblings(
-    tables: Table, siblings: Siblings, exact: int | None, based: NDArray[np.bool_], most: int, expired: Expired
+    tables: Table,
+    siblings: Siblings,
+    exact: int | None,
+    based: NDArray[np.bool_],
+    most: int,
+    expired: Expired,
 ) -> Merge:
     """Merge tables [words, units, C] of one level into those of the parents, up to `most` pods added.
 

@@ -63,9 +63,7 @@ def choose_victims(
     if not fits(()) and fits(everyone):
         spared = _spare(victims, fits)
         chosen = _fewest(victims, spared, fits, expired)
-    placement = place(
-        tree, capacity_without(frozenset(chosen)), size, rules, fixed=fixed, expired=expired
-    )
+    placement = place(tree, capacity_without(frozenset(chosen)), size, rules, fixed=fixed, expired=expired)
     return placement if isinstance(placement, Infeasible) else Preemption(chosen, placement)
 
 

@@ -8,6 +8,7 @@ integers make the sumset of two such sets a few shifts. There is no objective he
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,10 +64,10 @@ def _unit_sets(problem: Problem) -> tuple[int, list[list[int]]]:
         offsets = problem.tree.offsets[level].tolist()
         known: dict[tuple[Child, ...], int] = {}
         below = []
-        for start, end in zip(offsets, offsets[1:], strict=False):
+        for start, end in pairwise(offsets):
             key = tuple(sorted(zip(own[start:end], (base > 0 for base in held[start:end]), strict=True)))
             if key not in known:
-                known[key] = _parent_set(key, rule.exact, missing)
+                known[key] = _parent_set(key, rule, missing)
             below.append(known[key])
     sets.reverse()
     return below[0], sets
@@ -74,15 +75,51 @@ def _unit_sets(problem: Problem) -> tuple[int, list[list[int]]]:
 
 def _allowed(rule: LevelRule, size: int, base: int, missing: int) -> int:
     """Counts to add to a unit with `base` pods so that the level's range and factor hold."""
-    return sum(1 << added for added in range(missing + 1) if rule.allows(base + added, size))
+    mask = progression(rule.lowest, min(rule.highest(size), base + missing), rule.step) >> base
+    return mask if base else mask | 1
 
 
-def _parent_set(children: Sequence[Child], exact: int | None, missing: int) -> int:
-    *_, total = _running_sums(children, exact, missing)
-    if exact is None:
-        return total[0]
-    unused = 0 if any(based for _, based in children) else 1
-    return (total[exact] & ~1 | unused) if unused else total[exact]
+def progression(lowest: int, highest: int, step: int) -> int:
+    """The bit set lowest, lowest + step, ... up to highest."""
+    terms = (highest - lowest) // step + 1
+    return int(("0" * (step - 1) + "1") * terms, 2) << lowest if terms > 0 else 0
+
+
+def _parent_set(children: Sequence[Child], rule: LevelRule, missing: int) -> int:
+    exact = rule.exact
+    if exact is not None and exact > len(children):
+        exact_sums = 0
+    elif _alike(children, rule):
+        return _alike_set(children, rule, missing)
+    else:
+        *_, total = _running_sums(children, exact, missing)
+        exact_sums = total[exact or 0]
+    if exact is None or any(based for _, based in children):
+        return exact_sums
+    return exact_sums & ~1 | 1
+
+
+def _alike(children: Sequence[Child], rule: LevelRule) -> bool:
+    """Whether every child takes nothing or any allowed count up to its own largest, as nodes do."""
+    return not any(
+        based or counts & ~1 != progression(rule.lowest, counts.bit_length() - 1, rule.step)
+        for counts, based in set(children)
+    )
+
+
+def _alike_set(children: Sequence[Child], rule: LevelRule, missing: int) -> int:
+    """k children that are alike reach every multiple of the step from k times the lowest to their sum."""
+    largest = sorted((counts.bit_length() - 1 for counts, _ in children if counts > 1), reverse=True)
+    total, most = 1, 0
+    for used, count in enumerate(largest, start=1):
+        most += count
+        if used * rule.lowest > missing:
+            break
+        if rule.exact in (None, used):
+            total |= progression(used * rule.lowest, min(most, missing), rule.step)
+        if rule.exact == used or (rule.exact is None and rule.lowest == rule.step and most >= missing):
+            break
+    return total
 
 
 def _running_sums(children: Sequence[Child], exact: int | None, missing: int) -> Iterator[list[int]]:

@@ -38,6 +38,8 @@ def solve(problem: Problem, expired: Expired) -> NDArray[np.int64] | None:
 
     Raises OutOfBudget when `expired()` turns true before the optimum is known.
     """
+    if not problem.tree.leaves:
+        return np.zeros(0, dtype=np.int64) if problem.missing == 0 else None
     if problem.tree.depth == 1 and problem.missing and not problem.held[0].any():
         return _solve_flat(problem)
     layers: list[Sequence[Decisions]] = []
@@ -51,10 +53,8 @@ def solve(problem: Problem, expired: Expired) -> NDArray[np.int64] | None:
 
 
 def _solve_flat(problem: Problem) -> NDArray[np.int64] | None:
-    root = gather_siblings(problem.tree.offsets[0], np.array([0]))
-    if not root:
-        return None
-    fill = fill_leaves(problem, root[0], np.array([problem.missing]))
+    (root,) = gather_siblings(problem.tree.offsets[0], np.array([0]))
+    fill = fill_leaves(problem, root, np.array([problem.missing]))
     if fill.table[0, 0, 0] >= INFEASIBLE:
         return None
     return _read_back(problem, [], dict(fill.take_apart(0, problem.missing)))

@@ -126,7 +126,8 @@ def brute_force(case: Instance) -> tuple[int, ...] | None:
 
 
 def describe(case: Instance) -> str:
-    return f"{case.tree.units} {case.capacity.tolist()} size={case.size} {case.rules} fixed={case.fixed.tolist()}"
+    counts = f"capacity={case.capacity.tolist()} fixed={case.fixed.tolist()}"
+    return f"{case.tree.units} {counts} size={case.size} {case.rules}"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
