@@ -1,4 +1,4 @@
-"""What may stand for the word that is being typed: static words without the client, names from the cluster."""
+"""What may stand for the word that is being typed; the client is imported only for names of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names from the kubeconfig and the cluster for completion. A failure gives none: shells must not show errors."""
+"""Names from kubeconfig and cluster for completion; a failure gives none, for shells show no errors."""
 
 from __future__ import annotations
 

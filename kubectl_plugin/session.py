@@ -89,6 +89,8 @@ class CommandSession:
         given = self._connection
         if given.as_uid and not given.as_user:
             raise CommandFailed("--as-uid needs --as")
+        if given.as_uid and not (given.as_uid.isascii() and given.as_uid.isprintable()):
+            raise CommandFailed("--as-uid holds characters that no HTTP header can carry")
         return resolve_target(
             Overrides(
                 kubeconfig=given.kubeconfig or "",

@@ -115,6 +115,10 @@ def take(
         note(UNKNOWN_HARD)
     for quota in (*parsed(others, parse_elastic_quota, _silent), *chosen):
         view.put_quota(quota)
+    for quota in chosen:
+        older = view.ledger.quota_of(quota.namespace)
+        if older is not None and older.name != quota.name:
+            note(f"note: ElasticQuota {quota.key} does not bind: {older.key} is older")
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):

@@ -1,0 +1,77 @@
+"""A few objects behind real HTTP, so that commands run whole: flags, kubeconfig, client, output."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from kubectl_plugin.elasticquota import elasticquota
+from kubectl_plugin.entry import run
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, Done
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """An API server on loopback that serves `api.objects`."""
+    state = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            state.headers.append(dict(self.headers.items()))
+            code, body = state.answer(self.path)
+            payload = json.dumps(body).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """The test's output is the command's alone."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield state
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def kubeconfig(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kubeconfig of the server: a token, and team-a as the context's namespace."""
+    path = tmp_path / "config"
+    config = {
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}}],
+        "clusters": [{"name": "c", "cluster": {"server": api.url}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+@pytest.fixture
+def eq(kubeconfig: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run `kubectl elasticquota ...` in this process."""
+    monkeypatch.setattr("sys.argv", ["kubectl-elasticquota"])
+
+    def command(*argv: str, plugin: click.Command = elasticquota) -> Done:
+        code = run(plugin, plugin.name or "", argv)
+        said = capsys.readouterr()
+        return Done(code, said.out, said.err)
+
+    return command

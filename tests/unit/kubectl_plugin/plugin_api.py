@@ -1,0 +1,115 @@
+"""Objects as an API server sends them, and the answers of a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+QUOTAS = "apis/scheduling.x-k8s.io/v1alpha1"
+PLURALS = {"elasticquotas": QUOTAS, "pods": "api/v1", "resourcequotas": "api/v1", "namespaces": "api/v1"}
+
+
+def make_quota(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> dict[str, Any]:
+    """An ElasticQuota as the server sends it, created at the start of 2026."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": f"{namespace}-{name}",
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": spec,
+    }
+
+
+def make_pod(
+    namespace: str, name: str, node: str = "n1", phase: str = "Running", **requests: str
+) -> dict[str, Any]:
+    """A pod of one container with these requests; an empty node means that it waits."""
+    return {
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": f"{namespace}-{name}",
+            "resourceVersion": "1",
+        },
+        "spec": {
+            **({"nodeName": node} if node else {}),
+            "containers": [{"name": "main", "image": "i", "resources": {"requests": requests}}],
+        },
+        "status": {"phase": phase},
+    }
+
+
+def make_native(
+    namespace: str, name: str = "native", scopes: list[str] | None = None, **hard: str
+) -> dict[str, Any]:
+    """A ResourceQuota; `requests_cpu` is written `requests.cpu`."""
+    return {
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": f"{namespace}-{name}",
+            "resourceVersion": "1",
+        },
+        "spec": {
+            "hard": {key.replace("_", "."): value for key, value in hard.items()},
+            "scopes": scopes or [],
+        },
+    }
+
+
+@dataclass
+class Api:
+    """Objects by plural; `forbidden` holds (plural, namespace) pairs, `requests` what was asked."""
+
+    objects: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {key: [] for key in PLURALS})
+    forbidden: set[tuple[str, str]] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, target: str) -> tuple[int, dict[str, Any]]:
+        """Status and body of a GET."""
+        url = urlsplit(target)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        self.requests.append((url.path, query))
+        parts = url.path.strip("/").split("/")
+        parts = parts[3:] if parts[0] == "apis" else parts[2:]
+        namespace = ""
+        if parts[0] == "namespaces" and len(parts) > 2:
+            namespace, parts = parts[1], parts[2:]
+        plural, name = parts[0], parts[1] if len(parts) > 1 else ""
+        if plural in self.unknown or plural not in self.objects:
+            return 404, _status(404, "NotFound", "the server could not find the requested resource")
+        if (plural, namespace) in self.forbidden:
+            return 403, _status(403, "Forbidden", f'{plural} is forbidden: User "me" cannot list {plural}')
+        items = [o for o in self.objects[plural] if namespace in ("", o["metadata"].get("namespace"))]
+        if not name:
+            return 200, {"metadata": {"resourceVersion": "9"}, "items": items}
+        for item in items:
+            if item["metadata"]["name"] == name:
+                return 200, item
+        return 404, _status(404, "NotFound", f'{plural}.scheduling.x-k8s.io "{name}" not found')
+
+
+def _status(code: int, reason: str, message: str) -> dict[str, Any]:
+    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+
+
+@dataclass(frozen=True)
+class Done:
+    """Exit code and output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
