@@ -209,6 +209,10 @@ class SchedulingQueue:
                 break
             self.activate(unit, now)
 
+    def has_active(self) -> bool:
+        """Whether a unit waits for its turn (entries that were overtaken count until they are popped)."""
+        return bool(self._active)
+
     def next_time(self) -> float | None:
         """When `flush` has something to do next, or None."""
         times = [self._backoff[0][0]] if self._backoff else []
