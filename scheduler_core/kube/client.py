@@ -8,7 +8,14 @@ from typing import Any
 
 import msgspec
 
-from scheduler_core.kube.errors import Conflict, NotFound, error_from_status
+from scheduler_core.kube.errors import (
+    Conflict,
+    Invalid,
+    NotFound,
+    as_conflict,
+    error_from_status,
+    names_other_uid,
+)
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.session import Answer, Session, Stream
@@ -183,7 +190,7 @@ class Client:
         return self.call("PUT", _write_query(path, dry_run), write.body)
 
     def patch(self, write: Patch, *, dry_run: bool = False) -> bytes:
-        """PATCH with its preconditions inside. Raises Conflict, or Invalid for a JSON patch, if they fail."""
+        """PATCH with its preconditions inside. Raises Conflict if they fail (a JSON patch: Invalid)."""
         path = resource_path(write.resource, write.namespace, write.name, write.subresource)
         query: dict[str, str | bool | None] = {
             "fieldManager": write.field_manager or FIELD_MANAGER,
@@ -191,7 +198,12 @@ class Client:
             "dryRun": "All" if dry_run else None,
         }
         body = _with_preconditions(write)
-        return self.call("PATCH", with_query(path, query), body, _PATCH_CONTENT[write.patch_type])
+        try:
+            return self.call("PATCH", with_query(path, query), body, _PATCH_CONTENT[write.patch_type])
+        except Invalid as error:
+            if write.uid and names_other_uid(error):
+                raise as_conflict(error) from None
+            raise
 
     def delete(self, write: Delete, *, dry_run: bool = False) -> bytes:
         """DELETE with preconditions. Raises NotFound, and Conflict if a precondition fails."""

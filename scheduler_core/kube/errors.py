@@ -199,3 +199,16 @@ def error_from_status(
         retry_after = float(seconds) if isinstance(seconds, int) and seconds > 0 else None
     reason = status.reason or kind.__name__
     return kind(status.code, reason, status.message, details, retry_after, method=method, path=path)
+
+
+def names_other_uid(error: Invalid) -> bool:
+    """Whether the complaint is about metadata.uid: how servers refuse a patch meant for another object."""
+    causes = error.details.get("causes") or ()
+    return any(isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes)
+
+
+def as_conflict(error: ApiError) -> Conflict:
+    """The same answer, understood as a failed precondition."""
+    return Conflict(
+        error.status, error.reason, error.message, error.details, method=error.method, path=error.path
+    )

@@ -409,6 +409,10 @@ def _carry_out(owner: FaultServer, verb: str, key: Key, sub: str, body: Any) -> 
     given = (body or {}).get("preconditions" if verb == "DELETE" else "metadata") or {}
     for part in ("uid", "resourceVersion"):
         if given.get(part) and given[part] != old["metadata"][part]:
+            if verb == "PATCH" and part == "uid":
+                # As a real server does: it takes the uid for an attempt to change it.
+                code, status = _refusal(422, "Invalid", "metadata.uid: field is immutable")
+                return code, {**status, "details": {"causes": [{"field": "metadata.uid"}]}}
             return _refusal(409, "Conflict", f"Precondition failed: {part} {given[part]}")
     if verb == "DELETE":
         owner.remove(plural, namespace, name)
