@@ -110,7 +110,9 @@ def test_commands_of_documents_exist(document: str) -> None:
 
 def test_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     declared = re.search(r"^\.PHONY: (.+)$", makefile, re.M)
     assert declared
     assert {line.split()[0] for line in listed.splitlines()} == set(declared[1].split())
