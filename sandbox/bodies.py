@@ -10,9 +10,10 @@ import yaml
 from sandbox import errors
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj
+from sandbox.protobuf import MEDIA_TYPE, decode_protobuf
 
 BODY_LIMIT = 3 * 1024 * 1024
-_ACCEPTED = ("application/json", "application/yaml")
+_ACCEPTED = ("application/json", "application/yaml", MEDIA_TYPE)
 _decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
@@ -49,6 +50,8 @@ def decode_object(body: bytes, content_type: str) -> Obj:
         value = decode_json(body)
     elif media == "application/yaml":
         value = decode_yaml(body)
+    elif media == MEDIA_TYPE:
+        value = decode_protobuf(body)
     else:
         raise errors.unsupported_media_type(_ACCEPTED)
     if not isinstance(value, dict):
@@ -65,8 +68,8 @@ def check_type(kind: ApiKind, obj: Obj, name: str = "") -> None:
     if found_kind != kind.kind or found_version != kind.api_version:
         raise errors.bad_request(
             f'{found_kind} in version "{str(found_version).rpartition("/")[2]}" cannot be handled as a '
-            f"{kind.kind}: the API version in the data ({found_version}, kind {found_kind}) does not match the "
-            f"expected API version ({kind.api_version}, kind {kind.kind})"
+            f"{kind.kind}: the API version in the data ({found_version}, kind {found_kind}) does not match "
+            f"the expected API version ({kind.api_version}, kind {kind.kind})"
         )
     meta = obj.get("metadata")
     if name and isinstance(meta, dict) and meta.get("name", name) != name:

@@ -37,8 +37,8 @@ _RULES = {
         re.compile(_DNS1035),
         63,
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-        "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used "
-        f"for validation is '{_DNS1035}')",
+        "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex "
+        f"used for validation is '{_DNS1035}')",
     ),
 }
 _LABEL_VALUE_RULE = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from aiohttp import web
 
@@ -11,6 +10,7 @@ from sandbox import errors
 from sandbox.bodies import encode
 from sandbox.kinds import ApiKind, KindTable
 from sandbox.objects import Obj
+from sandbox.openapi_schemas import add_schemas, gvk_of, schema_name
 from sandbox.responses import json_response
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -74,7 +74,7 @@ class OpenApi:
         schemas: Obj = {}
         paths: Obj = {}
         for kind in kinds:
-            schemas[schema_name(kind)] = _schema(kind)
+            add_schemas(kind, schemas)
             paths |= _paths(kind, f"/{path}")
         return {
             "openapi": "3.0.0",
@@ -82,23 +82,6 @@ class OpenApi:
             "paths": paths,
             "components": {"schemas": schemas},
         }
-
-
-def schema_name(kind: ApiKind) -> str:
-    """The name of a kind's schema, in the reverse-domain form that the API server uses."""
-    if kind.group and "." in kind.group:
-        return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
-    return f"io.k8s.api.{kind.group or 'core'}.{kind.version}.{kind.kind}"
-
-
-def _gvk(kind: ApiKind) -> Obj:
-    return {"group": kind.group, "kind": kind.kind, "version": kind.version}
-
-
-def _schema(kind: ApiKind) -> Obj:
-    base: dict[str, Any] = dict(kind.custom.schema) if kind.custom else {"type": "object"}
-    base["x-kubernetes-group-version-kind"] = [_gvk(kind)]
-    return base
 
 
 def _paths(kind: ApiKind, prefix: str) -> Obj:
@@ -128,7 +111,7 @@ def _operation(kind: ApiKind, action: str, description: str) -> Obj:
         "description": description,
         "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}},
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": _gvk(kind),
+        "x-kubernetes-group-version-kind": gvk_of(kind),
     }
     if action in ("post", "put", "patch"):
         operation["parameters"] = [

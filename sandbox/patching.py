@@ -8,6 +8,7 @@ import jsonpatch
 import jsonpointer
 
 from sandbox import errors
+from sandbox.builtin_types import type_of
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, copy_json
 from sandbox.server_side_apply import applied, first_applied
@@ -42,7 +43,7 @@ def patched(kind: ApiKind, old: Obj, body: Any, content_type: str) -> Obj:
     elif content_type == MERGE:
         new = merge(old, body)
     else:
-        new = strategic_merge(old, body)
+        new = strategic_merge(old, body, type_of(kind.api_version, kind.kind))
     if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
         raise errors.bad_request(f"the patch does not leave a {kind.kind}")
     for key in ("apiVersion", "kind"):

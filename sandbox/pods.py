@@ -41,7 +41,6 @@ def prepare_create(pod: Obj) -> None:
             {
                 "type": "PodScheduled",
                 "status": "False",
-                "lastProbeTime": None,
                 "lastTransitionTime": rfc3339(now()),
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
@@ -157,7 +156,6 @@ def bound(pod: Obj, node: str, binding_meta: Obj) -> Obj:
     condition = {
         "type": "PodScheduled",
         "status": "True",
-        "lastProbeTime": None,
         "lastTransitionTime": rfc3339(now()),
     }
     return {

@@ -34,7 +34,7 @@ _STOP_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How to run. `directory` gets certificates and kubeconfig (None: a temporary one); port 0 is any free port.
+    """How to run. `directory` gets certificates and kubeconfig (None: a temporary one); port 0 is any free.
 
     `services` says where the Services that webhook configurations name listen.
     """

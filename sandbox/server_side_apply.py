@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandbox import errors
+from sandbox.builtin_types import OBJECT_META, Field, type_of
 from sandbox.errors import Cause
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, copy_json, now, rfc3339
-from sandbox.strategic_merge import merge_key
+from sandbox.strategic_merge import field_of, same_entry
 
 Fields = dict[str, Any]
 _IDENTITY = ("apiVersion", "kind")
@@ -40,7 +41,7 @@ def applied(kind: ApiKind, old: Obj, body: Obj, manager: str, force: bool) -> Ob
     for path in _leaves(previous):
         if not _holds(wanted, path) and not any(_holds(fields, path) for fields in kept_by_others):
             _remove(new, path)
-    new = _overlaid(new, body, "")
+    new = _overlaid(new, body, type_of(kind.api_version, kind.kind))
     meta = new["metadata"]
     others = [entry for entry in entries if not _is_of(entry, manager)]
     mine = next((e for e in entries if _is_of(e, manager) and e["fieldsV1"] == wanted), None)
@@ -68,20 +69,21 @@ def field_set(body: Obj) -> Fields:
     inner = {key: value for key, value in body.items() if key not in _IDENTITY}
     if isinstance(inner.get("metadata"), dict):
         inner["metadata"] = {k: v for k, v in inner["metadata"].items() if k not in _META_IDENTITY}
-    return _fields(inner, "")
+    return _fields(inner, type_of(body.get("apiVersion", ""), body.get("kind", "")))
 
 
-def _fields(value: Any, holder: str) -> Fields:
+def _fields(value: Any, type_name: str) -> Fields:
     if isinstance(value, dict):
-        return {f"f:{key}": _fields_of_item(item, key, holder) for key, item in value.items()}
+        return {f"f:{key}": _fields_of_item(item, key, type_name) for key, item in value.items()}
     return {}
 
 
-def _fields_of_item(item: Any, key: str, holder: str) -> Fields:
-    list_key = merge_key(key, holder)
+def _fields_of_item(item: Any, key: str, type_name: str) -> Fields:
+    field = field_of(type_name, key)
+    list_key = field.merge_key
     if isinstance(item, list) and list_key and all(isinstance(e, dict) and list_key in e for e in item):
-        return {_key_text(list_key, entry): {".": {}, **_fields(entry, key)} for entry in item}
-    return _fields(item, key)
+        return {_key_text(list_key, entry): {".": {}, **_fields(entry, field.type)} for entry in item}
+    return _fields(item, "" if field.is_map else field.type)
 
 
 def _key_text(key: str, entry: Obj) -> str:
@@ -136,29 +138,32 @@ def _remove(obj: Obj, path: tuple[str, ...]) -> None:
         parent[:] = [entry for entry in parent if not _matches(entry, last)]
 
 
-def _overlaid(old: Any, body: Any, holder: str) -> Any:
+def _overlaid(old: Any, body: Any, type_name: str) -> Any:
     if not isinstance(body, dict):
         return copy_json(body)
     result = old if isinstance(old, dict) else {}
     for key, value in body.items():
-        if holder == "metadata" and key == "managedFields":
+        if type_name == OBJECT_META and key == "managedFields":
             continue
-        list_key = merge_key(key, holder)
-        if isinstance(value, list) and list_key and isinstance(result.get(key), list):
-            result[key] = _overlaid_list(result[key], value, list_key, key)
+        field = field_of(type_name, key)
+        if isinstance(value, list) and field.merge_key is not None and isinstance(result.get(key), list):
+            result[key] = _overlaid_list(result[key], value, field)
         else:
-            result[key] = _overlaid(result.get(key), value, key)
+            result[key] = _overlaid(result.get(key), value, "" if field.is_map else field.type)
     return result
 
 
-def _overlaid_list(old: list[Any], body: list[Any], list_key: str, holder: str) -> list[Any]:
+def _overlaid_list(old: list[Any], body: list[Any], field: Field) -> list[Any]:
+    key = field.merge_key
+    if not key or not all(isinstance(item, dict) for item in body):
+        return [*old, *(item for item in body if item not in old)]
     result = list(old)
     for item in body:
-        index = next((i for i, e in enumerate(result) if e.get(list_key) == item.get(list_key)), None)
+        index = next((i for i, entry in enumerate(result) if same_entry(entry, item, key)), None)
         if index is None:
             result.append(copy_json(item))
         else:
-            result[index] = _overlaid(result[index], item, holder)
+            result[index] = _overlaid(result[index], item, field.type)
     return result
 
 

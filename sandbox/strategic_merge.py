@@ -1,47 +1,32 @@
 """Strategic merge patch: lists of the built-in kinds merge by a key, and `$` directives delete and replace.
 
-Which list merges by which key is published with the built-in types (`x-kubernetes-patch-merge-key`).
+Which list merges by which key stands in the table of built-in types; lists it does not know are replaced.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from sandbox.builtin_types import OBJECT_META, Field, fields_of
 from sandbox.objects import Obj
 
-_MERGE_KEYS: dict[str, str | dict[str, str]] = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "env": "name",
-    "volumes": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "schedulingGates": "name",
-    "resourceClaims": "name",
-    "topologySpreadConstraints": "topologyKey",
-    "conditions": "type",
-    "ownerReferences": "uid",
-    "addresses": "type",
-    "taints": "key",
-    "webhooks": "name",
-    "secrets": "name",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "versions": "name",
-    "ports": {"containers": "containerPort", "": "port"},
-}
-"""List field -> merge key; a table picks the key by the name of the list that holds the field's object."""
-
-_PRIMITIVE_SETS = frozenset({"finalizers", "podCIDRs"})
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
+# Entries with the same key may still be different things where both sides name one of these.
+_ALSO_TELLING = {"containerPort": "protocol", "port": "protocol", "topologyKey": "whenUnsatisfiable"}
+_UNKNOWN = Field("any")
 
 
-def strategic_merge(old: Any, patch: Any, holder: str = "") -> Any:
-    """`old` with the patch merged in; `old` is left alone. `holder` is the field the object lives under."""
+def field_of(type_name: str, key: str) -> Field:
+    """A field's type and merge key; metadata is the same in every kind."""
+    found = fields_of(type_name).get(key)
+    if found is None and key == "metadata":
+        return Field(OBJECT_META)
+    return found or _UNKNOWN
+
+
+def strategic_merge(old: Any, patch: Any, type_name: str) -> Any:
+    """`old`, an object of the type, with the patch merged in; `old` is left alone."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get("$patch")
@@ -60,9 +45,11 @@ def strategic_merge(old: Any, patch: Any, holder: str = "") -> Any:
         elif value is None:
             result.pop(key, None)
         elif isinstance(value, list):
-            result[key] = _merged_list(result.get(key), value, key, holder, patch.get(_ORDER + key))
+            field = field_of(type_name, key)
+            result[key] = _merged_list(result.get(key), value, field, patch.get(_ORDER + key))
         else:
-            result[key] = strategic_merge(result.get(key), value, key)
+            field = field_of(type_name, key)
+            result[key] = strategic_merge(result.get(key), value, "" if field.is_map else field.type)
     return result
 
 
@@ -74,41 +61,35 @@ def _retain(result: Obj, patch: Obj) -> None:
                 del result[key]
 
 
-def merge_key(field: str, holder: str) -> str | None:
-    """The key by which the list `field` merges, None if it is replaced whole."""
-    found = _MERGE_KEYS.get(field)
-    if isinstance(found, dict):
-        return found.get(holder, found[""])
-    return found
-
-
-def _merged_list(old: Any, patch: list[Any], field: str, holder: str, order: Any) -> list[Any]:
+def _merged_list(old: Any, patch: list[Any], field: Field, order: Any) -> list[Any]:
+    key = field.merge_key
     old = old if isinstance(old, list) else []
-    if field in _PRIMITIVE_SETS:
+    if key is None:
+        return patch
+    if not key:
         return [*old, *(item for item in patch if item not in old)]
-    key = merge_key(field, "containers" if holder in ("initContainers", "containers") else holder)
-    if key is None or not all(isinstance(item, dict) for item in patch):
+    if not all(isinstance(item, dict) for item in patch):
         return patch
     if any(item.get("$patch") == "replace" for item in patch):
         return [item for item in patch if item.get("$patch") != "replace"]
     result = list(old)
     for item in patch:
-        index = next((i for i, entry in enumerate(result) if _same(entry, item, key)), None)
+        index = next((i for i, entry in enumerate(result) if same_entry(entry, item, key)), None)
         if item.get("$patch") == "delete":
-            result = [entry for entry in result if not _same(entry, item, key)]
+            result = [entry for entry in result if not same_entry(entry, item, key)]
         elif index is None:
-            result.append(strategic_merge({}, item, field))
+            result.append(strategic_merge({}, item, field.type))
         else:
-            result[index] = strategic_merge(result[index], item, field)
+            result[index] = strategic_merge(result[index], item, field.type)
     return _ordered(result, order, key)
 
 
-def _same(entry: Any, item: Obj, key: str) -> bool:
-    if not isinstance(entry, dict) or key not in item:
+def same_entry(entry: Any, item: Obj, key: str) -> bool:
+    """Whether two entries of a list are the same thing by the list's merge key."""
+    if not isinstance(entry, dict) or key not in item or entry.get(key) != item[key]:
         return False
-    # Ports differ by protocol too, and taints by effect, where both sides name it.
-    extras = [name for name in ("protocol", "effect") if name in item and name in entry and key != "name"]
-    return all(entry.get(name) == item[name] for name in (key, *extras))
+    also = _ALSO_TELLING.get(key, "")
+    return also not in item or also not in entry or entry[also] == item[also]
 
 
 def _ordered(items: list[Any], order: Any, key: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox import crd, defaults, errors, metadata, pods, validation
+from sandbox import builtin_types, crd, defaults, errors, metadata, pods, validation
 from sandbox.errors import Cause
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, at
@@ -17,10 +17,11 @@ def apply_defaults(kind: ApiKind, obj: Obj) -> list[str]:
     """Default (and for custom kinds prune) the object in place. Returns the paths of unknown fields."""
     if kind.custom:
         return apply_schema(kind.custom.schema, obj)
+    unknown = builtin_types.prune(kind, obj)
     found = defaults.DEFAULTERS.get(kind.storage)
     if found:
         found(obj)
-    return []
+    return unknown
 
 
 def prepare_create(kind: ApiKind, obj: Obj) -> None:

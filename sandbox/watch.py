@@ -91,6 +91,8 @@ class WatchStream:
             await self._follow(response, deadline)
         except errors.StatusError as error:
             await response.write(_frame("ERROR", encode(error.to_status())))
+        except ConnectionError:
+            return
         finally:
             stop()
 

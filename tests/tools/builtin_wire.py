@@ -1,0 +1,127 @@
+"""Write `sandbox/builtin_wire.json`: the protobuf field numbers of the built-in kinds that clients may send.
+
+    python tests/tools/builtin_wire.py MODULES
+
+reads the tags of the Go structs in the modules k8s.io/api and k8s.io/apimachinery under MODULES (for example
+`$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a value),
+`!` shown even when zero, `[` list, `{` map of strings, `^` inlined. Types: `s` text, `b` bytes, `i` integer,
+`t` boolean, `d` floating point, otherwise the name of a message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+TARGET = Path(__file__).parents[2] / "sandbox" / "builtin_wire.json"
+TYPES = TARGET.with_name("builtin_types.json")
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+EXTRA_ROOTS = (f"{META}DeleteOptions",)
+SPECIAL = {
+    "resource.Quantity": "Quantity",
+    "intstr.IntOrString": "IntOrString",
+    "metav1.Time": "Time",
+    "metav1.MicroTime": "MicroTime",
+    "Time": "Time",
+    "MicroTime": "MicroTime",
+    "runtime.RawExtension": "RawExtension",
+    "FieldsV1": "RawExtension",
+}
+_STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.M | re.S)
+_NAMED = re.compile(r"^type (\w+) (\S+)$", re.M)
+_FIELD = re.compile(r'^\s*(?:(\w+) )?\s*(\S+)\s+`.*?json:"([^"]*)".*?protobuf:"(\w+),(\d+),(\w+)', re.M)
+_IMPORT = re.compile(r'^\s*(\w+)?\s*"(k8s\.io/(?:api|apimachinery)/[^"]+)"', re.M)
+Wire = list[str]
+
+
+class Package:
+    """The structs and named types of one Go package."""
+
+    def __init__(self, modules: Path, path: str) -> None:
+        module, _, inner = path.removeprefix("k8s.io/").partition("/")
+        folder = max(modules.glob(f"{module}@*")) / inner
+        text = "\n".join(
+            file.read_text()
+            for file in sorted(folder.glob("*.go"))
+            if "_test" not in file.name and "zz_" not in file.name
+        )
+        self.prefix = path.replace("k8s.io/", "io.k8s.").replace("/", ".") + "."
+        self.structs = dict(_STRUCT.findall(text))
+        self.named = dict(_NAMED.findall(text))
+        self.imports = {alias or where.rpartition("/")[2]: where for alias, where in _IMPORT.findall(text)}
+
+
+class Reader:
+    """Follows types from package to package."""
+
+    def __init__(self, modules: Path) -> None:
+        self._modules = modules
+        self._packages: dict[str, Package] = {}
+        self.messages: dict[str, dict[str, Wire]] = {}
+
+    def package(self, path: str) -> Package:
+        if path not in self._packages:
+            self._packages[path] = Package(self._modules, path)
+        return self._packages[path]
+
+    def read(self, name: str) -> None:
+        """Take a message and everything it contains into the table."""
+        if name in self.messages:
+            return
+        path, _, short = name.rpartition(".")
+        package = self.package("k8s.io/" + path.removeprefix("io.k8s.").replace(".", "/"))
+        if short not in package.structs:
+            return
+        fields = self.messages[name] = {}
+        for go_name, go_type, tag, wire, number, _ in _FIELD.findall(package.structs[short]):
+            json_name, _, options = tag.partition(",")
+            flags, kind = self._kind(package, go_type, wire)
+            flags += "^" if "inline" in options or not (json_name or go_name) else ""
+            flags += "" if "omitempty" in options else "!"
+            fields[number] = [json_name, flags, kind]
+
+    def _kind(self, package: Package, go_type: str, wire: str) -> tuple[str, str]:
+        flags = "*" if go_type.startswith("*") else ""
+        go_type = go_type.lstrip("*")
+        go_type = package.named.get(go_type, go_type)
+        if go_type.startswith("map["):
+            return "{", self._item(package, go_type.partition("]")[2], "bytes")
+        if go_type == "[]byte":
+            return flags, "b"
+        if go_type.startswith("[]"):
+            return "[", self._item(package, go_type[2:], wire)
+        return flags, self._item(package, go_type, wire)
+
+    def _item(self, package: Package, go_type: str, wire: str) -> str:
+        go_type = go_type.lstrip("*")
+        if go_type in SPECIAL:
+            return SPECIAL[go_type]
+        if go_type == "[]byte":
+            return "b"
+        if wire == "varint":
+            return "t" if go_type == "bool" else "i"
+        if wire.startswith("fixed"):
+            return "d"
+        alias, dot, short = go_type.rpartition(".")
+        home = self.package(package.imports[alias]) if dot and alias in package.imports else package
+        if short in home.structs:
+            self.read(home.prefix + short)
+            return home.prefix + short
+        return "s"
+
+
+def main() -> None:
+    """Read the Go sources and write the table."""
+    reader = Reader(Path(sys.argv[1]))
+    kinds = json.loads(TYPES.read_text())["kinds"]
+    for name in [*kinds.values(), *EXTRA_ROOTS]:
+        if "apiextensions" not in name:
+            reader.read(name)
+    lines = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(reader.messages.items())]
+    TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
