@@ -147,7 +147,7 @@ def _near_even(problem: Problem, tables: Table, expired: Expired) -> dict[int, i
     lowest = np.where(feasible, reduced, INFEASIBLE).min(axis=1)
     bound = int(lowest.sum()) + price * target
     excess = np.where(feasible, reduced - lowest[:, None], INFEASIBLE)
-    gap = 2 * weight
+    gap = 2 * weight - 1  # a count next to the even two costs two squares more
     while True:
         keep = excess <= gap
         shares = _merge_windows(problem, tables, keep, expired)
@@ -185,12 +185,25 @@ def _merge_windows(problem: Problem, tables: Table, keep: Mask, expired: Expired
     windows = tables[:, rows, reach]
     windows[0][~(inside & keep[rows, reach])] = INFEASIBLE
     shares = {unit: int(count) for unit, count in enumerate(start.tolist()) if count}
-    merged = _merge(problem, windows, rest, expired)
+    merged = _raise_some(windows, rest) if width <= 2 else _merge(problem, windows, rest, expired)
     if merged is None:
         return None
     for unit, count in merged.items():
         shares[unit] = shares.get(unit, 0) + count
     return shares
+
+
+def _raise_some(windows: Table, number: int) -> dict[int, int] | None:
+    """Windows of one or two counts, [words, units, 1 or 2]: give one more pod to the `number` cheapest."""
+    if number == 0:
+        return {}
+    if windows.shape[2] == 1:
+        return None
+    able = np.flatnonzero(windows[0, :, 1] < INFEASIBLE)
+    if len(able) < number:
+        return None
+    increase = windows[:, able, 1] - windows[:, able, 0]
+    return dict.fromkeys(able[np.lexsort(increase[::-1])[:number]].tolist(), 1)
 
 
 def _merge_all(problem: Problem, tables: Table, expired: Expired) -> dict[int, int] | None:

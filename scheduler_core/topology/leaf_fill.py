@@ -27,7 +27,7 @@ class LeafFill:
     def take_apart(self, row: int, added: int) -> Iterator[tuple[int, int]]:
         """(node, pods added) for every node that is given pods."""
         rule, size = self.problem.rules[-1], self.problem.size
-        for column, count in fill_row(self.slots[row], rule, size, added).items():
+        for column, count in fill_row(self.slots[row].tolist(), rule, size, added).items():
             yield int(self.siblings.children[row, column]), count
 
 

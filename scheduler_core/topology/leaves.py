@@ -49,7 +49,7 @@ class Rows:
 
     def top(self, prefix: Ints, count: Ints) -> Ints:
         """Sum over the `count` widest nodes; count is [rows, c]."""
-        return prefix[:, -1:] - np.take_along_axis(prefix, self.n - count, axis=1)
+        return prefix[:, -1:] - pick(prefix, self.n - count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +90,36 @@ def price_rows(rows: Rows, rule: LevelRule, counts: Ints) -> Prices:
     return Prices(feasible, used, squares * (step * step), slots)
 
 
-def fill_row(slots: Ints, rule: LevelRule, size: int, count: int) -> dict[int, int]:
-    """The pods per node, by column, for `count` pods on one unit with [n] free slots."""
-    rows = sort_rows(slots[None, :], rule, size)
-    least, multiples = rule.lowest // rule.step, np.array([[count // rule.step]])
-    used = int(_nodes_used(rows, rule, multiples)[0, 0])
-    widths = rows.width[0].tolist()
-    shares = _even_shares if rule.spread else _full_shares
+def fill_row(slots: list[int], rule: LevelRule, size: int, count: int) -> dict[int, int]:
+    """The pods per node, by column, for `count` pods on one unit with these free slots, which can take them."""
+    step, highest, least = rule.step, rule.highest(size), rule.lowest // rule.step
+    order = sorted((free, column) for column, free in enumerate(slots) if free >= rule.lowest)
+    widths = [min(free, highest) // step for free, _ in order]
+    multiples = count // step
     chosen: dict[int, int] = {}
     next_free: dict[int, int] = {}
-    for share in shares(widths[len(widths) - used :], least, count // rule.step):
+    shares = _even_shares if rule.spread else _full_shares
+    for share in shares(widths[len(widths) - _used(widths, rule, multiples) :], least, multiples):
         start = bisect_left(widths, share)
         place = next_free.get(start, start)
         while place in chosen:
             place += 1
-        chosen[place] = share * rule.step
+        chosen[place] = share * step
         next_free[start] = place + 1
-    return {int(rows.order[0, place]): share for place, share in chosen.items()}
+    return {order[place][1]: share for place, share in chosen.items()}
+
+
+def _used(widths: list[int], rule: LevelRule, multiples: int) -> int:
+    """How many nodes are used; widths ascend. The same as `_nodes_used` for a single feasible count."""
+    if rule.exact is not None:
+        return rule.exact
+    if rule.spread:
+        return min(len(widths), multiples // (rule.lowest // rule.step))
+    used = 0
+    while multiples > 0:
+        used += 1
+        multiples -= widths[-used]
+    return used
 
 
 def _full_shares(widths: list[int], least: int, count: int) -> list[int]:
@@ -150,7 +163,7 @@ def _pack(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Ints]
     np.maximum.accumulate(extras, axis=1, out=extras)
     full = np.minimum(_search(extras, spare, "right") - 1, used)
     rest = used - full
-    partial = np.where(rest > 0, least + spare - np.take_along_axis(extras, full, axis=1), 0)
+    partial = np.where(rest > 0, least + spare - pick(extras, full), 0)
     squares: Ints = rows.top(rows.squares, full) + partial * partial + np.maximum(rest - 1, 0) * least * least
     return squares, _packed_slots(rows, full, rest, partial)
 
@@ -161,10 +174,10 @@ def _packed_slots(rows: Rows, full: Ints, rest: Ints, partial: Ints) -> Ints:
     Nodes wider than the last full one are all full; of its own class the tightest ones are. The others come
     from the pool of what remains, in ascending order.
     """
-    last = np.take_along_axis(rows.width, np.minimum(rows.n - full, rows.n - 1), axis=1)
+    last = pick(rows.width, np.minimum(rows.n - full, rows.n - 1))
     none = full == 0
-    start = np.where(none, rows.n, np.take_along_axis(rows.below, last, axis=1))
-    end = np.where(none, rows.n, np.take_along_axis(rows.below, last + 1, axis=1))
+    start = np.where(none, rows.n, pick(rows.below, last))
+    end = np.where(none, rows.n, pick(rows.below, last + 1))
     taken = end - (rows.n - full)
 
     def pool(count: Ints) -> Ints:
@@ -173,11 +186,11 @@ def _packed_slots(rows: Rows, full: Ints, rest: Ints, partial: Ints) -> Ints:
         return at(low) - at(first) + at(high) - at(start + taken)
 
     def at(index: Ints) -> Ints:
-        return np.take_along_axis(rows.slots, index, axis=1)
+        return pick(rows.slots, index)
 
     first = np.broadcast_to(rows.first[:, None], full.shape)
     full_slots = rows.slots[:, -1:] - at(end) + at(start + taken) - at(start)
-    wide_enough = np.minimum(np.take_along_axis(rows.below, np.minimum(partial, rows.widest), axis=1), start)
+    wide_enough = np.minimum(pick(rows.below, np.minimum(partial, rows.widest)), start)
     within = wide_enough - first < rest
     place = np.minimum(np.where(wide_enough < start, wide_enough, start + taken), rows.n - 1)
     alone = pool(np.maximum(rest - 1, 0)) + at(place + 1) - at(place)
@@ -189,7 +202,7 @@ def _spread(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Int
     top = rows.top(rows.widths, used)
 
     def level_and_above(water: Ints) -> tuple[Ints, Ints]:
-        above: Ints = np.minimum(used, rows.n - np.take_along_axis(rows.below, water, axis=1))
+        above: Ints = np.minimum(used, rows.n - pick(rows.below, water))
         return top - rows.top(rows.widths, above) + above * water, above
 
     low, high = np.zeros_like(target), np.full_like(target, rows.widest)
@@ -208,15 +221,15 @@ def _spread_slots(rows: Rows, used: Ints, water: Ints, raised: Ints) -> Ints:
     """Slots of the nodes under water level: the tightest that can carry `raised` counts above it."""
 
     def at(index: Ints) -> Ints:
-        return np.take_along_axis(rows.slots, index, axis=1)
+        return pick(rows.slots, index)
 
-    narrowest = np.take_along_axis(rows.width, np.minimum(rows.n - used, rows.n - 1), axis=1)
-    start = np.take_along_axis(rows.below, narrowest, axis=1)
-    end = np.take_along_axis(rows.below, narrowest + 1, axis=1)
+    narrowest = pick(rows.width, np.minimum(rows.n - used, rows.n - 1))
+    start = pick(rows.below, narrowest)
+    end = pick(rows.below, narrowest + 1)
     of_class = used - (rows.n - end)
     brimful = rows.slots[:, -1:] - at(end) + at(np.maximum(start + of_class, start)) - at(start)
-    at_level = np.take_along_axis(rows.below, water, axis=1)
-    over = np.take_along_axis(rows.below, water + 1, axis=1)
+    at_level = pick(rows.below, water)
+    over = pick(rows.below, water + 1)
     equal = np.minimum(used - raised, over - at_level)
     even = at(at_level + equal) - at(at_level) + at(np.minimum(over + used - equal, rows.n)) - at(over)
     return np.where(narrowest < water, brimful, even)
@@ -226,6 +239,12 @@ def _sums(values: Ints) -> Ints:
     sums = np.zeros((len(values), values.shape[1] + 1), dtype=np.int64)  # [rows, n + 1]
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
+
+
+def pick(values: Ints, index: Ints) -> Ints:
+    """values[row, index[row, i]] for every row and i: both [rows, ...]."""
+    rows, n = values.shape
+    return values.take(index + np.arange(0, rows * n, n)[:, None]) if n else np.zeros_like(index)
 
 
 def _search(ascending: Ints, wanted: Ints, side: str) -> Ints:
