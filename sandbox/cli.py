@@ -1,0 +1,112 @@
+"""The command `muster-sandbox`."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib
+import importlib.util
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+import click
+
+from sandbox.nodes import NodeShape, Topology, numbered_nodes, read_topology
+from scheduler_core.errors import ModelError, MusterError
+
+DEFAULT_NODES = 4
+
+
+class _Commands(click.Group):
+    """The commands of this file, and `demo` where the package has it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        demo = ["demo"] if importlib.util.find_spec("sandbox.demo") else []
+        return sorted([*super().list_commands(ctx), *demo])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "demo" and importlib.util.find_spec("sandbox.demo"):
+            found = importlib.import_module("sandbox.demo").demo
+            return found if isinstance(found, click.Command) else None
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """A Kubernetes API server in one process, for development and tests: loopback only, nothing is kept."""
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"muster-sandbox {installed_version('muster')}")
+
+
+@main.command()
+@click.option("--nodes", type=click.IntRange(0, 10_000), help=f"Number of nodes (default {DEFAULT_NODES}).")
+@click.option(
+    "--topology",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Topology tree (YAML or JSON), or a ConfigMap with one, whose leaves are the nodes.",
+)
+@click.option("--node-cpu", default="8", show_default=True, help="CPU of a node (cores).")
+@click.option("--node-memory", default="32Gi", show_default=True, help="Memory of a node.")
+@click.option("--node-gpus", default="0", show_default=True, help="GPUs (nvidia.com/gpu) of a node.")
+@click.option("--node-pods", default="110", show_default=True, help="Pods that a node takes.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 (default: a free one)."
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Where to write the kubeconfig (default: a temporary file).",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Also install Muster's CRDs and run scheduler and webhook."
+)
+def up(
+    nodes: int | None,
+    topology: Path | None,
+    node_cpu: str,
+    node_memory: str,
+    node_gpus: str,
+    node_pods: str,
+    port: int,
+    kubeconfig: Path | None,
+    everything: bool,
+) -> None:
+    """Serve a cluster until Ctrl-C."""
+    if nodes is not None and topology is not None:
+        raise click.UsageError("--nodes and --topology exclude each other")
+    shape = NodeShape(node_cpu, node_memory, node_gpus, node_pods)
+    try:
+        shape.capacity()
+    except ModelError as error:
+        raise click.UsageError(f"--node-...: {error}") from None
+    try:
+        layout = read_topology(topology, shape) if topology else _numbered(nodes, shape)
+        _serve(layout, port, kubeconfig, everything)
+    except MusterError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(_os_text(error, port)) from None
+
+
+def _numbered(nodes: int | None, shape: NodeShape) -> Topology:
+    return Topology(numbered_nodes(DEFAULT_NODES if nodes is None else nodes, shape))
+
+
+def _serve(layout: Topology, port: int, kubeconfig: Path | None, everything: bool) -> None:
+    # Imported here: `--help`, `version` and usage errors need no server.
+    from sandbox.serve import Request, serve
+
+    asyncio.run(serve(Request(layout, port, kubeconfig, everything), click.echo))
+
+
+def _os_text(error: OSError, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on 127.0.0.1 is in use"
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"

@@ -1,0 +1,109 @@
+"""Muster's own processes next to the sandbox: the scheduler and the webhook."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from scheduler_core.errors import MusterError
+
+_STOP_SECONDS = 5.0
+_LINE_LIMIT = 2**20
+
+Say = Callable[[str], None]
+
+
+class ProcessEnded(MusterError):
+    """A process of the stack ended although nobody asked it to."""
+
+    def __init__(self, name: str, code: int) -> None:
+        self.name = name
+        self.code = code
+        super().__init__(name, code)
+
+    def __str__(self) -> str:
+        return f"the {self.name} ended with exit code {self.code}; its last lines are above"
+
+
+def commands(kubeconfig: Path, state: Path) -> dict[str, list[str]]:
+    """Command lines of the processes, by name. `state` is a directory for their certificates."""
+    python = [sys.executable, "-m"]
+    access = ["--kubeconfig", str(kubeconfig)]
+    place = ["--listen", "127.0.0.1:0", "--cert-dir", str(state / "webhook"), "--drain", "0"]
+    return {
+        "webhook": [*python, "webhook", "serve", *access, *place, "--register"],
+        "scheduler": [*python, "scheduler_core.app", *access],
+    }
+
+
+class Stack:
+    """Child processes whose output is passed on line by line."""
+
+    def __init__(self, programs: Mapping[str, list[str]], say: Say) -> None:
+        self._programs = programs
+        self._say = say
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._relays: list[asyncio.Task[None]] = []
+
+    async def _start(self) -> None:
+        # In sessions of their own: Ctrl-C reaches them through us only, in order.
+        for name, command in self._programs.items():
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                limit=_LINE_LIMIT,
+                start_new_session=True,
+            )
+            self._running[name] = process
+            self._relays.append(asyncio.create_task(self._relay(name, process)))
+
+    async def _relay(self, name: str, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while True:
+            try:
+                line = await process.stdout.readline()
+            except ValueError:
+                continue  # one line over the limit: dropped by the reader
+            if not line:
+                return
+            self._say(f"{name} | {line.decode('utf-8', 'replace').rstrip()}")
+
+    async def run(self) -> None:
+        """Run until cancelled, or until one of them ends: then raise ProcessEnded. Ends all of them."""
+        try:
+            await self._start()
+            await self._watch()
+        finally:
+            await self._stop()
+
+    async def _watch(self) -> None:
+        waits = {asyncio.create_task(process.wait()): name for name, process in self._running.items()}
+        if not waits:
+            await asyncio.Event().wait()
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+        first = done.pop()
+        raise ProcessEnded(waits[first], first.result())
+
+    async def _stop(self) -> None:
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await asyncio.gather(*(process.wait() for process in self._running.values()))
+        except TimeoutError:
+            for process in self._running.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+            await asyncio.gather(*(process.wait() for process in self._running.values()))
+        await asyncio.gather(*self._relays, return_exceptions=True)
+        self._running.clear()
