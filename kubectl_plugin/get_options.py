@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import click
 
-from kubectl_plugin.table import ColorChoice
-
+ColorChoice = Literal["auto", "always", "never"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 TABLES: Final = ("table", "wide")

@@ -44,3 +44,5 @@ def _names(resource: Resource, flags: Mapping[str, Any]) -> list[str]:
         return [read_metadata(raw).name for raw in page.items or ()]
     except (MusterError, msgspec.MsgspecError):
         return []
+    finally:
+        session.close()

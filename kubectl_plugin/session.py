@@ -81,8 +81,10 @@ class CommandSession:
 
     @classmethod
     def of(cls, ctx: click.Context) -> CommandSession:
-        """The session of the flags on this command line."""
-        return cls(connection_of(ctx), all_namespaces=all_namespaces(ctx))
+        """The session of the flags on this command line; it ends with the command."""
+        session = cls(connection_of(ctx), all_namespaces=all_namespaces(ctx))
+        ctx.call_on_close(session.close)
+        return session
 
     @cached_property
     def _target(self) -> Target:
@@ -118,6 +120,11 @@ class CommandSession:
             limits = Limits(read=parse_timeout(given.request_timeout) or _DAY_SECONDS)
         kind = TracedSession if given.verbosity >= _TRACE_LEVEL else Session
         return Client(kind(target.endpoint, credentials, user_agent=USER_AGENT, limits=limits))
+
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+        if "client" in vars(self):
+            self.client.session.close()
 
     @property
     def namespace(self) -> str:

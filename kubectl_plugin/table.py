@@ -8,8 +8,9 @@ from typing import IO, Final, Literal
 
 import msgspec
 
+from kubectl_plugin.get_options import ColorChoice
+
 Style = Literal["", "yellow", "red", "dim"]
-ColorChoice = Literal["auto", "always", "never"]
 
 _GAP: Final = "   "
 _CODES: Final[dict[str, str]] = {"yellow": "\x1b[33m", "red": "\x1b[31m", "dim": "\x1b[2m"}
