@@ -103,6 +103,12 @@ def create_app(service: Service, metrics: Metrics, lifecycle: Lifecycle | None =
         synced = not service.cache.unsynced
         return Response(metrics.render(synced), content_type="text/plain; version=0.0.4; charset=utf-8")
 
+    @app.after_request
+    def part(response: Response) -> Response:
+        if life.stopping:
+            response.headers["Connection"] = "close"
+        return response
+
     @app.errorhandler(HTTPException)
     def refuse(error: HTTPException) -> Response:
         return _problem(metrics, error.code or 400, error.description or error.name)

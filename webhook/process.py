@@ -6,15 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.kube.reflector import Reflector
+from scheduler_core.kube.session import Limits, Session
+from scheduler_core.model.kinds import Resource
 from webhook.app import Lifecycle, create_app
 from webhook.cache import WATCHED, Cache
 from webhook.cert_store import Certificates, FileStore
@@ -71,8 +73,8 @@ class Process:
         """
         client, target = connect(self._options.overrides)
         client.call("GET", "/version", retry_budget=0.0)
-        live, _ = connect(replace(self._options.overrides, request_timeout=LIVE_SECONDS))
-        service = Service(self._cache, self._options.settings, LiveReads(live))
+        brief = Session(target.endpoint, target.credentials, limits=Limits(LIVE_SECONDS, LIVE_SECONDS))
+        service = Service(self._cache, self._options.settings, LiveReads(Client(brief)))
         store = FileStore(self._options.cert_dir, self._options.hosts)
         certificates, _ = store.ensure(time.time())
         self._metrics.certificate(expiry(certificates.serving.certificate))
@@ -111,21 +113,14 @@ class Process:
         self._lifecycle.stop()
         time.sleep(self._options.drain)
 
-    def _reflector(self, client: Client, resource: object, parse: object) -> Reflector:
+    def _reflector(self, client: Client, resource: Resource, parse: Callable[[Any], Any]) -> Reflector:
         def malformed(error: ModelError) -> None:
             log.warning("ignored: %s", error)
 
         def trouble(error: Exception) -> None:
-            log.warning("watch of %s: %s", getattr(resource, "plural", ""), error)
+            log.warning("watch of %s: %s", resource.plural, error)
 
-        return Reflector(
-            client,
-            resource,  # type: ignore[arg-type]
-            parse,  # type: ignore[arg-type]
-            self._cache.sink,
-            on_malformed=malformed,
-            on_error=trouble,
-        )
+        return Reflector(client, resource, parse, self._cache.sink, on_malformed=malformed, on_error=trouble)
 
     def _rotate(self, client: Client, server: WebhookServer, store: FileStore) -> None:
         """Renew what is due; trouble keeps the last good certificate and is tried again at the next check."""

@@ -1,14 +1,16 @@
 """cheroot, set up so that no client can stop the others.
 
-Measured choices: real read timeouts, HTTP/1.1 only, hot reload of certificates without a signal. Two things
+Measured choices: real read timeouts, HTTP/1.1 only, hot reload of certificates without a signal. Some things
 are done differently from cheroot's defaults. The TLS handshake runs on a worker thread, not on the thread
 that accepts: there, each silent client would stop all others for the whole timeout. And a new connection
-gets a worker only when it has something to say.
+gets a worker only when it has something to say. And a request that trickles in is cut off: cheroot's
+timeout is for the next byte, not for the whole.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import threading
 import time
@@ -27,6 +29,7 @@ THREADS: Final = 64
 MAX_THREADS: Final = 128
 BACKLOG: Final = 512
 TIMEOUT: Final = 5
+REQUEST_SECONDS: Final = 8.0
 KEEP_ALIVE: Final = 512
 MAX_HEADERS: Final = 16 << 10
 DRAIN_BYTES: Final = 16 << 20
@@ -90,17 +93,35 @@ class _Connection(HTTPConnection):
     unread = False
 
     def communicate(self) -> bool:
-        if not self.shaken:
-            try:
-                self.socket.do_handshake()
-            except OSError:
-                # A scanner, a probe, or a client that does not trust us: nothing to answer.
-                return False
-            self.shaken = True
+        self.server.active[self] = time.monotonic()
+        try:
+            return self._serve() if self.shaken else self._shake()
+        finally:
+            del self.server.active[self]
+
+    def _shake(self) -> bool:
+        """The handshake; then back to the selector, until there is a request to read."""
+        try:
+            self.socket.do_handshake()
+        except OSError:
+            # A scanner, a probe, or a client that does not trust us: nothing to answer.
+            return False
+        self.shaken = True
+        return True if not self.socket.pending() else self._serve()
+
+    def _serve(self) -> bool:
         keep = bool(super().communicate())  # type: ignore[no-untyped-call]
         if self.unread and not keep:
             self._drain()
         return keep
+
+    def give_up(self) -> None:
+        """Wake the thread that reads from this connection; it will find it closed."""
+        try:
+            # Past the TLS layer, whose state belongs to the thread that reads.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        except OSError:
+            return
 
     def _drain(self) -> None:
         """Read on for a moment, or the client finds its connection reset before it sees the answer."""
@@ -119,6 +140,10 @@ class _Connection(HTTPConnection):
 
 class _HttpServer(wsgi.Server):
     ConnectionClass = _Connection
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.active: dict[_Connection, float] = {}
 
     def process_conn(self, conn: Any) -> None:
         """A connection that has not been heard of waits in the selector, which costs no thread."""
@@ -153,7 +178,11 @@ class WebhookServer:
         server.max_request_header_size = MAX_HEADERS
         server.keep_alive_conn_limit = KEEP_ALIVE
         self._server = server
-        self._thread = threading.Thread(target=server.serve, name="webhook-accept", daemon=True)
+        self._stopped = threading.Event()
+        self._threads = (
+            threading.Thread(target=server.serve, name="webhook-accept", daemon=True),
+            threading.Thread(target=self._cut_off, name="webhook-cut-off", daemon=True),
+        )
 
     @property
     def port(self) -> int:
@@ -168,12 +197,23 @@ class WebhookServer:
         except OSError as error:
             problem = "the port is in use" if "Address already in use" in str(error) else str(error)
             raise ListenError(f"{host}:{port}", problem) from None
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Finish the requests in progress, within TIMEOUT, and close everything."""
+        self._stopped.set()
         self._server.stop()
-        self._thread.join(TIMEOUT)
+        for thread in self._threads:
+            thread.join(TIMEOUT)
+
+    def _cut_off(self) -> None:
+        """End requests that have been under way for too long; a thread each is all they can hold."""
+        while not self._stopped.wait(1.0):
+            oldest = time.monotonic() - REQUEST_SECONDS
+            for connection, began in list(self._server.active.items()):
+                if began < oldest:
+                    connection.give_up()
 
     def reload(self) -> bool:
         """Serve new connections with the pair that is now on disk; a bad pair changes nothing (False)."""
