@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.certs import CertificateError, KeyPair, issue_serving, make_authority, rotation_due, serves
+from webhook.certs import (
+    CertificateError,
+    KeyPair,
+    is_whole,
+    issue_serving,
+    make_authority,
+    rotation_due,
+    serves,
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class FileStore:
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             authority, serving = self._pair("ca"), self._pair("tls")
-            if authority is None or rotation_due(authority.certificate, now):
+            if authority is None or not is_whole(authority) or rotation_due(authority.certificate, now):
                 authority, serving = make_authority(now), None
                 self._write("ca", authority)
             if (

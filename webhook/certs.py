@@ -110,6 +110,15 @@ def rotation_due(pem: bytes, now: float) -> bool:
     return not start <= now < start + (end - start) * 2 / 3
 
 
+def is_whole(pair: KeyPair) -> bool:
+    """Whether both parts can be read and belong together."""
+    try:
+        check_pair(pair, "pair")
+    except CertificateError:
+        return False
+    return True
+
+
 def serves(pair: KeyPair, authority_pem: bytes, hosts: Iterable[str]) -> bool:
     """Whether a serving pair is whole, signed by the CA, and names exactly these hosts."""
     try:

@@ -58,8 +58,8 @@ def node(name: str = "n1", *, unschedulable: bool = False, **allocatable: str) -
     }
 
 
-def namespace(name: str = "a", *, terminating: bool = False, **labels: str) -> Obj:
-    meta: Obj = {"name": name, "labels": {key.replace("__", "/"): value for key, value in labels.items()}}
+def namespace(name: str = "a", *, terminating: bool = False, labels: dict[str, str] | None = None) -> Obj:
+    meta: Obj = {"name": name, "labels": labels}
     if terminating:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return {"kind": "Namespace", "metadata": meta}

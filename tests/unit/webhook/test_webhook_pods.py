@@ -78,7 +78,7 @@ def test_patch(new: Obj, patch: list[Obj]) -> None:
 NAMESPACES = [
     ("not under Muster", (namespace("a"),), "a", False),
     ("unknown", (), "a", False),
-    ("labelled", (namespace("a", muster__schedule="true"),), "a", False),
+    ("labelled", (namespace("a", labels={"muster.dev/schedule": "true"}),), "a", True),
     ("with a quota", (namespace("a"), quota()), "a", True),
     ("kube-system with a quota", (quota(namespace="kube-system"),), "kube-system", False),
     ("our own", (quota(namespace="muster-system"),), "muster-system", False),
