@@ -9,10 +9,11 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
 from scheduler_core.kube.endpoint import Endpoint
+from scheduler_core.kube.response import Response
 
 KEEPALIVE_IDLE = 20
 KEEPALIVE_INTERVAL = 5
@@ -63,11 +64,11 @@ class Connection:
         assert self._socket is not None
         self._socket.sendall(request)
 
-    def receive(self, method: str, read_timeout: float) -> HTTPResponse:
+    def receive(self, method: str, read_timeout: float) -> Response:
         """Read the head of the answer. Raises OSError or HTTPException."""
         assert self._socket is not None
         self._socket.settimeout(read_timeout)
-        response = HTTPResponse(self._socket, method=method)
+        response = Response(self._socket, method=method)
         try:
             response.begin()
         except BaseException:
@@ -165,10 +166,14 @@ def _tunnel(raw: socket.socket, endpoint: Endpoint, authorization: str) -> None:
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     target = f"{host}:{endpoint.port}"
     raw.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode())
-    response = HTTPResponse(raw, method="CONNECT")
+    # Without its user and password: messages end up in logs.
+    name = f"proxy {urlsplit(endpoint.proxy).netloc.rpartition('@')[2]}"
+    response = Response(raw, method="CONNECT")
     try:
         response.begin()
     except HTTPException as error:
-        raise ProxyRefused(f"proxy {endpoint.proxy} does not speak HTTP: {error!r}") from None
+        raise ProxyRefused(f"{name} does not speak HTTP: {error!r}") from None
+    finally:
+        response.close()
     if response.status != 200:
-        raise ProxyRefused(f"proxy {endpoint.proxy} answered {response.status} {response.reason}")
+        raise ProxyRefused(f"{name} answered {response.status}")

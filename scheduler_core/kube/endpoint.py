@@ -31,7 +31,7 @@ class Endpoint:
     ca: str = ""
     insecure: bool = False
     tls_server_name: str = ""
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)
     source: str = "command line"
 
     def __post_init__(self) -> None:
@@ -44,10 +44,12 @@ class Endpoint:
             raise KubeconfigError(self.source, f"server {self.server!r}: {error}") from None
         if port == 0:
             raise KubeconfigError(self.source, f"server {self.server!r}: port 0 cannot be connected to")
-        if self.proxy and urlsplit(self.proxy).scheme != "http":
-            raise KubeconfigError(
-                self.source, f"proxy {self.proxy!r} is not supported, only http:// proxies are"
+        proxy = urlsplit(self.proxy)
+        if self.proxy and proxy.scheme != "http":
+            problem = (
+                f"a {proxy.scheme}:// proxy ({proxy.hostname}) is not supported, only http:// proxies are"
             )
+            raise KubeconfigError(self.source, problem)
 
     @property
     def tls(self) -> bool:

@@ -10,12 +10,13 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from typing import Protocol
 
-from scheduler_core.kube.connection import Connection, Pool
+from scheduler_core.kube.connection import Connection, Pool, ProxyRefused
 from scheduler_core.kube.endpoint import ClientCertificate, Endpoint, tls_context
 from scheduler_core.kube.errors import Unreachable
+from scheduler_core.kube.response import Response
 
 MAX_LINE = 64 << 20
 _CHUNK = 1 << 16
@@ -56,7 +57,7 @@ class StreamCut(Exception):
 class Stream:
     """The body of a watch, line by line. One thread reads; `abort` may be called from any."""
 
-    def __init__(self, connection: Connection, response: HTTPResponse) -> None:
+    def __init__(self, connection: Connection, response: Response) -> None:
         self._connection = connection
         self._response = response
 
@@ -163,11 +164,11 @@ class Session:
         connection, response = self._open_exchange(method, path, body, content_type, self.limits.read)
         return self._complete(method, path, connection, response)
 
-    def _complete(self, method: str, path: str, connection: Connection, response: HTTPResponse) -> Answer:
+    def _complete(self, method: str, path: str, connection: Connection, response: Response) -> Answer:
         """Read the body and hand the connection back to the pool."""
         try:
             body = response.read()
-            if response.headers.get("Content-Encoding") == "gzip":
+            if response.fields.get("content-encoding") == "gzip":
                 body = zlib.decompress(body, wbits=zlib.MAX_WBITS | 16)
         except (OSError, HTTPException, zlib.error) as error:
             connection.close()
@@ -181,7 +182,7 @@ class Session:
 
     def _open_exchange(
         self, method: str, path: str, body: bytes, content_type: str, read_timeout: float
-    ) -> tuple[Connection, HTTPResponse]:
+    ) -> tuple[Connection, Response]:
         """Send on a pooled connection; once more on a new one if the pooled one turns out to be dead.
 
         Reads may be repeated after they were sent, writes only if the server cannot have got them whole.
@@ -200,7 +201,7 @@ class Session:
 
     def _attempt(
         self, connection: Connection, request: bytes, method: str, path: str, read_timeout: float
-    ) -> HTTPResponse:
+    ) -> Response:
         sent = False
         try:
             if not connection.opened:
@@ -246,9 +247,9 @@ class Session:
         return Unreachable(problem, sent=sent, refused=refused, method=method, path=path)
 
 
-def _retry_after(response: HTTPResponse) -> float | None:
+def _retry_after(response: Response) -> float | None:
     """Seconds of Retry-After; API servers send whole seconds, a date is ignored."""
-    text = response.headers.get("Retry-After", "")
+    text = response.fields.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
@@ -260,6 +261,8 @@ def _explain(error: Exception) -> str:
         return f"TLS failed: {error.reason or error}"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, ProxyRefused):
+        return str(error)
     if isinstance(error, socket.gaierror):
         return f"the host name cannot be resolved: {error.strerror}"
     if isinstance(error, OSError) and error.errno:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -457,3 +458,63 @@ def test_a_key_that_does_not_fit_its_certificate_is_an_error_of_the_configuratio
     pair = ClientCertificate(authority.client.certificate, other)
     with pytest.raises(KubeconfigError, match="client certificate and key are not usable"):
         client_for(tls_server, StaticCredentials(pair=pair), ca=authority.ca).get(PODS, "a", "p")
+
+
+class ConnectProxy:
+    """A proxy for exactly one tunnel: answers CONNECT with `status`, then carries bytes both ways."""
+
+    def __init__(self, status: str) -> None:
+        self._status = status
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://user:word@127.0.0.1:{self._listener.getsockname()[1]}"
+        self.head = b""
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        near, _ = self._listener.accept()
+        with self._listener, near:
+            while b"\r\n\r\n" not in self.head:
+                self.head += near.recv(4096)
+            near.sendall(f"HTTP/1.1 {self._status}\r\n\r\n".encode())
+            if not self._status.startswith("200"):
+                return
+            host, _, port = self.head.split()[1].decode().partition(":")
+            with socket.create_connection((host, int(port))) as far:
+                back = threading.Thread(target=_carry, args=(far, near), daemon=True)
+                back.start()
+                _carry(near, far)
+                back.join(2)
+
+    def join(self) -> None:
+        self._thread.join(3)
+        assert not self._thread.is_alive()
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+def test_a_proxy_tunnels_tls(tls_server: FaultServer, authority: Authority) -> None:
+    proxy = ConnectProxy("200 Connection established")
+    client = client_for(tls_server, ca=authority.ca, proxy=proxy.url)
+    assert b'"p"' in client.get(PODS, "a", "p")
+    client.session.close()
+    proxy.join()
+    assert proxy.head.startswith(f"CONNECT 127.0.0.1:{tls_server.port} HTTP/1.1\r\n".encode())
+    assert b"Proxy-Authorization: Basic dXNlcjp3b3Jk\r\n" in proxy.head
+
+
+def test_a_proxy_that_refuses_is_told(tls_server: FaultServer, authority: Authority) -> None:
+    proxy = ConnectProxy("407 Proxy Authentication Required")
+    client = client_for(tls_server, ca=authority.ca, proxy=proxy.url)
+    with pytest.raises(Unreachable, match="answered 407") as caught:
+        client.get(PODS, "a", "p")
+    proxy.join()
+    assert not caught.value.sent
+    assert "word" not in str(caught.value)

@@ -157,17 +157,16 @@ def test_a_suspended_leader_does_not_believe_in_itself_when_it_wakes(
     assert holder(server) == "c1"
 
 
-@pytest.mark.parametrize("step", [-3600.0, 3600.0])
-@pytest.mark.parametrize("who", [0, 1])
 def test_steps_of_the_wall_clock_change_nothing(
-    server: FaultServer, stage: Callable[..., list[Candidate]], step: float, who: int
+    server: FaultServer, stage: Callable[..., list[Candidate]]
 ) -> None:
     shift = [0.0, 0.0]
     walls = (lambda: time.time() + shift[0], lambda: time.time() + shift[1])
     first, second = stage(server.url, server.url, walls=walls)
-    shift[who] = step
-    time.sleep(TIMES.duration * 1.3)
-    assert first.election.is_leader()
+    for steps in ([3600.0, 0.0], [-3600.0, 0.0], [0.0, 3600.0], [0.0, -3600.0]):
+        shift[:] = steps
+        time.sleep(TIMES.retry * 4)
+        assert first.election.is_leader()
     assert (first.lost, second.started) == ([], 0)
 
 

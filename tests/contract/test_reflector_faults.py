@@ -24,12 +24,12 @@ from scheduler_core.model.kinds import PODS
 from tests.support.eventually import eventually
 from tests.support.fault_server import Fault, FaultServer
 
-# Times of production divided by about 20.
+# Times of production divided by about 40.
 QUICK = Pace(
-    backoff=0.04, backoff_cap=1.0, watch_min=5, watch_max=5, silence=0.4, probe=0.1, brief=0.05, steady=2.0
+    backoff=0.02, backoff_cap=1.0, watch_min=5, watch_max=5, silence=0.3, probe=0.1, brief=0.05, steady=2.0
 )
 SMALL_PAGES = Pace(
-    backoff=0.04, backoff_cap=1.0, watch_min=5, watch_max=5, silence=2.0, probe=0.1, brief=0.05, page=10
+    backoff=0.02, backoff_cap=1.0, watch_min=5, watch_max=5, silence=2.0, probe=0.1, brief=0.05, page=10
 )
 CONVERGED_WITHIN = 2.0
 

@@ -187,7 +187,7 @@ BROKEN: list[tuple[str, Any, dict[str, Any], str]] = [
         "a proxy of an unsupported kind",
         document(clusters=[{"name": "c", "cluster": {"server": "https://x", "proxy-url": "socks5://p"}}]),
         {},
-        "proxy 'socks5://p' is not supported",
+        "a socks5:// proxy (p) is not supported",
     ),
     (
         "an exec plugin that is not installed",
