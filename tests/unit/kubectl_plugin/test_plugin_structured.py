@@ -12,8 +12,16 @@ from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
 
 
 def test_json_is_sorted_indented_by_four_and_escaped_as_go_does() -> None:
-    text = '{\n    "a": {\n        "x": "\\u003c1\\u003e \\u0026 ü\\u2028"\n    },\n    "b": [],\n    "c": {}\n}\n'
-    assert to_json({"b": [], "a": {"x": "<1> & ü\u2028"}, "c": {}}) == text
+    document = {"b": [], "a": {"x": "<1> & ü\u2028"}, "c": {}}
+    assert to_json(document).splitlines() == [
+        "{",
+        '    "a": {',
+        '        "x": "\\u003c1\\u003e \\u0026 ü\\u2028"',
+        "    },",
+        '    "b": [],',
+        '    "c": {}',
+        "}",
+    ]
 
 
 @pytest.mark.parametrize(
