@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-import msgspec
 import yaml
 
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, start_up_errors
 from scheduler_core.config.convert import TARGETS, convert_document
+from scheduler_core.config.documents import reads_as_text
 from scheduler_core.config.duration import parse_duration
 from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
 from scheduler_core.config.render import view
@@ -160,9 +161,19 @@ def _fail(found: ConfigErrors, name: str) -> NoReturn:
     raise SystemExit(1)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes all text that a Kubernetes tool would read as something else."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        quotes = None if reads_as_text(text) else "'"
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=quotes)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
 def _print(value: Any, output: str) -> None:
-    plain = msgspec.to_builtins(value, str_keys=True)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(plain)).decode())
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     else:
-        click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True), nl=False)

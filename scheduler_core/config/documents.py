@@ -130,6 +130,11 @@ def _duplicate_key(path: str, key: str, node: yaml.Node) -> ConfigError:
     return ConfigError(field, f'line {line}: key "{key}" already set in map (duplicate field "{field}")')
 
 
+def reads_as_text(text: str) -> bool:
+    """Whether `text` stays text when it is written without quotes."""
+    return isinstance(_scalar(text, quoted=False), str)
+
+
 def _scalar(text: str, quoted: bool) -> Any:
     if quoted:
         return text
@@ -153,8 +158,8 @@ def _integer(text: str) -> tuple[bool, Any]:
     for pattern, base in _INTEGERS:
         match = pattern.fullmatch(digits)
         if match and len(digits) <= _MAX_DIGITS:
-            value = int(match[2], base)
-            return True, -value if match[1] == "-" else value
+            value = int(match[1] + match[2], base)
+            return True, value if -(2**63) <= value < 2**64 else float(value)
     return False, None
 
 

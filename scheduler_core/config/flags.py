@@ -59,10 +59,16 @@ _CONNECTION: Final = {
 _DEBUGGING: Final = {"profiling": "enable_profiling", "contention_profiling": "enable_contention_profiling"}
 
 
-def apply_flags(flags: Flags, config: SchedulerConfiguration | None = None) -> SchedulerConfiguration:
-    """The configuration to run with: `config` of a file, or the default one; raises ConfigErrors."""
+def apply_flags(
+    flags: Flags, config: SchedulerConfiguration | None = None, base: SchedulerConfiguration | None = None
+) -> SchedulerConfiguration:
+    """The configuration to run with; raises ConfigErrors.
+
+    `config` is that of a file. Without it the flags act on `base`, which has one profile, or on Kubernetes'
+    default configuration.
+    """
     if config is None:
-        config = _deprecated(flags, default_config())
+        config = _deprecated(flags, base or default_config())
     config = structs.replace(config, leader_election=_over(config.leader_election, flags, _ELECTION))
     errors = validate(config)
     if errors:

@@ -161,7 +161,7 @@ def _queue_sort_errors(profiles: tuple[Profile, ...]) -> Iterator[ConfigError]:
     first, *others = profiles
     canon = first.plugins.get("queueSort", PluginSet())
     if len(canon.enabled) > 1:
-        path = child(index("profiles", 0), "plugins.queueSort.enabled")
+        path = child(index("profiles", 0), "plugins.queueSort.Enabled")  # as Kubernetes spells it
         yield invalid(path, len(canon.enabled), "only one queue sort plugin can be enabled")
     sorter = canon.enabled[0].name if canon.enabled else ""
     canon_args = _args_of(first.plugin_config, sorter)
