@@ -1,4 +1,4 @@
-"""Dividing the group among the top units, where only one total is asked for.
+"""Dividing pods among the children of one parent, where only one total is asked for.
 
 Three ways, all exact. A bound on the number of used units (packing, partitions) leaves only few candidates:
 of all units given c pods, one is among the K best for c, or could be swapped for one that is. Where units
@@ -7,12 +7,16 @@ spread, a Lagrangian bound leaves only counts near the even share. Otherwise eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.topology.constraints import LevelRule
 from scheduler_core.topology.merge import Siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE
-from scheduler_core.topology.problem import Problem
 from scheduler_core.topology.tables import (
     Expired,
     OutOfBudget,
@@ -28,37 +32,75 @@ Mask = NDArray[np.bool_]
 MOST_BYTES = 1 << 29
 
 
-def apportion(problem: Problem, tables: Table, expired: Expired) -> dict[int, int] | None:
-    """Pods added per top unit, from tables [words, units, C]; None when nothing is feasible."""
-    rule, target = problem.rules[0], problem.missing
-    tables = tables[:, :, : target + 1]
-    feasible = tables[0] < INFEASIBLE
+@dataclass(frozen=True, eq=False)
+class Division:
+    """`target` pods to be added below one parent. tables: [words, units, C] of its children, in tree order.
+
+    rule: of the children's level; weight: of that level's component in word 0, if it is there, or 0.
+    based: bool [units], children that hold pods already.
+    """
+
+    tables: Table
+    rule: LevelRule
+    target: int
+    weight: int
+    based: Mask
+
+    @cached_property
+    def feasible(self) -> Mask:
+        """bool [units, C]."""
+        return self.tables[0] < INFEASIBLE
+
+    @cached_property
+    def largest(self) -> NDArray[np.int64]:
+        """The largest feasible count of each unit, int64 [units]."""
+        return _largest(self.feasible)
+
+    @cached_property
+    def least(self) -> int:
+        """A lower bound of the level's component: used units (pack) or sum of squares (spread)."""
+        if not self.rule.spread:
+            return self.rule.exact or fewest_units(self.largest, self.target)
+        level = _water(np.sort(self.largest), self.target)
+        counts = np.minimum(self.largest, level)
+        raised = max(0, self.target - int(counts.sum()))
+        return int((counts * counts).sum()) + raised * (2 * level + 1)
+
+    def cost(self, shares: Mapping[int, int]) -> Table:
+        """[words], the price of giving these shares."""
+        counts = np.zeros(self.tables.shape[1], dtype=np.int64)
+        counts[list(shares)] = list(shares.values())
+        return self.tables[:, np.arange(len(counts)), counts].sum(axis=1)
+
+
+def apportion(division: Division, expired: Expired) -> dict[int, int] | None:
+    """Pods added per child, by position; None when nothing is feasible. Raises OutOfBudget."""
+    rule = division.rule
     if rule.contradictory:
         return None
-    if target == 0 or problem.held[0].any():
-        return _merge_all(problem, tables, expired)
-    if rule.exact is not None:
-        candidates = _best_units(tables, feasible, rule.exact, target)
-        return _search(tables, candidates, target, rule.exact, expired)
-    if rule.spread:
-        return _near_even(problem, tables, expired)
-    return _fewest(tables, feasible, target, expired)
-
-
-def _fewest(tables: Table, feasible: Mask, target: int, expired: Expired) -> dict[int, int] | None:
-    """Pack: guess how many units are used, search among the candidates, and check the guess."""
-    largest = np.sort(_largest(feasible))[::-1]
-    reachable = np.cumsum(largest)
-    if reachable[-1] < target:
+    if division.target == 0 or division.based.any():
+        return _merge(division, division.tables, division.target, expired)
+    if int(division.largest.sum()) < division.target:
         return None
-    guess = int(np.searchsorted(reachable, target)) + 1
+    if rule.exact is not None:
+        return _search(division, _best_units(division, rule.exact), expired)
+    return _near_even(division, expired) if rule.spread else _fewest(division, expired)
+
+
+def _fewest(division: Division, expired: Expired) -> dict[int, int] | None:
+    """Pack: guess how many units are used, search among the candidates, and check the guess."""
+    units = len(division.largest)
+    guess = fewest_units(division.largest, division.target)
     while True:
-        shares = _search(tables, _best_units(tables, feasible, guess, target), target, None, expired)
-        if shares is not None and len(shares) <= guess:
+        shares = _search(division, _best_units(division, guess), expired)
+        if guess >= units or (shares is not None and len(shares) <= guess):
             return shares
-        if guess >= len(largest):
-            return shares
-        guess = min(len(shares) if shares is not None else 2 * guess, len(largest))
+        guess = min(len(shares) if shares is not None else 2 * guess, units)
+
+
+def fewest_units(rooms: NDArray[np.int64], target: int) -> int:
+    """How many of these units it takes at least; more than there are when all are not enough."""
+    return int(np.searchsorted(np.cumsum(np.sort(rooms)[::-1]), target)) + 1
 
 
 def _largest(feasible: Mask) -> NDArray[np.int64]:
@@ -67,18 +109,18 @@ def _largest(feasible: Mask) -> NDArray[np.int64]:
     return np.where(feasible.any(axis=1), feasible.shape[1] - 1 - reverse.argmax(axis=1), 0)
 
 
-def _best_units(tables: Table, feasible: Mask, most_used: int, target: int) -> Mask:
+def _best_units(division: Division, most_used: int) -> Mask:
     """bool [units, C]: entries that a best solution with at most `most_used` units needs to look at."""
-    largest = np.sort(_largest(feasible))[::-1]
-    lowest = max(1, target - int(largest[: most_used - 1].sum()))
-    candidates = feasible.copy()
+    largest = np.sort(division.largest)[::-1]
+    lowest = max(1, division.target - int(largest[: most_used - 1].sum()))
+    candidates = division.feasible.copy()
     candidates[:, :lowest] = False
     keep = np.zeros_like(candidates)
     units = len(candidates)
     if most_used >= units:
         return candidates
     needed = np.full(candidates.shape[1], most_used)  # [C]
-    for word in tables:
+    for word in division.tables:
         values = np.where(candidates, word, INFEASIBLE)[:, lowest:]
         rank = np.clip(needed[lowest:] - 1, 0, units - 1)
         bound = np.full(candidates.shape[1], -1)
@@ -89,20 +131,20 @@ def _best_units(tables: Table, feasible: Mask, most_used: int, target: int) -> M
     return keep | (candidates & (np.cumsum(candidates, axis=0) <= needed))
 
 
-def _search(
-    tables: Table, keep: Mask, target: int, exact: int | None, expired: Expired
-) -> dict[int, int] | None:
-    """Dynamic programme over the units that have kept entries; `exact` units are used if it is given.
+def _search(division: Division, keep: Mask, expired: Expired) -> dict[int, int] | None:
+    """Dynamic programme over the units that have kept entries.
 
-    With `exact`, pods are counted above the lowest kept count of a unit, which keeps the tables short.
+    Where the rule fixes how many units are used, pods are counted above the lowest kept count of a unit,
+    which keeps the tables short.
     """
+    tables, exact = division.tables, division.rule.exact
     units = np.flatnonzero(keep.any(axis=1)).tolist()
     used = step = base = 0
     if exact is not None:
         if len(units) < exact:
             return None
         used, step, base = exact, 1, int(keep.any(axis=0).argmax())
-    rest = target - used * base
+    rest = division.target - used * base
     if rest < 0:
         return None
     best = infeasible((len(tables), used + 1, rest + 1))
@@ -132,31 +174,27 @@ def _search(
     return shares
 
 
-def _near_even(problem: Problem, tables: Table, expired: Expired) -> dict[int, int] | None:
+def _near_even(division: Division, expired: Expired) -> dict[int, int] | None:
     """Spread: keep the counts whose Lagrangian price is within the gap, and prove the gap afterwards."""
-    target, counts = problem.missing, np.arange(tables.shape[2])
-    feasible = tables[0] < INFEASIBLE
-    largest = np.sort(_largest(feasible))
-    if largest.sum() < target:
-        return None
-    weight = problem.objective.levels[0].weight
-    price = weight * (2 * _water(largest, target) + 1)
-    if price * int(largest[-1]) > INFEASIBLE // 2:
-        return _merge_all(problem, tables, expired)  # the bound itself would not fit an int64
+    tables, target, weight = division.tables, division.target, division.weight
+    counts = np.arange(tables.shape[2])
+    price = weight * (2 * _water(np.sort(division.largest), target) + 1)
+    if weight == 0 or price * int(division.largest.max()) > INFEASIBLE // 2:
+        return _merge(division, tables, target, expired)  # the bound itself would not fit an int64
     reduced = tables[0] - price * counts
-    lowest = np.where(feasible, reduced, INFEASIBLE).min(axis=1)
+    lowest = np.where(division.feasible, reduced, INFEASIBLE).min(axis=1)
     bound = int(lowest.sum()) + price * target
-    excess = np.where(feasible, reduced - lowest[:, None], INFEASIBLE)
+    excess = np.where(division.feasible, reduced - lowest[:, None], INFEASIBLE)
     gap = 2 * weight - 1  # a count next to the even two costs two squares more
     while True:
         keep = excess <= gap
-        shares = _merge_windows(problem, tables, keep, expired)
+        shares = _merge_windows(division, keep, expired)
         if shares is None:
-            if keep.sum() == feasible.sum():
+            if keep.sum() == division.feasible.sum():
                 return None
             gap *= 8
             continue
-        proven = sum(int(tables[0, unit, shares.get(unit, 0)]) for unit in range(len(feasible))) - bound
+        proven = int(division.cost(shares)[0]) - bound
         if proven <= gap:
             return shares
         gap = proven
@@ -171,10 +209,10 @@ def _water(largest: NDArray[np.int64], target: int) -> int:
     return int(levels[short[0]]) if len(short) else int(largest[-1])
 
 
-def _merge_windows(problem: Problem, tables: Table, keep: Mask, expired: Expired) -> dict[int, int] | None:
+def _merge_windows(division: Division, keep: Mask, expired: Expired) -> dict[int, int] | None:
     """Merge only the kept entries: every unit starts at its lowest kept count."""
     start = keep.argmax(axis=1)
-    rest = problem.missing - int(start.sum())
+    rest = division.target - int(start.sum())
     if rest < 0:
         return None
     width = int((_largest(keep) - start).max()) + 1
@@ -182,10 +220,10 @@ def _merge_windows(problem: Problem, tables: Table, keep: Mask, expired: Expired
     inside = reach < keep.shape[1]
     reach = np.where(inside, reach, 0)
     rows = np.arange(len(keep))[:, None]
-    windows = tables[:, rows, reach]
+    windows = division.tables[:, rows, reach]
     windows[0][~(inside & keep[rows, reach])] = INFEASIBLE
     shares = {unit: int(count) for unit, count in enumerate(start.tolist()) if count}
-    merged = _raise_some(windows, rest) if width <= 2 else _merge(problem, windows, rest, expired)
+    merged = _raise_some(windows, rest) if width <= 2 else _merge(division, windows, rest, expired)
     if merged is None:
         return None
     for unit, count in merged.items():
@@ -206,14 +244,9 @@ def _raise_some(windows: Table, number: int) -> dict[int, int] | None:
     return dict.fromkeys(able[np.lexsort(increase[::-1])[:number]].tolist(), 1)
 
 
-def _merge_all(problem: Problem, tables: Table, expired: Expired) -> dict[int, int] | None:
-    return _merge(problem, tables, problem.missing, expired)
-
-
-def _merge(problem: Problem, tables: Table, target: int, expired: Expired) -> dict[int, int] | None:
-    siblings = Siblings(np.array([0]), np.arange(tables.shape[1])[None, :])
-    based = problem.held[0] > 0
-    merge = merge_siblings(tables, siblings, problem.rules[0].exact, based, target, expired)
+def _merge(division: Division, tables: Table, target: int, expired: Expired) -> dict[int, int] | None:
+    siblings = Siblings(np.zeros(1, dtype=np.int64), np.arange(tables.shape[1])[None, :])
+    merge = merge_siblings(tables, siblings, division.rule.exact, division.based, target, expired)
     if target >= merge.table.shape[2] or merge.table[0, 0, target] >= INFEASIBLE:
         return None
     return dict(merge.take_apart(0, target))

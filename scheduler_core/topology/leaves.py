@@ -91,7 +91,7 @@ def price_rows(rows: Rows, rule: LevelRule, counts: Ints) -> Prices:
 
 
 def fill_row(slots: list[int], rule: LevelRule, size: int, count: int) -> dict[int, int]:
-    """The pods per node, by column, for `count` pods on one unit with these free slots, which can take them."""
+    """The pods per node, by column, for `count` pods on one unit whose free slots can take them."""
     step, highest, least = rule.step, rule.highest(size), rule.lowest // rule.step
     order = sorted((free, column) for column, free in enumerate(slots) if free >= rule.lowest)
     widths = [min(free, highest) // step for free, _ in order]

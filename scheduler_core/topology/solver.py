@@ -13,12 +13,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.topology.apportion import apportion
+from scheduler_core.topology.apportion import Division, apportion
 from scheduler_core.topology.leaf_fill import fill_leaves
 from scheduler_core.topology.merge import Siblings, gather_siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE
 from scheduler_core.topology.problem import Problem
-from scheduler_core.topology.tables import Expired, Table, infeasible
+from scheduler_core.topology.stem import Stem, longest_stem, root_stem
+from scheduler_core.topology.tables import Expired, Table, first_smallest, infeasible
 
 
 class Decisions(Protocol):
@@ -40,38 +41,89 @@ def solve(problem: Problem, expired: Expired) -> NDArray[np.int64] | None:
     """
     if not problem.tree.leaves:
         return np.zeros(0, dtype=np.int64) if problem.missing == 0 else None
-    if problem.tree.depth == 1 and problem.missing and not problem.held[0].any():
-        return _solve_flat(problem)
+    if problem.missing == 0 or problem.held[-1].any():
+        return _branch(problem, root_stem(problem), expired)
+    stem = longest_stem(problem)
+    added = _branch(problem, stem, expired)
+    if added is None and not stem.forced:
+        return _branch(problem, root_stem(problem), expired)
+    return added
+
+
+def _branch(problem: Problem, stem: Stem, expired: Expired) -> NDArray[np.int64] | None:
+    """The best placement below one of the stem's parents."""
+    depth, level = problem.tree.depth, stem.level
+    if level == depth:
+        return _read_back(problem, [], {int(stem.parents[first_smallest(stem.costs)]): problem.missing})
+    if level == depth - 1 and not problem.held[-1].any() and problem.missing:
+        return _fill_one(problem, stem)
     layers: list[Sequence[Decisions]] = []
-    tables = _leaf_tables(problem, np.arange(len(problem.tree.leaves))) if problem.tree.depth == 1 else None
-    for level in reversed(range(1, problem.tree.depth)):
-        tables, decisions = _parents(problem, level, tables, expired)
+    below = np.isin(problem.tree.parents[level], stem.parents)
+    wanted = [np.flatnonzero(below)]
+    for parents in problem.tree.parents[level + 1 :]:
+        below = below[parents]
+        wanted.append(np.flatnonzero(below))
+    tables = _leaf_tables(problem, wanted[-1]) if level == depth - 1 else None
+    for child_level in reversed(range(level + 1, depth)):
+        tables, decisions = _parents(problem, child_level, wanted[child_level - 1 - level], tables, expired)
         layers.append(decisions)
     assert tables is not None
-    shares = apportion(problem, tables, expired)
+    shares = _best_division(problem, stem, tables, expired)
     return None if shares is None else _read_back(problem, layers, shares)
 
 
-def _solve_flat(problem: Problem) -> NDArray[np.int64] | None:
-    (root,) = gather_siblings(problem.tree.offsets[0], np.array([0]))
-    fill = fill_leaves(problem, root, np.array([problem.missing]))
-    if fill.table[0, 0, 0] >= INFEASIBLE:
+def _best_division(problem: Problem, stem: Stem, tables: Table, expired: Expired) -> dict[int, int] | None:
+    """Divide the group below each parent, the most promising first; pods added per unit of the level."""
+    rule, digit = problem.rules[stem.level], problem.objective.levels[stem.level]
+    offsets, based = problem.tree.offsets[stem.level], problem.held[stem.level] > 0
+    weight = digit.weight if digit.word == 0 else 0
+    divisions: dict[bytes, tuple[int, Division]] = {}
+    for index, parent in enumerate(stem.parents.tolist()):
+        units = slice(offsets[parent], offsets[parent + 1])
+        children = tables[:, units, : problem.missing + 1]
+        division = Division(children, rule, problem.missing, weight, based[units])
+        divisions.setdefault(stem.costs[:, index].tobytes() + children.tobytes(), (index, division))
+    best, costs = None, infeasible((problem.objective.words, 1))
+    order = sorted(divisions.values(), key=lambda entry: entry[1].least)
+    for index, division in order:
+        if best is not None and stem.costs[0, index] + weight * division.least > costs[0, 0]:
+            continue
+        shares = apportion(division, expired)
+        if shares is None:
+            continue
+        total = stem.costs[:, index] + division.cost(shares)
+        if first_smallest(np.stack((costs[:, 0], total), axis=1)) == 1:
+            start = int(offsets[stem.parents[index]])
+            best, costs = {start + unit: count for unit, count in shares.items()}, total[:, None]
+    return best
+
+
+def _fill_one(problem: Problem, stem: Stem) -> NDArray[np.int64] | None:
+    """Put the whole group on the nodes of one parent, by the closed forms."""
+    best, costs = None, infeasible((problem.objective.words, 1))
+    for siblings in gather_siblings(problem.tree.offsets[stem.level], stem.parents):
+        fill = fill_leaves(problem, siblings, np.array([problem.missing]))
+        above = stem.costs[:, np.searchsorted(stem.parents, siblings.parents)]
+        choices = np.concatenate((costs, fill.table[:, :, 0] + above), axis=1)
+        choice = first_smallest(choices)
+        if choice > 0:
+            best, costs = (fill, choice - 1), choices[:, choice : choice + 1]
+    if best is None:
         return None
-    return _read_back(problem, [], dict(fill.take_apart(0, problem.missing)))
+    return _read_back(problem, [], dict(best[0].take_apart(best[1], problem.missing)))
 
 
 def _parents(
-    problem: Problem, level: int, tables: Table | None, expired: Expired
+    problem: Problem, level: int, units: NDArray[np.int64], tables: Table | None, expired: Expired
 ) -> tuple[Table, list[Decisions]]:
-    """Tables of the units of level - 1, with their own price, from those of `level` (None: the nodes)."""
+    """Tables of `units` of level - 1, with their own price, from those of `level` (None: the nodes)."""
     offsets, held = problem.tree.offsets[level], problem.held[level - 1]
     limits = np.minimum(problem.free[level - 1], problem.missing)
     decisions: list[Decisions] = []
-    everyone = np.arange(len(held))
-    merged = everyone
+    merged = units
     if tables is None:
-        merged = np.flatnonzero(held > 0)
-        for siblings in gather_siblings(offsets, np.flatnonzero(held == 0)):
+        merged = units[held[units] > 0]
+        for siblings in gather_siblings(offsets, units[held[units] == 0]):
             counts = np.arange(int(limits[siblings.parents].max()) + 1)
             decisions.append(fill_leaves(problem, siblings, counts))
         if len(merged):
@@ -82,10 +134,10 @@ def _parents(
         based = problem.held[level] > 0
         decisions.append(merge_siblings(tables, siblings, problem.rules[level].exact, based, most, expired))
     width = max(decision.table.shape[2] for decision in decisions)
-    below = infeasible((problem.objective.words, len(everyone), width))
+    below = infeasible((problem.objective.words, len(held), width))
     for decision in decisions:
         below[:, decision.siblings.parents, : decision.table.shape[2]] = decision.table
-    return _own_costs(problem, level - 1, everyone, below), decisions
+    return _own_costs(problem, level - 1, np.arange(len(held)), below), decisions
 
 
 def _leaf_tables(problem: Problem, leaves: NDArray[np.int64]) -> Table:
