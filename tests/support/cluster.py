@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,13 @@ class Cluster:
         self.ca_file = server.ca_file
         self.token = server.token
         self._kubectl = kubectl
+        # kubectl finds its plugins on PATH; its discovery cache is keyed by host and port, which come again.
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(self.kubeconfig.parent / "kubectl-cache"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
 
     def namespace(self, prefix: str = "test") -> str:
         """Create a namespace that no other test uses; its name."""
@@ -57,9 +65,13 @@ class Cluster:
     def kubectl(
         self, *args: str, input: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as an admin. With `check`, a failure is an AssertionError with what it printed."""
+        """Run kubectl, or a plugin of this environment, as an admin.
+
+        With `check`, a failure is an AssertionError with what was printed.
+        """
         done = subprocess.run(
-            [str(self._kubectl), "--kubeconfig", str(self.kubeconfig), *args],
+            [str(self._kubectl), *args],
+            env=self._environment,
             input=input,
             stdin=subprocess.DEVNULL if input is None else None,
             text=True,

@@ -17,10 +17,14 @@ SERVERS = ("sandbox", "kube-apiserver")
 class Server(Protocol):
     """A running API server: where it is, and admin rights on it."""
 
-    kubeconfig: Path
-    url: str
-    ca_file: Path
-    token: str
+    @property
+    def kubeconfig(self) -> Path: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def ca_file(self) -> Path: ...
+    @property
+    def token(self) -> str: ...
 
 
 class RequestFailed(Exception):
