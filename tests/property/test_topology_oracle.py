@@ -8,13 +8,17 @@ many instances each family gets (a deep run: 20000).
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from scheduler_core.topology import objective
 from scheduler_core.topology.constraints import LevelRule, Rules, keep_terms, terms_of
+from scheduler_core.topology.objective import Digit
 from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
 from scheduler_core.topology.problem import pose
 from scheduler_core.topology.reach import any_placement
@@ -185,3 +189,84 @@ def test_a_reported_conflict_fails_and_none_of_its_demands_can_be_spared() -> No
             relaxed = Instance(case.tree, case.capacity, case.size, rules, np.zeros_like(case.capacity))
             assert (brute_force(relaxed) is None) == (size == len(found.conflict)), describe(case)
     assert seen > 10
+
+
+def one_word_each(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
+    return tuple(Digit(word, 1) for word in range(len(bounds))), len(bounds)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_costs_of_many_words_lead_to_the_same_optimum(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective, "_digits", one_word_each)
+    rng = np.random.default_rng(200 + FAMILIES.index(family))
+    for _ in range(INSTANCES // 6):
+        case = random_instance(rng, family)
+        best = brute_force(case)
+        found = place(case.tree, case.capacity, case.size, case.rules, fixed=case.fixed)
+        assert isinstance(found, Infeasible) == (best is None), describe(case)
+        if isinstance(found, Placement):
+            assert tuple(price(case, found.counts[None, :])[1][0].tolist()) == best, describe(case)
+
+
+def unpruned(case: Instance) -> tuple[int, ...] | None:
+    """The objective by plain dynamic programming over Python tuples, one node and one count at a time."""
+    zero = (0,) * (case.tree.depth + 2)
+    below = [dict.fromkeys(range(free + 1), zero) for free in case.capacity.tolist()]
+    for level in reversed(range(case.tree.depth)):
+        rule, rooms = case.rules[level], case.tree.totals(case.capacity, level).tolist()
+        own = []
+        for unit, table in enumerate(below):
+            priced = {0: zero}
+            for count, cost in table.items():
+                if count and rule.allows(count, case.size):
+                    values = list(cost)
+                    values[level] += count * count if rule.spread else 1
+                    values[-2] += 0 if rule.spread else count * (case.size - count)
+                    values[-1] += rooms[unit]
+                    priced[count] = tuple(values)
+            own.append(priced)
+        offsets = case.tree.offsets[level].tolist()
+        below = [combine(own[start:end], rule, case.size) for start, end in pairwise(offsets)]
+    return below[0].get(case.size)
+
+
+def combine(
+    children: list[dict[int, tuple[int, ...]]], rule: LevelRule, size: int
+) -> dict[int, tuple[int, ...]]:
+    width = len(children[0][0])
+    states = {(0, 0): (0,) * width}
+    for child in children:
+        after: dict[tuple[int, int], tuple[int, ...]] = {}
+        for (used, count), cost in states.items():
+            for more, price_of in child.items():
+                key = (used + (more > 0 and rule.exact is not None), count + more)
+                if key[1] > size or (rule.exact is not None and key[0] > rule.exact):
+                    continue
+                total = tuple(map(sum, zip(cost, price_of, strict=True)))
+                after[key] = min(after.get(key, total), total)
+        states = after
+    final: dict[int, tuple[int, ...]] = {}
+    for (used, count), cost in states.items():
+        if count == 0 or rule.exact in (None, used):
+            final[count] = min(final.get(count, cost), cost)
+    return final
+
+
+@pytest.mark.parametrize("seed", range(INSTANCES // 5))
+def test_pruning_and_closed_forms_lose_nothing_on_larger_trees(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    depth, nodes = int(rng.integers(1, 4)), int(rng.integers(10, 41))
+    names = [(f"z{rng.integers(0, 3)}", f"r{rng.integers(0, 6)}", f"n{node}") for node in range(nodes)]
+    tree = build(LEVELS[3 - depth :], [name[3 - depth :] for name in names])
+    capacity = rng.integers(0, int(rng.integers(2, 9)), nodes)
+    size = int(rng.integers(1, min(36, max(2, int(capacity.sum())))))
+    family = FAMILIES[seed % (len(FAMILIES) - 2)]
+    rules = tuple(random_rule(rng, level, family) for level in tree.levels)
+    case = Instance(tree, capacity, size, rules, np.zeros_like(capacity))
+    best = unpruned(case)
+    found = place(tree, capacity, size, rules)
+    assert isinstance(found, Infeasible) == (best is None), describe(case)
+    if isinstance(found, Placement):
+        legal, costs = price(case, found.counts[None, :])
+        assert legal.all(), describe(case)
+        assert tuple(costs[0].tolist()) == best, describe(case)
