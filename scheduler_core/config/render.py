@@ -12,19 +12,44 @@ from scheduler_core.config.problems import index
 from scheduler_core.config.profiles import PluginRef, Registry, effective_plugins
 from scheduler_core.config.schema import Extender, OpaqueArgs, PluginConfig, Profile, SchedulerConfiguration
 
-_DURATIONS = frozenset({"usageAggregatedDuration", "scoreAggregatedDuration"})
+_DURATIONS = frozenset(
+    {
+        "usageAggregatedDuration",
+        "scoreAggregatedDuration",
+        "leaseDuration",
+        "renewDeadline",
+        "retryPeriod",
+    }
+)
 
 
 def view(config: SchedulerConfiguration, registry: Registry = KNOWN_PLUGINS) -> dict[str, Any]:
-    """What runs: per profile the plugins of every extension point, and the arguments with defaults.
+    """What runs: the settings, and per profile the plugins of every extension point and their arguments.
 
-    Raises ConfigErrors for a configuration that the scheduler would not start with.
+    Everything has its defaults. Raises ConfigErrors for a configuration that would not start.
     """
     profiles = [
         _profile(profile, effective_plugins(profile, registry, path=index("profiles", i)))
         for i, profile in enumerate(config.profiles)
     ]
-    return {"profiles": profiles}
+    return {**_settings(config), "profiles": profiles}
+
+
+def _settings(config: SchedulerConfiguration) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "parallelism": config.parallelism,
+        "percentageOfNodesToScore": config.percentage_of_nodes_to_score,
+        "podInitialBackoffSeconds": config.pod_initial_backoff_seconds,
+        "podMaxBackoffSeconds": config.pod_max_backoff_seconds,
+        "delayCacheUntilActive": config.delay_cache_until_active,
+        "enableProfiling": config.enable_profiling,
+        "enableContentionProfiling": config.enable_contention_profiling,
+        "clientConnection": _without_empty(plain(config.client_connection)),
+        "leaderElection": _without_empty(plain(config.leader_election)),
+    }
+    if config.extenders:
+        settings["extenders"] = [extender_document(extender) for extender in config.extenders]
+    return settings
 
 
 def _profile(profile: Profile, plugins: Mapping[str, list[PluginRef]]) -> dict[str, Any]:

@@ -146,6 +146,8 @@ def _plugin_config_errors(path: str, profile: Profile, version: str) -> Iterator
     seen: set[str] = set()
     for i, entry in enumerate(profile.plugin_config):
         place = index(path, i)
+        if not entry.name:
+            yield required(child(place, "name"), "these arguments belong to no plugin")
         if entry.name in seen:
             yield duplicate(place, entry.name)
         seen.add(entry.name)

@@ -76,6 +76,23 @@ def test_view_prints_the_same_as_json_and_yaml(tmp_path: Path) -> None:
     assert profile["plugins"]["score"][0] == {"name": "TaintToleration", "weight": 3}
 
 
+def test_view_shows_the_settings_beside_the_profiles(tmp_path: Path) -> None:
+    file = write(tmp_path, V1 + "leaderElection: {leaseDuration: 1h}\nparallelism: 8\n")
+    shown = json.loads(run("view", file, "-o", "json", "--leader-elect-retry-period=1s").stdout)
+    assert shown["leaderElection"] == {
+        "leaderElect": True,
+        "leaseDuration": "1h0m0s",
+        "renewDeadline": "10s",
+        "retryPeriod": "1s",
+        "resourceLock": "leases",
+        "resourceName": "kube-scheduler",
+        "resourceNamespace": "kube-system",
+    }
+    assert (shown["clientConnection"]["qps"], shown["clientConnection"]["burst"]) == (50, 100)
+    defaults = ("percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds")
+    assert [shown["parallelism"], *(shown[name] for name in defaults)] == [8, 0, 1, 10]
+
+
 def test_view_without_a_file_shows_the_default_profile_under_the_flags() -> None:
     result = run(
         "view",
