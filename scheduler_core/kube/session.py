@@ -136,13 +136,10 @@ class Session:
 
         `silence` is the longest wait for the next byte, in seconds. Raises Unreachable, KubeconfigError.
         """
-        connection, response = self._open_exchange("GET", path, b"", "", silence)
-        if response.status == 200:
-            return Stream(connection, response)
-        answer = self._complete("GET", path, connection, response)
-        if answer.status == 401 and self._renew():
-            return self.stream(path, silence)
-        return answer
+        opened = self._open_stream(path, silence)
+        if isinstance(opened, Answer) and opened.status == 401 and self._renew():
+            opened = self._open_stream(path, silence)
+        return opened
 
     def with_limits(self, limits: Limits) -> Session:
         """A session of its own connections to the same server as the same user, with other time limits."""
@@ -159,6 +156,12 @@ class Session:
     def close(self) -> None:
         """Close idle connections; those in use close when their exchange ends."""
         self._pool.clear()
+
+    def _open_stream(self, path: str, silence: float) -> Stream | Answer:
+        connection, response = self._open_exchange("GET", path, b"", "", silence)
+        if response.status == 200:
+            return Stream(connection, response)
+        return self._complete("GET", path, connection, response)
 
     def _exchange(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
         connection, response = self._open_exchange(method, path, body, content_type, self.limits.read)

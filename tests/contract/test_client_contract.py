@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
-import socket
-import ssl
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import Impersonating, StaticCredentials, TokenFile
 from scheduler_core.kube.discovery import Discovery
-from scheduler_core.kube.endpoint import ClientCertificate, Endpoint
+from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
-    KubeconfigError,
     NotFound,
     ServerError,
     TooManyRequests,
@@ -36,7 +26,8 @@ from scheduler_core.kube.errors import (
 from scheduler_core.kube.session import Credentials, Limits, Session
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, LEASES, NODES, PODS
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace
-from tests.support.fault_server import Fault, FaultServer
+from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
 
 ANYBODY = StaticCredentials()
 
@@ -316,6 +307,22 @@ def test_401_with_nothing_to_renew_is_unauthorized(server: FaultServer) -> None:
     assert server.count("GET") == 1
 
 
+class Renewable(StaticCredentials):
+    """Credentials that always claim to be fresh after a refresh."""
+
+    def refresh(self) -> bool:
+        return True
+
+
+def test_a_watch_refused_with_401_is_tried_once_more_with_new_credentials(server: FaultServer) -> None:
+    client = client_for(server, Renewable(token="t"))
+    server.fail(Fault("watch", times=3, status=401, reason="Unauthorized"))
+    with pytest.raises(Unauthorized):
+        client.watch(PODS, resource_version="1")
+    assert server.count("watch") == 2
+    client.session.close()
+
+
 def test_impersonation_travels_in_headers(server: FaultServer) -> None:
     pod(server)
     client = client_for(server, Impersonating(StaticCredentials(username="u", password="p"), "jane", ["g"]))
@@ -345,176 +352,3 @@ def test_many_threads_share_a_client(server: FaultServer, client: Client) -> Non
         thread.join(10)
     assert wrong == []
     assert all(obj["spec"]["nodeName"] == "n" for obj in server.objects.values())
-
-
-@dataclass(frozen=True)
-class Authority:
-    """A certificate authority and the pairs it signed, PEM."""
-
-    ca: str
-    server: Path
-    client: ClientCertificate
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-    ca = _certificate(name, name, ca_key, ca_key, authority=True)
-    pairs = []
-    for common_name in ("server", "client"):
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        pairs.append((_pem(_certificate(subject, name, key, ca_key)), _key_pem(key)))
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    path.write_bytes(pairs[0][1] + pairs[0][0])
-    return Authority(_pem(ca).decode(), path, ClientCertificate(*pairs[1]))
-
-
-def _certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    *,
-    authority: bool = False,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("kubernetes")]
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-
-
-@pytest.fixture
-def tls_server(authority: Authority) -> Iterator[FaultServer]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.server)
-    context.load_verify_locations(cadata=authority.ca)
-    context.verify_mode = ssl.CERT_OPTIONAL
-    with FaultServer(context) as running:
-        running.put("pods", "a", "p")
-        yield running
-
-
-def test_a_server_is_trusted_by_its_authority_and_gets_our_certificate(
-    tls_server: FaultServer, authority: Authority
-) -> None:
-    client = client_for(tls_server, StaticCredentials(pair=authority.client), ca=authority.ca)
-    for _ in range(3):
-        assert b'"p"' in client.get(PODS, "a", "p")
-    client.session.close()
-
-
-def test_an_unknown_authority_is_named_as_the_cause(tls_server: FaultServer) -> None:
-    client = client_for(tls_server)
-    with pytest.raises(Unreachable, match="its certificate is not trusted: ") as caught:
-        client.get(PODS, "a", "p")
-    assert not caught.value.sent
-
-
-def test_tls_server_name_and_insecure_are_honoured(tls_server: FaultServer, authority: Authority) -> None:
-    by_name = client_for(tls_server, ca=authority.ca, tls_server_name="kubernetes")
-    insecure = client_for(tls_server, insecure=True)
-    wrong = client_for(tls_server, ca=authority.ca, tls_server_name="other")
-    assert by_name.get(PODS, "a", "p") == insecure.get(PODS, "a", "p")
-    with pytest.raises(Unreachable, match="Hostname mismatch"):
-        wrong.get(PODS, "a", "p")
-    for client in (by_name, insecure, wrong):
-        client.session.close()
-
-
-def test_plain_http_spoken_to_a_tls_server_is_told(tls_server: FaultServer) -> None:
-    session = Session(Endpoint(f"http://127.0.0.1:{tls_server.port}"), ANYBODY, limits=Limits(read=1.0))
-    with pytest.raises(Unreachable, match=r"connection (broke|reset)"):
-        Client(session).get(PODS, "a", "p")
-
-
-def test_a_key_that_does_not_fit_its_certificate_is_an_error_of_the_configuration(
-    tls_server: FaultServer, authority: Authority
-) -> None:
-    other = _key_pem(ec.generate_private_key(ec.SECP256R1()))
-    pair = ClientCertificate(authority.client.certificate, other)
-    with pytest.raises(KubeconfigError, match="client certificate and key are not usable"):
-        client_for(tls_server, StaticCredentials(pair=pair), ca=authority.ca).get(PODS, "a", "p")
-
-
-class ConnectProxy:
-    """A proxy for exactly one tunnel: answers CONNECT with `status`, then carries bytes both ways."""
-
-    def __init__(self, status: str) -> None:
-        self._status = status
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://user:word@127.0.0.1:{self._listener.getsockname()[1]}"
-        self.head = b""
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        near, _ = self._listener.accept()
-        with self._listener, near:
-            while b"\r\n\r\n" not in self.head:
-                self.head += near.recv(4096)
-            near.sendall(f"HTTP/1.1 {self._status}\r\n\r\n".encode())
-            if not self._status.startswith("200"):
-                return
-            host, _, port = self.head.split()[1].decode().partition(":")
-            with socket.create_connection((host, int(port))) as far:
-                back = threading.Thread(target=_carry, args=(far, near), daemon=True)
-                back.start()
-                _carry(near, far)
-                back.join(2)
-
-    def join(self) -> None:
-        self._thread.join(3)
-        assert not self._thread.is_alive()
-
-
-def _carry(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while data := source.recv(65536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        return
-
-
-def test_a_proxy_tunnels_tls(tls_server: FaultServer, authority: Authority) -> None:
-    proxy = ConnectProxy("200 Connection established")
-    client = client_for(tls_server, ca=authority.ca, proxy=proxy.url)
-    assert b'"p"' in client.get(PODS, "a", "p")
-    client.session.close()
-    proxy.join()
-    assert proxy.head.startswith(f"CONNECT 127.0.0.1:{tls_server.port} HTTP/1.1\r\n".encode())
-    assert b"Proxy-Authorization: Basic dXNlcjp3b3Jk\r\n" in proxy.head
-
-
-def test_a_proxy_that_refuses_is_told(tls_server: FaultServer, authority: Authority) -> None:
-    proxy = ConnectProxy("407 Proxy Authentication Required")
-    client = client_for(tls_server, ca=authority.ca, proxy=proxy.url)
-    with pytest.raises(Unreachable, match="answered 407") as caught:
-        client.get(PODS, "a", "p")
-    proxy.join()
-    assert not caught.value.sent
-    assert "word" not in str(caught.value)

@@ -14,7 +14,8 @@ from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.lease import LeaderElection, LeaseTimes
 from scheduler_core.kube.session import Session
 from tests.support.eventually import eventually
-from tests.support.fault_server import Fault, FaultServer
+from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
 
 TIMES = LeaseTimes(duration=1.0, renew_deadline=0.6, retry=0.08)
 KEY = ("leases", "muster", "scheduler")

@@ -14,7 +14,8 @@ from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.session import Session
 from tests.support.eventually import eventually
-from tests.support.fault_server import Fault, FaultServer
+from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
 
 POD = ObjectReference("v1", "Pod", "a", "p", "uid-1")
 

@@ -13,65 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-Key = tuple[str, str, str]
+from tests.support.fault_store import Fault, FaultStore, Key, Request, carry_out, status_body
+
 _PATH = re.compile(
     r"^/apis?/(?:[^/]+/)?v[^/]+/(?:namespaces/(?P<ns>[^/]+)/)?(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>.+))?$"
 )
 
 
-@dataclass
-class Fault:
-    """What the next `times` matching requests get instead of the real thing.
-
-    `verb` is list, watch, or an HTTP method. `status` answers with that code; `silent` never answers;
-    `lose` does the work and closes without an answer; `lines` are sent at the start of a watch;
-    `cut_after` breaks a watch after so many events, 0 at once; `mute` sends a watch's head and nothing more.
-    """
-
-    verb: str
-    times: int = 1
-    status: int = 0
-    reason: str = ""
-    retry_after: int | None = None
-    silent: bool = False
-    lose: bool = False
-    mute: bool = False
-    lines: tuple[bytes, ...] = ()
-    cut_after: int | None = None
-    unless: Callable[[str], bool] = lambda path: False
-
-
-@dataclass
-class Request:
-    """One request as it came in."""
-
-    at: float
-    verb: str
-    path: str
-    query: dict[str, str]
-    body: Any
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-class FaultServer:
+class FaultServer(FaultStore):
     """`with FaultServer() as server:` serves on a loopback port until the block ends."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
-        self.objects: dict[Key, dict[str, Any]] = {}
-        self.history: list[tuple[int, str, str, dict[str, Any]]] = []
-        self.version = 100
-        self.compacted = 0
-        self.requests: list[Request] = []
-        self.absent: set[str] = set()
-        self.repeat_events = 1
-        self.bookmarks = True
-        self.changed = threading.Condition(threading.RLock())
-        self._faults: list[Fault] = []
+        super().__init__()
         self._context = context
         self._httpd: _Server | None = None
         self.port = 0
@@ -121,82 +78,10 @@ class FaultServer:
         with self.changed:
             self.changed.notify_all()
 
-    def fail(self, *faults: Fault) -> None:
-        with self.changed:
-            self._faults.extend(faults)
-
     def break_streams(self) -> None:
         """Break every open connection; go on listening."""
         if self._httpd is not None:
             self._httpd.break_connections()
-
-    def take_fault(self, verb: str, path: str) -> Fault | None:
-        with self.changed:
-            for fault in self._faults:
-                if fault.verb == verb and fault.times > 0 and not fault.unless(path):
-                    fault.times -= 1
-                    return fault
-        return None
-
-    def record(self, request: Request) -> None:
-        with self.changed:
-            self.requests.append(request)
-
-    def count(self, verb: str) -> int:
-        with self.changed:
-            return sum(request.verb == verb for request in self.requests)
-
-    def put(self, plural: str, namespace: str, name: str, **fields: Any) -> dict[str, Any]:
-        """Create or change an object."""
-        with self.changed:
-            old = self.objects.get((plural, namespace, name))
-            self.version += 1
-            uid = old["metadata"]["uid"] if old else f"uid-{self.version}"
-            base = {k: v for k, v in (old or {}).items() if k != "metadata"}
-            metadata = {"name": name, "uid": uid, "resourceVersion": str(self.version)}
-            if namespace:
-                metadata["namespace"] = namespace
-            obj = {**base, **fields, "metadata": metadata}
-            self.objects[plural, namespace, name] = obj
-            self._log("MODIFIED" if old else "ADDED", plural, obj)
-            return obj
-
-    def remove(self, plural: str, namespace: str, name: str) -> None:
-        with self.changed:
-            old = self.objects.pop((plural, namespace, name))
-            self.version += 1
-            metadata = {**old["metadata"], "resourceVersion": str(self.version)}
-            self._log("DELETED", plural, {**old, "metadata": metadata})
-
-    def compact(self) -> None:
-        """Forget the past: older versions are answered with 410."""
-        with self.changed:
-            self.compacted = self.version
-
-    def restore(self, version: int) -> None:
-        """Go back in time like an etcd restored from a backup: versions restart lower, history is empty."""
-        with self.changed:
-            self.version = self.compacted = version
-            self.history.clear()
-
-    @contextmanager
-    def quietly(self) -> Iterator[None]:
-        """Hold back watch events while several changes are made."""
-        with self.changed:
-            yield
-
-    def truth(self, plural: str) -> dict[str, str]:
-        """key -> resourceVersion of what exists."""
-        with self.changed:
-            return {
-                f"{ns}/{name}" if ns else name: obj["metadata"]["resourceVersion"]
-                for (kind, ns, name), obj in self.objects.items()
-                if kind == plural
-            }
-
-    def _log(self, type_: str, plural: str, obj: dict[str, Any]) -> None:
-        self.history.append((self.version, type_, plural, obj))
-        self.changed.notify_all()
 
 
 class _Server(ThreadingHTTPServer):
@@ -377,53 +262,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _object(self, verb: str, key: Key, sub: str, body: Any, fault: Fault | None) -> None:
         owner = self.server.owner
         with owner.changed:
-            code, answer = _carry_out(owner, verb, key, sub, body)
+            code, answer = carry_out(owner, verb, key, sub, body)
         if fault is not None and fault.lose:
             self.close_connection = True
             return
         self._answer(code, answer)
-
-
-def status_body(code: int, reason: str, message: str) -> dict[str, Any]:
-    """A metav1.Status of failure."""
-    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
-
-
-def _refusal(code: int, reason: str, message: str) -> tuple[int, Any]:
-    return code, status_body(code, reason, message)
-
-
-def _carry_out(owner: FaultServer, verb: str, key: Key, sub: str, body: Any) -> tuple[int, Any]:
-    """Do what the request says, with the preconditions of a real server."""
-    plural, namespace, name = key
-    if verb == "POST" and not name:
-        name = body["metadata"]["name"]
-        if (plural, namespace, name) in owner.objects:
-            return _refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')
-        return 201, owner.put(plural, namespace, name, **_fields(body))
-    old = owner.objects.get(key)
-    if old is None:
-        return _refusal(404, "NotFound", f'{plural} "{name}" not found')
-    if verb == "GET":
-        return 200, old
-    given = (body or {}).get("preconditions" if verb == "DELETE" else "metadata") or {}
-    for part in ("uid", "resourceVersion"):
-        if given.get(part) and given[part] != old["metadata"][part]:
-            if verb == "PATCH" and part == "uid":
-                # As a real server does: it takes the uid for an attempt to change it.
-                code, status = _refusal(422, "Invalid", "metadata.uid: field is immutable")
-                return code, {**status, "details": {"causes": [{"field": "metadata.uid"}]}}
-            return _refusal(409, "Conflict", f"Precondition failed: {part} {given[part]}")
-    if verb == "DELETE":
-        owner.remove(plural, namespace, name)
-        return 200, {"kind": "Status", "status": "Success"}
-    if sub == "binding":
-        if old.get("spec", {}).get("nodeName"):
-            return _refusal(409, "Conflict", f"pod {name} is already assigned to node")
-        owner.put(plural, namespace, name, spec={**old.get("spec", {}), "nodeName": body["target"]["name"]})
-        return 201, {"kind": "Status", "status": "Success"}
-    return 200, owner.put(plural, namespace, name, **_fields(body))
-
-
-def _fields(body: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key != "metadata"}

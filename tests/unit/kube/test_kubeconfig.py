@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import importlib.metadata
 import subprocess
 import sys
@@ -293,6 +294,25 @@ PROXIES = [
 )
 def test_proxies_of_the_environment(environ: dict[str, str], server: str, proxy: str) -> None:
     assert resolve_target(Overrides(server=server), environ).endpoint.proxy == proxy
+
+
+def test_in_a_pod_the_service_account_is_used_and_its_token_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    official = importlib.import_module("kubernetes.config.incluster_config")
+    token, authority = write(tmp_path / "token", "first\n"), write(tmp_path / "ca.crt", PEM)
+    write(tmp_path / "namespace", "muster-system")
+    monkeypatch.setattr(official, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(official, "SERVICE_CERT_FILENAME", str(authority))
+    monkeypatch.setattr("scheduler_core.kube.connect.SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = resolve_target(Overrides(), {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "fd00::1"})
+    assert (found.endpoint.host, found.endpoint.ca, found.namespace) == ("fd00::1", PEM, "muster-system")
+    assert found.credentials.headers() == [("Authorization", "Bearer first")]
+    write(token, "second\n")
+    assert found.credentials.refresh()
+    assert found.credentials.headers() == [("Authorization", "Bearer second")]
 
 
 def test_the_user_agent_names_the_installed_version() -> None:

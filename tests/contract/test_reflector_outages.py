@@ -1,0 +1,103 @@
+"""How often a reflector asks a server that cannot answer; on virtual time."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.credentials import StaticCredentials
+from scheduler_core.kube.endpoint import Endpoint
+from scheduler_core.kube.reflector import Reflector
+from scheduler_core.kube.session import Limits, Session
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import PODS
+from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
+
+
+def client_of(server: FaultServer) -> Client:
+    return Client(Session(Endpoint(server.url), StaticCredentials(), limits=Limits(connect=1.0, read=1.0)))
+
+
+def parse(raw: msgspec.Raw) -> object:
+    return msgspec.json.decode(raw)
+
+
+class Outage:
+    """Runs a reflector on virtual time: `wait` returns at once and moves the clock."""
+
+    def __init__(self, server: FaultServer, seconds: float) -> None:
+        self.now = 0.0
+        self.until = seconds
+        self.client = client_of(server)
+        self.reflector = Reflector(
+            self.client,
+            PODS,
+            parse,
+            lambda event: None,
+            monotonic=lambda: self.now,
+            wait=self.wait,
+            uniform=random.Random(1).random,
+        )
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        if self.now >= self.until:
+            self.reflector.stop()
+        return self.now >= self.until
+
+    def run(self) -> None:
+        self.reflector.run()
+        self.client.session.close()
+
+
+def test_a_server_that_is_down_for_20_s_gets_at_most_ten_requests() -> None:
+    with FaultServer() as server:
+        server.kill()
+        outage = Outage(server, 20.0)
+        outage.run()
+        assert 3 <= outage.reflector.restarts["unreachable"] <= 10
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_refuses_work_for_20_s_gets_at_most_ten_requests(status: int) -> None:
+    with FaultServer() as server:
+        server.fail(Fault("list", times=1000, status=status))
+        outage = Outage(server, 20.0)
+        outage.run()
+        assert 3 <= server.count("list") <= 10
+
+
+def test_410_on_every_watch_costs_one_list_per_backoff_step() -> None:
+    with FaultServer() as server:
+        server.fail(Fault("watch", times=1000, status=410, reason="Expired"))
+        outage = Outage(server, 60.0)
+        outage.run()
+        assert server.count("list") <= 8
+
+
+def test_watches_that_end_at_once_do_not_become_a_storm() -> None:
+    with FaultServer() as server:
+        server.fail(Fault("watch", times=1000, cut_after=0))
+        outage = Outage(server, 60.0)
+        outage.run()
+        assert server.count("watch") <= 10
+
+
+def test_a_consumer_that_fails_stops_the_reflector_and_is_reported() -> None:
+    with FaultServer() as server:
+        server.put("pods", "a", "pod", value=0)
+        seen: list[Exception] = []
+
+        def fail(event: Event) -> None:
+            raise RuntimeError("broken consumer")
+
+        client = client_of(server)
+        reflector = Reflector(client, PODS, parse, fail, on_error=seen.append)
+        with pytest.raises(RuntimeError, match="broken consumer"):
+            reflector.run()
+        client.session.close()
+        assert [str(error) for error in seen] == ["broken consumer"]
