@@ -25,8 +25,8 @@ from flask import Flask
 from scheduler_core.errors import MusterError
 from webhook.app import MAX_BODY
 
-THREADS: Final = 64
-MAX_THREADS: Final = 128
+# cheroot never grows its pool by itself; what a thread costs while it waits is address space.
+THREADS: Final = 128
 BACKLOG: Final = 512
 TIMEOUT: Final = 5
 REQUEST_SECONDS: Final = 8.0
@@ -152,6 +152,16 @@ class _HttpServer(wsgi.Server):
         else:
             super().process_conn(conn)
 
+    @staticmethod
+    def bind_socket(socket_: socket.socket, bind_addr: Any) -> socket.socket:
+        """Closes the socket where the address is taken, which cheroot forgets."""
+        try:
+            socket_.bind(bind_addr)
+        except OSError:
+            socket_.close()
+            raise
+        return socket_
+
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
         log.log(min(level, logging.WARNING), "%s", " ".join(str(msg).split()), exc_info=traceback)
 
@@ -167,7 +177,6 @@ class WebhookServer:
             address,
             app,
             numthreads=THREADS,
-            max=MAX_THREADS,
             request_queue_size=BACKLOG,
             timeout=TIMEOUT,
             shutdown_timeout=TIMEOUT,

@@ -126,10 +126,13 @@ def random_pods(draw: st.DrawFn) -> Obj:
     return {"kind": "Pod", "metadata": {"namespace": "a", "annotations": annotations}, "spec": spec}
 
 
-@settings(max_examples=1000)
+MANAGING = serving(namespace("a"), quota())
+
+
+@settings(max_examples=800)
 @given(random_pods(), st.sampled_from(["default-scheduler", "volcano", "muster-scheduler", ""]))
 def test_asked_again_it_has_nothing_to_add(first: Obj, foreign: str) -> None:
-    service = serving(namespace("a"), quota())
+    service = MANAGING
     before = copy.deepcopy(first)
 
     patch = patch_of(ask(service.mutate, first))

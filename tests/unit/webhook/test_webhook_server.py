@@ -1,0 +1,372 @@
+"""The server on a real socket: what it refuses, whom it does not wait for, how it is reloaded."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.unit.webhook.reviews import Obj, envelope, namespace, node, pod, quota, synced
+from webhook import app as app_module
+from webhook.app import MAX_BODY, Lifecycle, create_app
+from webhook.cache import Cache
+from webhook.cert_store import FileStore
+from webhook.metrics import Metrics
+from webhook.server import ListenError, WebhookServer
+from webhook.service import Service
+
+NOW = time.time()
+HOSTS = ("localhost", "127.0.0.1")
+REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
+
+
+class Running:
+    """A server with its certificates and everything a client needs."""
+
+    def __init__(self, folder: Path, cache: Cache) -> None:
+        self.store = FileStore(folder, HOSTS)
+        self.certificates, _ = self.store.ensure(NOW)
+        self.life = Lifecycle()
+        self.metrics = Metrics()
+        app = create_app(Service(cache), self.metrics, self.life)
+        self.server = WebhookServer(app, ("127.0.0.1", 0), self.store.certificate, self.store.key)
+        self.server.start()
+
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.certificates.authority.certificate.decode())
+
+    def connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self.server.port, timeout=15, context=self.context())
+
+    def post(self, body: bytes, path: str = "/validate", **headers: str) -> tuple[int, bytes]:
+        connection = self.connect()
+        try:
+            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = self.connect()
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def raw(self) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", self.server.port), timeout=15)
+        return self.context().wrap_socket(plain, server_hostname="localhost")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path, synced(node(cpu="8"), namespace("a"), quota(namespace="b")))
+    yield made
+    made.server.stop()
+
+
+def decoded(body: bytes) -> Obj:
+    found: Obj = json.loads(body)
+    return found
+
+
+def test_reviews_are_answered_on_one_connection(running: Running) -> None:
+    connection = running.connect()
+    try:
+        for _ in range(20):
+            connection.request("POST", "/validate?timeout=5s", REVIEW, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.version == 11
+            assert answer.getheader("Connection") is None
+            assert decoded(answer.read())["response"]["allowed"] is True
+    finally:
+        connection.close()
+
+
+def test_pods_are_answered_with_a_patch(running: Running) -> None:
+    status, body = running.post(json.dumps(envelope(pod(meta={"namespace": "b"}))).encode(), "/mutate")
+    assert status == 200
+    assert decoded(body)["response"]["patchType"] == "JSONPatch"
+
+
+def test_large_review_within_the_limit_is_answered(running: Running) -> None:
+    big = json.dumps(envelope(quota(meta={"annotations": {"a": "x" * (6 << 20)}}))).encode()
+    status, body = running.post(big)
+    assert (status, decoded(body)["response"]["allowed"]) == (200, True)
+
+
+REFUSED = [
+    ("no JSON", b"{", "/validate", {}, 400),
+    ("empty", b"", "/validate", {}, 400),
+    ("another content type", REVIEW, "/validate", {"Content-Type": "text/plain"}, 415),
+    ("another path", REVIEW, "/elsewhere", {}, 404),
+    ("a path that is only read", REVIEW, "/readyz", {}, 405),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "headers", "code"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
+)
+def test_refusals_are_json(
+    running: Running, body: bytes, path: str, headers: dict[str, str], code: int
+) -> None:
+    status, answer = running.post(body, path, **headers)
+    assert status == code
+    assert decoded(answer)
+
+
+def head(*lines: str) -> bytes:
+    return "\r\n".join(["POST /validate HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
+
+
+JSON_TYPE = "Content-Type: application/json"
+CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+
+
+def send_until_refused(sock: ssl.SSLSocket, piece: bytes, times: int) -> None:
+    try:
+        for _ in range(times):
+            sock.sendall(piece)
+    except OSError:
+        return
+
+
+def status_of(sock: ssl.SSLSocket) -> int:
+    response = http.client.HTTPResponse(sock)
+    try:
+        response.begin()
+        response.read()
+        return response.status
+    finally:
+        response.close()
+
+
+OVERSIZED = [
+    ("Content-Length", f"Content-Length: {300 << 20}", b"x" * 0x10000, 200),
+    ("8 MiB, all of it sent", f"Content-Length: {8 << 20}", b"x" * 0x10000, 128),
+    ("chunks", "Transfer-Encoding: chunked", CHUNK, 400),
+    ("one chunk", "Transfer-Encoding: chunked", b"%x\r\n" % (300 << 20) + b"x" * 0x1000, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("header", "piece", "times"), [o[1:] for o in OVERSIZED], ids=[o[0] for o in OVERSIZED]
+)
+def test_oversized_bodies_get_413(running: Running, header: str, piece: bytes, times: int) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, header))
+        send_until_refused(sock, piece, times)
+        assert status_of(sock) == 413
+    assert running.post(REVIEW)[0] == 200
+
+
+def test_chunked_review_is_answered(running: Running) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked"))
+        half = len(REVIEW) // 2
+        for part in (REVIEW[:half], REVIEW[half:], b""):
+            sock.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+        assert status_of(sock) == 200
+
+
+def test_broken_chunks_get_400(running: Running) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n")
+        assert status_of(sock) == 400
+
+
+def test_oversized_headers_get_413(running: Running) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "X-Long: " + "x" * 20_000))
+        assert status_of(sock) == 413
+
+
+def silent(running: Running) -> socket.socket:
+    """Connects and says nothing, not even a handshake."""
+    return socket.create_connection(("127.0.0.1", running.server.port), timeout=15)
+
+
+def shaken(running: Running) -> socket.socket:
+    """Shakes hands and says nothing more."""
+    return running.raw()
+
+
+def half_header(running: Running) -> socket.socket:
+    sock = running.raw()
+    sock.sendall(b"POST /validate HTTP/1.1\r\nHost:")
+    return sock
+
+
+def half_body(running: Running) -> socket.socket:
+    sock = running.raw()
+    sock.sendall(head(JSON_TYPE, "Content-Length: 1000") + b"{")
+    return sock
+
+
+@pytest.mark.parametrize(
+    ("open_one", "count"),
+    [(silent, 200), (shaken, 200), (half_header, 100), (half_body, 100)],
+    ids=["silent", "handshake only", "half a header", "half a body"],
+)
+def test_idle_clients_do_not_stop_the_others(running: Running, open_one: object, count: int) -> None:
+    assert callable(open_one)
+    with ExitStack() as opened:
+        for _ in range(count):
+            opened.enter_context(open_one(running))
+        began = time.monotonic()
+        for _ in range(10):
+            assert running.post(REVIEW)[0] == 200
+        assert time.monotonic() - began < 3.0
+
+
+def test_body_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "READ_SECONDS", 0.3)
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "Content-Length: 100000"))
+        answered = threading.Event()
+
+        def trickle() -> None:
+            while not answered.wait(0.02):
+                try:
+                    sock.sendall(b" " * 400)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        try:
+            assert status_of(sock) == 400
+        finally:
+            answered.set()
+            thread.join(5)
+
+
+def test_only_tls_and_http_1_1_are_spoken(running: Running) -> None:
+    with socket.create_connection(("127.0.0.1", running.server.port), timeout=15) as plain:
+        plain.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200" not in plain.recv(100)
+    context = running.context()
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with (
+        socket.create_connection(("127.0.0.1", running.server.port), timeout=15) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as sock,
+    ):
+        assert sock.selected_alpn_protocol() == "http/1.1"
+        assert sock.version() in ("TLSv1.2", "TLSv1.3")
+
+
+def serial(running: Running) -> str:
+    with running.raw() as sock:
+        found = sock.getpeercert()
+    assert found
+    return str(found["serialNumber"])
+
+
+def test_new_certificate_is_served_without_a_dropped_connection(running: Running) -> None:
+    before = serial(running)
+    connection = running.connect()
+    try:
+        connection.request("GET", "/livez")
+        connection.getresponse().read()
+        running.store.ensure(NOW + 61 * 86400)
+        assert running.server.reload()
+        connection.request("GET", "/livez")
+        assert connection.getresponse().read() == b"ok\n"
+    finally:
+        connection.close()
+    # Dated in the future, which only this test does: its start is what a client must not check here.
+    context = running.context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", running.server.port), timeout=15) as plain,
+        context.wrap_socket(plain) as sock,
+    ):
+        served = ssl.DER_cert_to_PEM_cert(sock.getpeercert(binary_form=True) or b"")
+    assert served.split() == running.store.certificate.read_text().split()
+    assert before
+
+
+def test_bad_certificate_keeps_the_last_good_one(running: Running) -> None:
+    before = serial(running)
+    running.store.certificate.write_bytes(b"nonsense")
+    assert not running.server.reload()
+    assert serial(running) == before
+
+
+def test_readiness_is_withdrawn_before_the_end(running: Running) -> None:
+    assert running.get("/readyz") == (200, "ok\n")
+    running.life.stop()
+    assert running.get("/readyz") == (503, "stopping\n")
+    assert running.get("/livez") == (200, "ok\n")
+    connection = running.connect()
+    try:
+        connection.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("Connection")) == (200, "close")
+        answer.read()
+    finally:
+        connection.close()
+
+
+def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
+    waiting = Running(tmp_path, Cache())
+    try:
+        assert waiting.get("/healthz")[0] == 200
+        words = "waiting for elasticquotas, namespaces, nodes, resourcequotas\n"
+        assert waiting.get("/readyz") == (503, words)
+        status, body = waiting.post(REVIEW)
+        assert (status, decoded(body)["response"]["status"]["code"]) == (503, 503)
+    finally:
+        waiting.server.stop()
+
+
+def test_metrics_count_what_was_decided(running: Running) -> None:
+    running.metrics.certificate(1.5e9)
+    running.post(REVIEW)
+    running.post(json.dumps(envelope(quota(min={"cpu": 3}, max={"cpu": 2}))).encode())
+    running.post(json.dumps(envelope({"kind": "Strange"})).encode())
+    running.post(b"{")
+
+    _, text = running.get("/metrics")
+    prefix = "muster_admission_review_duration_seconds_count"
+    assert f'{prefix}{{allowed="true",kind="ElasticQuota",operation="CREATE"}} 1.0' in text
+    assert f'{prefix}{{allowed="false",kind="ElasticQuota",operation="CREATE"}} 1.0' in text
+    assert f'{prefix}{{allowed="true",kind="other",operation="CREATE"}} 1.0' in text
+    assert 'muster_admission_denials_total{rule="bounds"} 1.0' in text
+    assert 'muster_admission_failures_total{code="400"} 1.0' in text
+    assert "muster_webhook_cache_synced 1.0" in text
+    assert "muster_webhook_cert_expiry_timestamp_seconds 1.5e+09" in text
+
+
+def test_broken_code_is_a_503_without_its_traceback(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Cache, "unsynced", property(lambda self: 1 / 0))
+    status, body = running.post(REVIEW)
+    assert status == 503
+    assert decoded(body)["message"] == "internal error; see the webhook's log"
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_port_in_use_is_said(running: Running, tmp_path: Path) -> None:
+    address = ("127.0.0.1", running.server.port)
+    app = create_app(Service(Cache()), Metrics())
+    second = WebhookServer(app, address, running.store.certificate, running.store.key)
+    with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{address[1]}: the port is in use"):
+        second.start()
+
+
+def test_limit_is_seven_mebibytes() -> None:
+    assert MAX_BODY == 7 * 1024 * 1024
