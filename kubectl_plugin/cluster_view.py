@@ -9,7 +9,6 @@ from kubectl_plugin.figures import (
     figures,
     lent_shares,
     reclaimable_shares,
-    resource_order,
     smallest_hard,
 )
 from scheduler_core.model.elastic_quota import ElasticQuota
@@ -82,7 +81,7 @@ class ClusterView:
         `whole`: the view holds all quotas and pods of the cluster; `natives`: it holds the ResourceQuotas.
         """
         chosen = list(quotas)
-        names = resource_order({name for quota in chosen for name in (*quota.min, *quota.max)})
+        names = {*self.ledger.total_min, *(name for quota in chosen for name in quota.max)}
         lent = lent_shares(self.ledger, names) if whole else None
         reclaimable = reclaimable_shares(self.ledger, names) if whole and wide else None
         return [

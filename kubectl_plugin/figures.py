@@ -12,7 +12,7 @@ from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.lending import apportion, balance
-from scheduler_core.quota.policy import borrowed
+from scheduler_core.quota.policy import borrowed, relevant
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
@@ -71,7 +71,7 @@ def lent_shares(ledger: QuotaLedger, resources: Iterable[str]) -> Shares:
     unused: dict[str, dict[str, int]] = {name: {} for name in over}
     for quota in ledger.quotas():
         used = ledger.used(quota.namespace)
-        for name in {*quota.min, *quota.max} & over.keys():
+        for name in relevant(ledger, quota) & over.keys():
             left = quota.min.get(name, 0) - used.get(name, 0)
             if left > 0:
                 unused[name][quota.namespace] = left
@@ -99,7 +99,7 @@ def figures(
     lent: Shares | None,
     reclaimable: Shares | None,
 ) -> list[Figures]:
-    """The rows of a quota, one per resource that it names.
+    """The rows of a quota, one per resource that it names, or uses of what only others are guaranteed.
 
     `hard` is None where the native quotas could not be read, `lent` and `reclaimable` are None where the
     quotas and pods of the whole cluster could not.
@@ -107,7 +107,7 @@ def figures(
     used = ledger.used(quota.namespace)
     binding = ledger.quota_of(quota.namespace)
     binds = binding is not None and binding.name == quota.name
-    over = borrowed(quota, used)
+    over = borrowed(ledger, quota) if binds else {}
 
     def share(shares: Shares | None, name: str) -> int | None:
         return shares.get(name, {}).get(quota.namespace, 0) if binds and shares is not None else None
@@ -129,5 +129,5 @@ def figures(
             created=quota.created,
             hard_known=hard is not None,
         )
-        for name in resource_order({*quota.min, *quota.max}) or [""]
+        for name in resource_order({*quota.min, *quota.max, *over}) or [""]
     ]

@@ -64,6 +64,20 @@ def test_borrowed_lent_and_reclaimable_by_hand(
     assert (found.borrowed, found.lent, found.reclaimable) == (borrowed, lent, reclaimable)
 
 
+def test_using_what_only_others_are_guaranteed_is_borrowing_and_has_a_row() -> None:
+    view = view_of(
+        make_quota("a", min={"cpu": "4"}),
+        make_quota("b", min={"cpu": "1", "memory": "8Gi"}),
+        make_pod("a", "a1", memory="2Gi", **{"example.com/unknown": "1"}),
+    )
+    quota = view.ledger.quota_of("a")
+    assert quota is not None
+    rows = view.rows([quota], whole=True, natives=True, wide=False)
+    assert [item.resource for item in rows] == ["cpu", "memory"]
+    assert row(view, "a", "memory").borrowed == 2 << 30
+    assert row(view, "b", "memory").lent == 2 << 30
+
+
 def test_what_is_borrowed_beyond_all_unused_min_is_lent_by_nobody_and_cannot_be_taken_back() -> None:
     view = view_of(
         make_quota("a", min={"cpu": "1"}),

@@ -1,0 +1,147 @@
+"""How long `kubectl elasticquota` takes: start-up, and `get -A` with 1,000 quotas and 5,000 pods.
+
+The server is a table of ready-made answers on loopback, so the figures are the plugin's own. Each is the
+median wall time of fresh processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from benchmarks.row import Row
+
+PROGRAM = Path(sys.executable).parent / "kubectl-elasticquota"
+QUOTAS = 1000
+PODS = 5000
+RUNS = 5
+CREATED = "2026-01-01T00:00:00Z"
+IMPORTED = "import kubectl_plugin.elasticquota, kubectl_plugin.quota_table"
+
+
+def meta(index: int, name: str) -> dict[str, Any]:
+    return {
+        "namespace": f"team-{index:04}",
+        "name": name,
+        "uid": f"{index}-{name}",
+        "resourceVersion": "1",
+        "creationTimestamp": CREATED,
+    }
+
+
+def objects(quotas: int, pods: int) -> dict[str, list[dict[str, Any]]]:
+    """Quotas of two resources, every other one of them borrowing CPU; pods spread over them."""
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {
+        "elasticquotas": [
+            {
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                "kind": "ElasticQuota",
+                "metadata": meta(i, "quota"),
+                "spec": {"min": {"cpu": str(i % 2 * 20), "memory": "8Gi"}, "max": {"cpu": "40"}},
+            }
+            for i in range(quotas)
+        ],
+        "pods": [
+            {
+                "metadata": meta(i % max(1, quotas), f"pod-{i}"),
+                "spec": {"nodeName": f"node-{i % 100}", "containers": [container]},
+                "status": {"phase": "Running"},
+            }
+            for i in range(pods)
+        ],
+        "resourcequotas": [],
+    }
+
+
+@contextmanager
+def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """The URL of a server that answers lists, page by page."""
+    encoded = {plural: [json.dumps(item).encode() for item in items] for plural, items in content.items()}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = parse_qs(url.query)
+            items = encoded[url.path.rpartition("/")[2]]
+            start = int(query.get("continue", ["0"])[0])
+            end = start + int(query.get("limit", [str(len(items))])[0])
+            token = str(end) if end < len(items) else ""
+            head = json.dumps({"resourceVersion": "1", "continue": token}).encode()
+            body = b'{"metadata":%s,"items":[%s]}' % (head, b",".join(items[start:end]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing but the figures is printed."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def median_seconds(command: list[str], environment: dict[str, str]) -> float:
+    """Median wall time of a command that must succeed; one run before warms the disk cache."""
+    took = []
+    for _ in range(RUNS + 1):
+        began = time.perf_counter()
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=60)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took[1:])
+
+
+def write_kubeconfig(path: Path, url: str) -> None:
+    """One context with a token."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    path.write_text(json.dumps(config))
+
+
+def main() -> list[Row]:
+    """Wall times in milliseconds."""
+    program = str(PROGRAM)
+    with served(objects(QUOTAS, PODS)) as url, tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "config")
+        write_kubeconfig(config, url)
+        environment = {**os.environ, "KUBECONFIG": str(config)}
+
+        def milliseconds(*command: str) -> float:
+            return median_seconds(list(command), environment) * 1000
+
+        bare = milliseconds(sys.executable, "-c", "pass")
+        imports = milliseconds(sys.executable, "-c", IMPORTED) - bare
+        scale = f"{QUOTAS:,} quotas, {PODS:,} pods"
+        return [
+            Row("python -c pass", bare, "ms"),
+            Row("imports of get, beyond that", imports, "ms", ceiling=250),
+            Row("--help", milliseconds(program, "--help"), "ms", ceiling=250),
+            Row("version", milliseconds(program, "version"), "ms", ceiling=250),
+            Row("static completion", milliseconds(program, "__complete", "get", "-o", ""), "ms", ceiling=300),
+            Row(f"get -A, {scale}", milliseconds(program, "get", "-A"), "ms", ceiling=1000),
+            Row(f"get -A -o wide, {scale}", milliseconds(program, "get", "-A", "-o", "wide"), "ms"),
+            Row(f"get -A -o json, {scale}", milliseconds(program, "get", "-A", "-o", "json"), "ms"),
+            Row(f"get -A -o yaml, {scale}", milliseconds(program, "get", "-A", "-o", "yaml"), "ms"),
+        ]
