@@ -1,10 +1,9 @@
-"""The client against a scripted server: preconditions, lost answers, stale connections, TLS."""
+"""The client against a scripted server: lost answers, stale connections, waits, credentials."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ import pytest
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import Impersonating, StaticCredentials, TokenFile
 from scheduler_core.kube.discovery import Discovery
-from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.errors import (
-    AlreadyExists,
     ApiError,
     Conflict,
     NotFound,
@@ -23,50 +20,11 @@ from scheduler_core.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from scheduler_core.kube.session import Credentials, Limits, Session
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, LEASES, NODES, PODS
-from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace
+from scheduler_core.model.writes import Bind
+from tests.support.fault_client import client_for, pod
 from tests.support.fault_server import FaultServer
 from tests.support.fault_store import Fault
-
-ANYBODY = StaticCredentials()
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    with FaultServer() as running:
-        yield running
-
-
-@pytest.fixture
-def slept() -> list[float]:
-    return []
-
-
-@pytest.fixture
-def client(server: FaultServer, slept: list[float]) -> Iterator[Client]:
-    made = client_for(server, slept=slept)
-    yield made
-    made.session.close()
-
-
-def client_for(
-    server: FaultServer,
-    credentials: Credentials = ANYBODY,
-    slept: list[float] | None = None,
-    **endpoint: object,
-) -> Client:
-    session = Session(
-        Endpoint(server.url, **endpoint),  # type: ignore[arg-type]
-        credentials,
-        user_agent="muster/test",
-        limits=Limits(connect=1.0, read=0.5),
-    )
-    return Client(session, sleep=(slept if slept is not None else []).append, wall=lambda: 0.0)
-
-
-def pod(server: FaultServer, name: str = "p") -> str:
-    return server.put("pods", "a", name, spec={})["metadata"]["uid"]
 
 
 def test_a_bind_is_carried_out_with_the_uid_in_its_metadata(server: FaultServer, client: Client) -> None:
@@ -151,92 +109,6 @@ def test_a_read_is_repeated_once_when_its_connection_breaks(server: FaultServer,
     server.fail(Fault("GET", times=2, lose=True))
     with pytest.raises(Unreachable):
         client.get(PODS, "a", "p")
-
-
-def test_an_eviction_marks_the_pod_and_deletes_it(server: FaultServer, client: Client) -> None:
-    uid = pod(server)
-    client.write(Evict("a", "p", uid, "PreemptedByMuster", "makes room"))
-    assert server.truth("pods") == {}
-    marked, deleted = server.requests
-    assert marked.path.endswith("/pods/p/status")
-    assert marked.headers["Content-Type"] == "application/strategic-merge-patch+json"
-    assert marked.body == {
-        "metadata": {"uid": uid},
-        "status": {
-            "conditions": [
-                {
-                    "type": "DisruptionTarget",
-                    "status": "True",
-                    "reason": "PreemptedByMuster",
-                    "message": "makes room",
-                    "lastTransitionTime": "1970-01-01T00:00:00Z",
-                }
-            ]
-        },
-    }
-    assert deleted.body["preconditions"] == {"uid": uid}
-
-
-@pytest.mark.parametrize("uid", ["gone", "replaced"])
-def test_an_eviction_of_a_pod_that_is_gone_or_replaced_succeeds_and_harms_nobody(
-    server: FaultServer, client: Client, uid: str
-) -> None:
-    if uid == "replaced":
-        pod(server)
-    before = server.truth("pods")
-    assert client.write(Evict("a", "p", uid, "R", "m")) == b""
-    assert server.truth("pods") == before
-
-
-def test_a_conflict_while_evicting_the_right_pod_is_told(server: FaultServer, client: Client) -> None:
-    uid = pod(server)
-    server.fail(Fault("PATCH", status=409, reason="Conflict"))
-    with pytest.raises(Conflict):
-        client.write(Evict("a", "p", uid, "R", "m"))
-
-
-def test_a_patch_carries_its_preconditions(server: FaultServer, client: Client) -> None:
-    quota = server.put("elasticquotas", "a", "q", spec={})
-    stale = Patch(ELASTIC_QUOTAS, "a", "q", {"status": {}}, subresource="status", resource_version="1")
-    with pytest.raises(Conflict):
-        client.write(stale)
-    current = Patch(
-        ELASTIC_QUOTAS,
-        "a",
-        "q",
-        {"metadata": {"labels": {"x": "y"}}, "status": {"used": {"cpu": "1"}}},
-        uid=quota["metadata"]["uid"],
-        resource_version=quota["metadata"]["resourceVersion"],
-    )
-    client.write(current, dry_run=True)
-    request = server.requests[-1]
-    assert request.body["metadata"]["labels"] == {"x": "y"}
-    assert request.query == {"fieldManager": "muster", "dryRun": "All"}
-
-
-def test_a_json_patch_tests_its_preconditions_first(server: FaultServer, client: Client) -> None:
-    server.fail(Fault("PATCH", status=422, reason="Invalid"))
-    operation = {"op": "remove", "path": "/metadata/labels/x"}
-    with pytest.raises(ApiError):
-        client.write(Patch(PODS, "a", "p", [operation], patch_type="json", uid="u"))
-    assert server.requests[-1].body == [{"op": "test", "path": "/metadata/uid", "value": "u"}, operation]
-
-
-def test_create_replace_and_delete(server: FaultServer, client: Client) -> None:
-    body = {"metadata": {"name": "l"}, "spec": {"n": 1}}
-    made = json.loads(client.write(Create(LEASES, "a", body)))
-    with pytest.raises(AlreadyExists):
-        client.write(Create(LEASES, "a", body))
-    client.write(Replace(LEASES, "a", "l", {**made, "spec": {"n": 2}}))
-    with pytest.raises(Conflict):
-        client.write(Replace(LEASES, "a", "l", {**made, "spec": {"n": 3}}))
-    with pytest.raises(Conflict):
-        client.write(Delete(LEASES, "a", "l", uid="another"))
-    client.write(Delete(LEASES, "a", "l", uid=made["metadata"]["uid"], grace_seconds=0), dry_run=True)
-    assert server.requests[-1].body["gracePeriodSeconds"] == 0
-    assert server.requests[-1].body["dryRun"] == ["All"]
-    with pytest.raises(NotFound):
-        client.get(LEASES, "a", "l")
 
 
 def test_retry_after_is_waited_for_within_the_budget(

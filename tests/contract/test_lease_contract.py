@@ -84,12 +84,6 @@ class Watchman:
 
 
 @pytest.fixture
-def server() -> Iterator[FaultServer]:
-    with FaultServer() as running:
-        yield running
-
-
-@pytest.fixture
 def stage(server: FaultServer) -> Iterator[Callable[..., list[Candidate]]]:
     """Starts candidates, the first of which leads, under the eyes of a watchman."""
     everybody: list[Candidate] = []

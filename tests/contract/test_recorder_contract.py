@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import Correlator, ObjectReference, Occurrence
-from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.recorder import Recorder
-from scheduler_core.kube.session import Session
 from tests.support.eventually import eventually
 from tests.support.fault_server import FaultServer
 from tests.support.fault_store import Fault
@@ -25,19 +18,6 @@ def failed(note: str = "0/3 nodes are available", now: float = 100.0, name: str 
     return Occurrence(
         regarding, "Warning", "FailedScheduling", "Scheduling", note, "muster", "muster-host-1", now
     )
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    with FaultServer() as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: FaultServer) -> Iterator[Client]:
-    made = Client(Session(Endpoint(server.url), StaticCredentials()), sleep=lambda seconds: None)
-    yield made
-    made.session.close()
 
 
 def test_an_event_is_posted_with_the_profile_as_its_controller(server: FaultServer, client: Client) -> None:

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import random
 
-import msgspec
 import pytest
 
-from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.session import Limits, Session
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import PODS
 from tests.support.fault_server import FaultServer
 from tests.support.fault_store import Fault
-
-
-def client_of(server: FaultServer) -> Client:
-    return Client(Session(Endpoint(server.url), StaticCredentials(), limits=Limits(connect=1.0, read=1.0)))
-
-
-def parse(raw: msgspec.Raw) -> object:
-    return msgspec.json.decode(raw)
+from tests.support.watched import client_of, parse
 
 
 class Outage:
