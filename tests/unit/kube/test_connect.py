@@ -1,0 +1,110 @@
+"""Credentials that others keep: plugins, service accounts; proxies; what a connection costs to start."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from scheduler_core.kube.connect import USER_AGENT, Overrides, connect, resolve_target
+from scheduler_core.kube.credentials import OfficialCredentials
+from tests.support.kubeconfigs import PEM, document, exec_plugin, target, write
+
+
+def test_an_exec_plugin_is_run_by_the_official_loader(tmp_path: Path) -> None:
+    plugin = write(
+        tmp_path / "bin" / "plugin",
+        "#!/bin/sh\n"
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"token":"from-plugin"}}\'\n',
+    )
+    plugin.chmod(0o755)
+    user = {"exec": exec_plugin("./bin/plugin")}
+    found = target(write(tmp_path / "config", document(users=[{"name": "u", "user": user}])))
+    assert isinstance(found.credentials, OfficialCredentials)
+    assert found.credentials.headers() == [("Authorization", "Bearer from-plugin")]
+    assert found.credentials.refresh()
+
+
+# sentence, environment, server, the proxy that is used
+PROXIES = [
+    ("https_proxy is used for https", {"https_proxy": "http://p:1"}, "https://dev.example", "http://p:1"),
+    ("capital letters do as well", {"HTTPS_PROXY": "p:1"}, "https://dev.example", "http://p:1"),
+    ("http_proxy is not for https", {"http_proxy": "http://p:1"}, "https://dev.example", ""),
+    ("loopback goes direct", {"http_proxy": "http://p:1"}, "http://127.0.0.1:1", ""),
+    (
+        "a domain can be exempt",
+        {"https_proxy": "http://p", "no_proxy": "x,.example"},
+        "https://dev.example",
+        "",
+    ),
+    (
+        "a network can be exempt",
+        {"https_proxy": "http://p", "NO_PROXY": "10.0.0.0/8"},
+        "https://10.1.2.3",
+        "",
+    ),
+    ("everything can be exempt", {"https_proxy": "http://p", "no_proxy": "*"}, "https://dev.example", ""),
+    (
+        "others are not exempt",
+        {"https_proxy": "http://p", "no_proxy": "ample"},
+        "https://dev.example",
+        "http://p",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("environ", "server", "proxy"), [p[1:] for p in PROXIES], ids=[p[0] for p in PROXIES]
+)
+def test_proxies_of_the_environment(environ: dict[str, str], server: str, proxy: str) -> None:
+    assert resolve_target(Overrides(server=server), environ).endpoint.proxy == proxy
+
+
+def test_in_a_pod_the_service_account_is_used_and_its_token_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    official = importlib.import_module("kubernetes.config.incluster_config")
+    token, authority = write(tmp_path / "token", "first\n"), write(tmp_path / "ca.crt", PEM)
+    write(tmp_path / "namespace", "muster-system")
+    monkeypatch.setattr(official, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(official, "SERVICE_CERT_FILENAME", str(authority))
+    monkeypatch.setattr("scheduler_core.kube.connect.SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = resolve_target(Overrides(), {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "fd00::1"})
+    assert (found.endpoint.host, found.endpoint.ca, found.namespace) == ("fd00::1", PEM, "muster-system")
+    assert found.credentials.headers() == [("Authorization", "Bearer first")]
+    write(token, "second\n")
+    assert found.credentials.refresh()
+    assert found.credentials.headers() == [("Authorization", "Bearer second")]
+
+
+def test_the_user_agent_names_the_installed_version() -> None:
+    assert f"muster/{importlib.metadata.version('muster')}" == USER_AGENT
+
+
+def test_connecting_by_token_imports_neither_the_official_client_nor_numpy(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", document())
+    program = textwrap.dedent(f"""
+        import sys
+        from scheduler_core.kube.connect import Overrides, connect
+        connect(Overrides(kubeconfig={str(path)!r}))
+        print([name for name in ("kubernetes", "numpy", "flask", "urllib3") if name in sys.modules])
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_client_has_the_rate_and_the_time_limit_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", document())
+    client, found = connect(Overrides(kubeconfig=str(path), request_timeout=7), qps=5, burst=2)
+    assert found.namespace == "team-a"
+    assert client.session.limits.read == 7
