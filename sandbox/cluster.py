@@ -8,9 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from sandbox.admission import Chain, build_chain
 from sandbox.admission.priority import SYSTEM_CLASSES
-from sandbox.admission.webhook_client import ServiceTable
 from sandbox.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PRIORITY_CLASSES
 from sandbox.controllers import Controllers, start_controllers
 from sandbox.errors import StatusError
@@ -27,7 +25,6 @@ class ClusterOptions:
     server: ServerOptions = field(default_factory=ServerOptions)
     nodes: Sequence[Obj] = ()
     objects: Sequence[Obj] = ()
-    services: ServiceTable | None = None
 
 
 class SandboxCluster:
@@ -36,8 +33,6 @@ class SandboxCluster:
     def __init__(self, options: ClusterOptions) -> None:
         self._options = options
         self.server = ApiServer(options.server)
-        self.admission: Chain = build_chain(self.server.registry, options.services)
-        self.server.registry.admission = self.admission
         self.kubelet = Kubelet(self.server.registry)
         self._controllers: Controllers | None = None
 
@@ -81,7 +76,6 @@ class SandboxCluster:
         if self._controllers:
             await self._controllers.stop()
             self._controllers = None
-        await self.admission.close()
 
 
 def crd_dir() -> Path:
