@@ -10,23 +10,23 @@ from sandbox.objects import Obj, at, now, rfc3339, with_meta
 from sandbox.store import Version
 
 _PROPAGATION = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
+_PRECONDITIONS = (
+    ("uid", "UID", "deleted and then recreated"),
+    ("resourceVersion", "ResourceVersion", "modified"),
+)
 _CRD_STORAGE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 def check_preconditions(kind: ApiKind, version: Version, wanted: Obj) -> None:
     """Raises Conflict where uid or resourceVersion are not those of the stored object."""
     meta = version.obj["metadata"]
-    for key, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for key, label, guess in _PRECONDITIONS:
         if wanted.get(key) and wanted[key] != meta[key]:
             text = (
-                f"{label} in precondition: {wanted[key]}, {label} in object meta: {meta[key]}"
-                if key == "uid"
-                else f"the ResourceVersion in the precondition ({wanted[key]}) does not match the "
-                f"ResourceVersion in record ({meta[key]}). The object might have been modified"
+                f"the {label} in the precondition ({wanted[key]}) does not match the {label} in record "
+                f"({meta[key]}). The object might have been {guess}"
             )
-            raise errors.conflict(
-                kind, version.name, f"Precondition failed: {text}" if key == "uid" else text
-            )
+            raise errors.conflict(kind, version.name, text)
 
 
 def marked(kind: ApiKind, obj: Obj, options: Obj) -> Obj | None:

@@ -69,6 +69,8 @@ def field_set(body: Obj) -> Fields:
     inner = {key: value for key, value in body.items() if key not in _IDENTITY}
     if isinstance(inner.get("metadata"), dict):
         inner["metadata"] = {k: v for k, v in inner["metadata"].items() if k not in _META_IDENTITY}
+        if not inner["metadata"]:
+            del inner["metadata"]
     return _fields(inner, type_of(body.get("apiVersion", ""), body.get("kind", "")))
 
 

@@ -100,7 +100,7 @@ class Reader:
             return SPECIAL[go_type]
         if go_type == "[]byte":
             return "b"
-        if wire == "varint":
+        if wire == "varint" or go_type in ("int", "int32", "int64"):
             return "t" if go_type == "bool" else "i"
         if wire.startswith("fixed"):
             return "d"
