@@ -1,0 +1,68 @@
+"""docs/cli.md names every command, flag and column, and none that does not exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kubectl_plugin import podgroup_table, quota_columns
+from kubectl_plugin.elasticquota import elasticquota
+from kubectl_plugin.podgroup import podgroup
+
+TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def commands(root: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """Every command that the help shows, by its path."""
+    context = click.Context(root)
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", found) for inner, found in commands(command))
+
+
+ALL = [*commands(elasticquota), *commands(podgroup)]
+FLAGS = {opt for _, command in ALL for param in command.params for opt in param.opts if opt.startswith("-")}
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in ALL}))
+def test_every_command_is_documented(name: str) -> None:
+    assert name in TEXT
+
+
+@pytest.mark.parametrize("flag", sorted(FLAGS))
+def test_every_flag_is_documented(flag: str) -> None:
+    assert f"`{flag}`" in TEXT
+
+
+def test_no_flag_is_documented_that_does_not_exist() -> None:
+    rows = [line.split("|")[1] for line in TEXT.splitlines() if line.startswith("| `-")]
+    documented = {flag for row in rows for flag in re.findall(r"`(--?[a-z-]+)`", row, re.IGNORECASE)}
+    assert documented - FLAGS == {"-h", "--help"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    sorted(
+        {
+            *quota_columns.headers(namespaces=True, wide=True, labels=True),
+            *podgroup_table.COLUMNS,
+            *podgroup_table.WIDE_COLUMNS,
+        }
+    ),
+)
+def test_every_column_is_documented(column: str) -> None:
+    assert f"\n| {column} | " in TEXT
+
+
+@pytest.mark.parametrize(("name", "command"), ALL)
+def test_every_command_and_flag_has_a_line_of_help(name: str, command: click.Command) -> None:
+    assert command.help
+    for param in command.params:
+        assert isinstance(param, click.Argument) or getattr(param, "help", ""), f"{name} {param.name}"
