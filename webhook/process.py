@@ -28,7 +28,7 @@ from webhook.server import WebhookServer
 from webhook.service import Service, Settings
 
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
-LIVE_SECONDS: Final = 1.0
+LIVE_SECONDS: Final = 0.8
 ROTATION_CHECK_SECONDS: Final = 3600.0
 SYNC_POLL_SECONDS: Final = 0.02
 
