@@ -1,8 +1,8 @@
 """Request bodies in Kubernetes' protobuf, which newer kubectl sends for built-in kinds, as plain objects.
 
 Field numbers come from `builtin_wire.json`, written by `tests/tools/builtin_wire.py`; the wire format is that
-of protocol buffers in an envelope that starts with `k8s` and a zero byte. Answers are always JSON, which every
-client that sends protobuf accepts.
+of protocol buffers in an envelope that starts with `k8s` and a zero byte. Answers are always JSON, which
+every client that sends protobuf accepts.
 """
 
 from __future__ import annotations

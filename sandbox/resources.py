@@ -240,7 +240,7 @@ class ResourceApi:
             )
             return self._answer(request, kind, done)
         if name == "log" and kind is PODS and request.method == "GET":
-            raise subresources.refuse_log(registry, target.namespace, target.name)
+            return web.Response(text=subresources.log_of(registry, target.namespace, target.name))
         raise errors.method_not_allowed()
 
     async def _scale(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:

@@ -99,7 +99,9 @@ class ApiServer:
                 await self.create_service_account(name)
 
     async def create_service_account(self, namespace: str) -> None:
-        """Give a namespace its default ServiceAccount."""
+        """Give a namespace its default ServiceAccount, unless a controller was faster."""
+        if self.store.get(SERVICE_ACCOUNTS, namespace, "default"):
+            return
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         await self.registry.create(SERVICE_ACCOUNTS, body, namespace=namespace)
 

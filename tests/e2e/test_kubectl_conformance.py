@@ -359,7 +359,7 @@ def test_a_stale_update_conflicts(cluster: Cluster, home: str) -> None:
     ) as failed:
         cluster.request("PUT", f"{path}/c", {**old, "data": {"a": "2"}})
     assert failed.value.body["reason"] == "Conflict"
-    with pytest.raises(RequestFailed, match="the UID in the precondition .other. does not match"):
+    with pytest.raises(RequestFailed, match=r"the UID in the precondition \(other\) does not match"):
         cluster.request("DELETE", f"{path}/c", {"preconditions": {"uid": "other"}})
 
 
@@ -510,8 +510,7 @@ def test_describe_wait_scale_and_logs(cluster: Cluster, home: str, apply: Any) -
     cluster.kubectl("create", "-n", home, "deployment", "d", "--image=nginx", "--replicas=0")
     cluster.kubectl("scale", "-n", home, "deployment", "d", "--replicas=4")
     assert read(cluster, "-n", home, "deployment", "d")["spec"]["replicas"] == 4
-    done = cluster.kubectl("logs", "-n", home, "p", check=False)
-    assert "pod p does not have a host assigned" in done.stderr
+    assert cluster.kubectl("logs", "-n", home, "p").stdout == ""
 
 
 def test_get_watch_follows_changes(cluster: Cluster, home: str, apply: Any) -> None:
