@@ -19,9 +19,17 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.model.elastic_quota import parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, NODES, PODS, Resource
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    Resource,
+)
 from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
+from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
@@ -32,6 +40,7 @@ WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
     (NODES, parse_node),
     (NAMESPACES, parse_namespace),
     (ELASTIC_QUOTAS, parse_elastic_quota),
+    (POD_DISRUPTION_BUDGETS, parse_pdb),
     (PODS, parse_pod),
 )
 

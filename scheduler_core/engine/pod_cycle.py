@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.explain import diagnose
 from scheduler_core.engine.node_scores import INFEASIBLE, NodeScores
 from scheduler_core.engine.select import best_slot, rotation
@@ -66,7 +67,9 @@ class PodCycle:
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
-        return Cycle(self.state, pod, self.state.vector(pod), now, profile.name)
+        cycle = Cycle(self.state, pod, self.state.vector(pod), now, profile.name)
+        cycle.enabled = profile.enabled
+        return cycle
 
     # Steps 1 to 5
 
@@ -75,9 +78,9 @@ class PodCycle:
         cycle = self.new_cycle(profile, pod, now)
         scores = None
         try:
-            status = self._pre_filter(profile, cycle)
+            status = self.pre_filter(profile, cycle)
             if status is None:
-                scores = self._scores(profile, pod, now)
+                scores = self.scores_for(profile, pod, now)
                 status = scores.status
             if status is None and scores is not None:
                 slot = self._best(profile, cycle, scores)
@@ -89,8 +92,8 @@ class PodCycle:
             plugin, point = _calling(cycle, scores)
             raise PluginError(plugin, point, pod.key, error) from error
 
-    def _pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
-        """The first refusal, or None."""
+    def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
+        """The first refusal of the plugins that are asked for every attempt, or None."""
         for plugin in profile.attempt_pre_filter:
             cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(cycle)
@@ -100,7 +103,7 @@ class PodCycle:
                 return status.of(plugin.name)
         return None
 
-    def _scores(self, profile: Profile, pod: Pod, now: float) -> NodeScores:
+    def scores_for(self, profile: Profile, pod: Pod, now: float) -> NodeScores:
         key = signature(pod, labels_matter=False)
         found = self._classes.get(key)
         if found is None:
@@ -118,7 +121,28 @@ class PodCycle:
         total = scores.total
         if profile.cluster_filter or profile.cluster_score:
             total = self._with_cluster(profile, cycle, total)
+        if len(self.state.nominations):
+            total = self._without_nominated_room(profile, cycle, total)
+            own = self.state.nominations.get(cycle.pod.uid)
+            slot = self.state.nodes.slot(own.node) if own is not None else None
+            if slot is not None and total[slot] >= 0:
+                return slot
         return best_slot(total, rotation(cycle.pod.uid, len(total)))
+
+    def _without_nominated_room(self, profile: Profile, cycle: Cycle, total: Int64) -> Int64:
+        """Nodes on which the pod would take the room of a nominated pod of at least its priority are out."""
+        evaluation = Reevaluation(self, profile, cycle)
+        slots = {
+            self.state.nodes.slot(item.node)
+            for item in self.state.nominations.others(cycle.pod, self.state.placed)
+            if item.pod.priority >= cycle.pod.priority
+        }
+        out = total
+        for slot in sorted(slot for slot in slots if slot is not None):
+            if total[slot] >= 0 and not evaluation.fits(slot):
+                out = total.copy() if out is total else out
+                out[slot] = INFEASIBLE
+        return out
 
     def _with_cluster(self, profile: Profile, cycle: Cycle, total: Int64) -> Int64:
         """Apply the filters and scores that are computed anew for every attempt."""
@@ -171,6 +195,7 @@ class PodCycle:
         return diagnose(profile, cycle, self.filter_bits(profile, cycle, scores), alive)
 
     def _post_filter(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> Attempt:
+        cycle.evaluation = Reevaluation(self, profile, cycle)
         for plugin in profile.post_filter:
             cycle.calling = (plugin.name, "postFilter")
             result = plugin.post_filter(cycle, diagnosis)

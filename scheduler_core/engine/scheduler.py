@@ -16,9 +16,12 @@ from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
+from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.quota.policy import borrowed
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent
+from scheduler_core.state.events import ClusterEvent, Happened
 
 
 class Scheduler:
@@ -56,6 +59,8 @@ class Scheduler:
             self.tell(self.state.put_quota(obj), now)
         elif isinstance(obj, Namespace):
             self.tell(self.state.put_namespace(obj), now)
+        elif isinstance(obj, PodDisruptionBudget):
+            self.tell(self.state.put_object(obj, Happened.OTHER), now)
         else:
             raise TypeError(f"no place for {type(obj).__name__}")
 
@@ -70,6 +75,8 @@ class Scheduler:
             self.tell(self.state.remove_quota(obj), now)
         elif isinstance(obj, Namespace):
             self.tell(self.state.remove_namespace(obj.name), now)
+        elif isinstance(obj, PodDisruptionBudget):
+            self.tell(self.state.remove_object(obj, Happened.OTHER), now)
         else:
             raise TypeError(f"no place for {type(obj).__name__}")
 
@@ -148,13 +155,30 @@ class Scheduler:
             raise ValueError("an attempt without a node has a diagnosis")
         self.queue.failed(unit, diagnosis.plugins, now)
         evicted: list[Decision] = []
-        nominated = ""
         if result is not None:
-            nominated = result.nominated
-            evicted = [Evicted(victim, pod, profile.name, result.message) for victim in result.victims]
-        reason = REASON_UNSCHEDULABLE
-        rejected = Rejected(pod, profile.name, reason, diagnosis.message, diagnosis, nominated)
-        return [*evicted, rejected]
+            victims = frozenset(victim.uid for victim in result.victims)
+            self.state.nominations.put(pod, result.nominated, victims)
+            for victim in result.victims:
+                self.state.condemn(victim.uid)
+                text = eviction_message(self.state, pod, victim, result.nominated)
+                evicted.append(Evicted(victim, pod, profile.name, text))
+            if not victims:
+                # Room came free while we looked: nothing has to end first.
+                self.queue.retry(unit, now)
+        elif not self._waits_for_victims(pod):
+            self.state.nominations.remove(pod.uid)
+        nomination = self.state.nominations.get(pod.uid)
+        nominated = nomination.node if nomination is not None else ""
+        message = diagnosis.message
+        return [*evicted, Rejected(pod, profile.name, REASON_UNSCHEDULABLE, message, diagnosis, nominated)]
+
+    def _waits_for_victims(self, pod: Pod) -> bool:
+        nomination = self.state.nominations.get(pod.uid)
+        if nomination is None:
+            return False
+        slot = self.state.nodes.slot(nomination.node)
+        usable = slot is not None and bool(self.state.nodes.alive[slot])
+        return usable and any(uid in self.state.placed for uid in nomination.victims)
 
     def bind_failed(self, pod: Pod, now: float) -> None:
         """The API refused a binding: take the reservation back and try the pod again after its backoff."""
@@ -167,6 +191,21 @@ class Scheduler:
         events = self.cycle.unreserve(profile, attempt.cycle, attempt.slot)
         self.queue.put(current, current.key, current.created, now)
         self.tell(events, now)
+
+
+def eviction_message(state: ClusterState, preemptor: Pod, victim: Pod, node: str) -> str:
+    """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14)."""
+    text = f"preempted by {preemptor.key} (priority {preemptor.priority}) for node {node}"
+    own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
+    if own is None or other is None:
+        return text
+    if own is other:
+        return f"{text}, under ElasticQuota {own.key}"
+    amounts = borrowed(state.ledger, other)
+    parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
+    return (
+        f"{text}, which reclaims the min of ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}"
+    )
 
 
 def _schedules_differently(old: Pod, new: Pod) -> bool:

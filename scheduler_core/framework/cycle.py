@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 
@@ -13,10 +14,22 @@ class Cycle:
     """Data of one attempt. `slots` belongs to the plugins, keyed by plugin name.
 
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
-    that run now, so that broken code can be named.
+    that run now, so that broken code can be named. `enabled` are the profile's plugins; `evaluation` is there
+    for PostFilter.
     """
 
-    __slots__ = ("calling", "now", "pod", "profile", "skipped", "slots", "state", "vector")
+    __slots__ = (
+        "calling",
+        "enabled",
+        "evaluation",
+        "now",
+        "pod",
+        "profile",
+        "skipped",
+        "slots",
+        "state",
+        "vector",
+    )
 
     def __init__(self, state: ClusterState, pod: Pod, vector: Int64, now: float, profile: str) -> None:
         self.state = state
@@ -27,3 +40,5 @@ class Cycle:
         self.slots: dict[str, Any] = {}
         self.skipped: set[str] = set()
         self.calling = ("", "")
+        self.enabled: frozenset[str] = frozenset()
+        self.evaluation: Evaluation | None = None

@@ -55,6 +55,7 @@ class Profile:
             raise ConfigError(f"profiles[{name}].plugins.queueSort", f"{len(sorters)} plugins, not one")
         self.queue_sort = sorters[0]
         self.plugins = list({plugin.name: plugin for at in points.values() for plugin in at}.values())
+        self.enabled = frozenset(plugin.name for plugin in self.plugins)
         self.events = [plugin for plugin in self.plugins if isinstance(plugin, EventsPlugin)]
         scopes = {plugin.name: plugin.scope for plugin in self.filter}
         per_attempt = [p for p in self.pre_filter if scopes.get(p.name, Scope.CLUSTER) is Scope.CLUSTER]

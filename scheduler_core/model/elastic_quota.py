@@ -63,16 +63,14 @@ class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
 
 
 def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
-    """Quota quantities: valid, non-negative, of qualified resources. Rounded down: never give more than said."""
+    """Valid, non-negative quantities of qualified resources. Rounded down: never give more than said."""
     if raw is not None and len(raw) > MAX_RESOURCES:
         raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
     values = parse_resource_list(raw, path, rounding="down")
-    for name, value in values.items():
+    for name in values:
         problem = name_problem(name)
         if problem:
             raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
-        if value < 0:
-            raise ModelError(f"{path}[{name}]", f"{(raw or {})[name]} is negative; must be 0 or more")
     return values
 
 

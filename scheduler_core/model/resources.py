@@ -21,13 +21,16 @@ _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods", "stora
 def parse_resource_list(
     raw: Mapping[str, Any] | None, path: str, *, rounding: Rounding = "up"
 ) -> dict[str, int]:
-    """Exact integers of a resource list; ModelError names `path[resource]` for what cannot be read."""
+    """Exact integers of a resource list; ModelError names `path[resource]` if malformed or negative."""
     out: dict[str, int] = {}
     for name, value in (raw or {}).items():
         try:
-            out[name] = parse_resource(name, value, rounding=rounding)
+            number = parse_resource(name, value, rounding=rounding)
         except ModelError as error:
             raise ModelError(f"{path}[{name}]", error.problem) from None
+        if number < 0:
+            raise ModelError(f"{path}[{name}]", f"{value} is negative; must be 0 or more")
+        out[name] = number
     return out
 
 

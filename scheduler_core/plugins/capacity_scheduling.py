@@ -1,27 +1,55 @@
-"""CapacityScheduling: elastic quotas decide whether a pod may be scheduled at all (reference, items 1-6)."""
+"""CapacityScheduling: elastic quotas decide what may be scheduled, and who must give back what it borrows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint
-from scheduler_core.framework.status import SUCCESS, Status, unschedulable
+from scheduler_core.framework.interface import Hint, PostFilterResult
+from scheduler_core.framework.preemption.demand import nominated_requests, quota_demand
+from scheduler_core.framework.preemption.search import Search, not_eligible, refused
+from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
+_NONE: Final[dict[str, int]] = {}
+
 
 class CapacityScheduling:
-    """PreFilter by max and by the sum of min. Use is charged and refunded by the state itself at Reserve."""
+    """PreFilter by max and by the sum of min; PostFilter reclaims what other quotas borrow.
+
+    Use is charged and refunded by the state itself at Reserve. `cross_node` false gives the seed's literal
+    rule: victims on one node only.
+    """
 
     name = "CapacityScheduling"
 
+    def __init__(self, cross_node: bool = True) -> None:
+        self.cross_node = cross_node
+
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help."""
-        refusal = admit(cycle.state.ledger, cycle.pod.namespace, cycle.pod.requests)
+        state, pod = cycle.state, cycle.pod
+        own, total = nominated_requests(state, pod) if len(state.nominations) else (_NONE, _NONE)
+        refusal = admit(state.ledger, pod.namespace, pod.requests, nominated=own, nominated_total=total)
         return SUCCESS if refusal is None else unschedulable(str(refusal), refusal)
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """SUCCESS with node and victims, or why no eviction helps; for pods under a quota only."""
+        state, pod = cycle.state, cycle.pod
+        quota = state.ledger.quota_of(pod.namespace)
+        if quota is None:
+            return PostFilterResult(refused("no quota").status)
+        if diagnosis.status is not None and diagnosis.status.code is not Code.UNSCHEDULABLE:
+            return refused("Preemption is not helpful for scheduling")
+        reason = not_eligible(state, pod)
+        if reason or cycle.evaluation is None:
+            return refused(reason)
+        demand = quota_demand(state, pod, quota)
+        return Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """The state charges the ledger when it assumes the pod; there is nothing to add."""

@@ -11,6 +11,7 @@ from scheduler_core.framework.registry import Factory
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.default_binder import DefaultBinder
+from scheduler_core.plugins.default_preemption import DefaultPreemption
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_name import NodeName
 from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
@@ -30,8 +31,9 @@ def _balanced(args: NodeResourcesBalancedAllocationArgs) -> Plugin:
 
 
 FACTORIES: Final[Mapping[str, Factory]] = {
-    "CapacityScheduling": lambda args: CapacityScheduling(),
+    "CapacityScheduling": lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
     "DefaultBinder": lambda args: DefaultBinder(),
+    "DefaultPreemption": lambda args: DefaultPreemption(),
     "NodeAffinity": lambda args: NodeAffinity(),
     "NodeName": lambda args: NodeName(),
     "NodeResourcesBalancedAllocation": _balanced,

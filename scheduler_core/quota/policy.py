@@ -80,17 +80,35 @@ def admit(
     return None
 
 
-def over_min(quota: ElasticQuota, used: ResourceList, extra: ResourceList = _NOTHING) -> bool:
-    """Whether use plus `extra` is above min in any one resource that the quota names (rule 10).
+def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:
+    """Resources in which a quota has a min: those that any quota's min names, and those of its own max.
 
-    A resource that the quota names in neither map is not its business; named in max only, its min is 0.
+    Absent from min is 0, so using what only others are guaranteed is borrowing. A resource that nobody
+    guarantees and the quota does not bound is no quota's business.
     """
-    return any(
-        used.get(name, 0) + extra.get(name, 0) > quota.min.get(name, 0) for name in {*quota.min, *quota.max}
+    return {*ledger.total_min, *quota.max}
+
+
+def within_min(
+    ledger: QuotaLedger, quota: ElasticQuota, requests: ResourceList, nominated: ResourceList = _NOTHING
+) -> bool:
+    """Whether a pod would stay within its quota's min: `used + nominated + request <= min` (rule 7)."""
+    used, names = ledger.used(quota.namespace), relevant(ledger, quota)
+    return all(
+        used.get(name, 0) + nominated.get(name, 0) + asked <= quota.min.get(name, 0)
+        for name, asked in charged(requests).items()
+        if asked > 0 and name in names
     )
 
 
-def borrowed(quota: ElasticQuota, used: ResourceList) -> dict[str, int]:
-    """Use above min per resource, for the resources that the quota names. Zeros are left out."""
-    over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted({*quota.min, *quota.max})}
+def over_min(ledger: QuotaLedger, quota: ElasticQuota) -> bool:
+    """Whether a quota uses more than its min in any one resource (rule 10)."""
+    used = ledger.used(quota.namespace)
+    return any(used.get(name, 0) > quota.min.get(name, 0) for name in relevant(ledger, quota))
+
+
+def borrowed(ledger: QuotaLedger, quota: ElasticQuota) -> dict[str, int]:
+    """Use above min per resource, sorted by name. Zeros are left out."""
+    used = ledger.used(quota.namespace)
+    over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted(relevant(ledger, quota))}
     return {name: value for name, value in over.items() if value > 0}

@@ -1,7 +1,7 @@
 """Is this quota legal? min <= max <= hard, one per namespace, sum of min within the cluster.
 
 Capacity-scheduling seed, "Relationship with ResourceQuota" and "Proposal"; reference items 6 and 17.
-Every function returns findings, never raises: the webhook refuses with them, the command line lints with them.
+Every function returns findings, never raises: the webhook refuses with them, the command line lints.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_bounds(quota: ElasticQuota) -> list[Violation]:
 
 
 def check_hard(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list[Violation]:
-    """max <= hard of every ResourceQuota that counts all pods of the namespace; min <= hard where max is open.
+    """max <= hard of every ResourceQuota that counts all pods; min <= hard where max is open.
 
     A quota with scopes counts only some pods, so it bounds neither; see `notes`.
     """

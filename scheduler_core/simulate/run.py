@@ -16,6 +16,7 @@ from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
+from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.writes import Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
@@ -33,6 +34,7 @@ PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
     "Node": parse_node,
     "ElasticQuota": parse_elastic_quota,
     "Namespace": parse_namespace,
+    "PodDisruptionBudget": parse_pdb,
 }
 
 

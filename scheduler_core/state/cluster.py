@@ -10,23 +10,25 @@ from typing import Any
 
 from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.kinds import Resource
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.nodes import NodeTable
+from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.pods import PodTable
 
 
 class Placement:
     """A pod that holds a node: assumed by us, or bound according to the API."""
 
-    __slots__ = ("assumed_at", "pod", "slot", "vector")
+    __slots__ = ("assumed_at", "pod", "row", "slot", "vector")
 
-    def __init__(self, pod: Pod, slot: int, vector: Int64, assumed_at: float | None) -> None:
+    def __init__(self, pod: Pod, slot: int, row: int, vector: Int64, assumed_at: float | None) -> None:
         self.pod = pod
         self.slot = slot
+        self.row = row
         self.vector = vector  # [R] at the time of placing
         self.assumed_at = assumed_at
 
@@ -45,6 +47,8 @@ class ClusterState:
         self.ledger = QuotaLedger()
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, Placement] = {}
+        self.table = PodTable(len(self.index))
+        self.nominations = Nominations()
         self.namespaces: dict[str, Namespace] = {}
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
@@ -67,8 +71,13 @@ class ClusterState:
         holds = pod.assigned and not pod.finished
         if placement is None:
             if holds:
+                self.nominations.remove(pod.uid)
                 self._place(pod, pod.node_name, None)
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
+            if pod.finished or pod.terminating:
+                self.nominations.remove(pod.uid)
+            else:
+                self.nominations.refresh(pod)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
             # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
@@ -87,6 +96,7 @@ class ClusterState:
             self._place(pod, pod.node_name, None)
             return [ClusterEvent(Happened.POD_UPDATE | Happened.POD_DELETE, pod=pod)]
         placement.assumed_at = None
+        self.nominations.remove(pod.uid)
         relabelled = placement.pod.labels != pod.labels
         self._swap(placement, pod)
         started_going = pod.terminating and not (old is not None and old.terminating)
@@ -96,26 +106,31 @@ class ClusterState:
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
         placement.pod = pod
+        self.table.refresh(placement.row, pod)
         self.nodes.pods[placement.slot][pod.uid] = pod
 
     def remove_pod(self, uid: str) -> list[ClusterEvent]:
         """A pod is gone from the API."""
         pod = self.pods.pop(uid, None)
+        self.nominations.remove(uid)
         if uid in self.placed:
             placed = self._unplace(uid)
             return [ClusterEvent(Happened.POD_DELETE, pod=placed)]
         return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
 
-    def _place(self, pod: Pod, node: str, assumed_at: float | None) -> None:
+    def _place(self, pod: Pod, node: str, assumed_at: float | None) -> Placement:
         vector = self.vector(pod)
         slot = self.nodes.place(pod, node, vector)
-        self.placed[pod.uid] = Placement(pod, slot, vector, assumed_at)
+        row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
+        placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at)
         self.ledger.charge(pod.namespace, pod.uid, pod.requests)
         self.quota_dirty.add(pod.namespace)
+        return placement
 
     def _unplace(self, uid: str) -> Pod:
         placement = self.placed.pop(uid)
         self.nodes.unplace(placement.pod, placement.slot, placement.vector)
+        self.table.remove(placement.row)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
         return placement.pod
@@ -123,7 +138,7 @@ class ClusterState:
     # Our own decisions
 
     def assume(self, pod: Pod, slot: int, now: float) -> None:
-        """Count a pod on a node before the API knows: Reserve."""
+        """Count a pod on a node before the API knows: Reserve. A nomination stays until confirmed."""
         self._place(pod, self.nodes.names[slot], now)
 
     def forget(self, uid: str) -> list[ClusterEvent]:
@@ -140,9 +155,17 @@ class ClusterState:
         self._unplace(uid)
         return placement
 
-    def put_back(self, placement: Placement) -> None:
-        """Undo `lift`."""
-        self._place(placement.pod, self.nodes.names[placement.slot], placement.assumed_at)
+    def put_back(self, placement: Placement, going: bool, start: float) -> None:
+        """Undo `lift`: the pod is placed as before, `going` and `start` as the table had them."""
+        restored = self._place(placement.pod, self.nodes.names[placement.slot], placement.assumed_at)
+        self.table.going[restored.row] = going
+        self.table.start[restored.row] = start
+
+    def condemn(self, uid: str) -> None:
+        """The eviction of a pod was decided: it counts until it is gone, but is nobody's victim again."""
+        placement = self.placed.get(uid)
+        if placement is not None:
+            self.table.going[placement.row] = True
 
     # Other objects
 
@@ -199,14 +222,14 @@ class ClusterState:
         self.namespaces.pop(name, None)
         return []
 
-    def put_object(self, resource: Resource, key: str, obj: Any, what: Happened) -> list[ClusterEvent]:
-        """Any other object that plugins look up by kind and key."""
-        self.objects.setdefault(resource.kind, {})[key] = obj
+    def put_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
+        """Any other object that plugins look up, in `objects` by the name of its type and its key."""
+        self.objects.setdefault(type(obj).__name__, {})[obj.key] = obj
         return [ClusterEvent(what)]
 
-    def remove_object(self, resource: Resource, key: str, what: Happened) -> list[ClusterEvent]:
+    def remove_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
         """Such an object is gone."""
-        self.objects.get(resource.kind, {}).pop(key, None)
+        self.objects.get(type(obj).__name__, {}).pop(obj.key, None)
         return [ClusterEvent(what)]
 
     def check(self) -> list[str]:
@@ -217,6 +240,13 @@ class ClusterState:
                 problems.append(f"pod {placement.pod.key} is placed but not charged")
             if self.nodes.pods[placement.slot].get(uid) is not placement.pod:
                 problems.append(f"pod {placement.pod.key} is not on node {self.nodes.names[placement.slot]}")
+        for placement in self.placed.values():
+            if self.table.pods[placement.row] is not placement.pod or not self.table.alive[placement.row]:
+                problems.append(f"pod {placement.pod.key} has no row in the table of placed pods")
+            if self.table.slot[placement.row] != placement.slot:
+                problems.append(f"pod {placement.pod.key} has the wrong slot in the table of placed pods")
+        if int(self.table.alive.sum()) != len(self.placed):
+            problems.append(f"{int(self.table.alive.sum())} rows alive, {len(self.placed)} placements")
         on_nodes = sum(len(pods) for pods in self.nodes.pods)
         if on_nodes != len(self.placed):
             problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")

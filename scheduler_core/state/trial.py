@@ -7,9 +7,19 @@ RemovePod extensions of kube-scheduler: inside a trial the arrays already say wh
 from __future__ import annotations
 
 from types import TracebackType
+from typing import NamedTuple
 
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState, Placement
+
+
+class _Entry(NamedTuple):
+    """A pod that was placed (`lifted` is None), or taken away with what its row in the table said."""
+
+    uid: str
+    lifted: Placement | None = None
+    going: bool = False
+    start: float = 0.0
 
 
 class Trial:
@@ -18,7 +28,7 @@ class Trial:
     def __init__(self, state: ClusterState, now: float) -> None:
         self.state = state
         self.now = now
-        self._log: list[tuple[str, Placement | None]] = []
+        self._log: list[_Entry] = []
 
     def __enter__(self) -> Trial:
         return self
@@ -35,30 +45,34 @@ class Trial:
     def place(self, pod: Pod, slot: int) -> None:
         """Assume a pod on a node."""
         self.state.assume(pod, slot, self.now)
-        self._log.append((pod.uid, None))
+        self._log.append(_Entry(pod.uid))
 
     def lift(self, uid: str) -> None:
         """Take a placed pod away, as if it had been evicted."""
-        self._log.append((uid, self.state.lift(uid)))
+        row, table = self.state.placed[uid].row, self.state.table
+        going, start = bool(table.going[row]), float(table.start[row])
+        self._log.append(_Entry(uid, self.state.lift(uid), going, start))
 
     def rollback(self, checkpoint: int) -> None:
         """Undo everything since the checkpoint, newest first."""
         while len(self._log) > checkpoint:
-            uid, placement = self._log.pop()
-            if placement is None:
-                self.state.forget(uid)
-            else:
-                self.state.put_back(placement)
+            self._undo(self._log.pop())
 
     def restore(self, uid: str) -> None:
         """Give one lifted pod back (reprieve); later rollbacks no longer concern it."""
         for position in range(len(self._log) - 1, -1, -1):
-            logged, placement = self._log[position]
-            if logged == uid and placement is not None:
+            entry = self._log[position]
+            if entry.uid == uid and entry.lifted is not None:
                 del self._log[position]
-                self.state.put_back(placement)
+                self._undo(entry)
                 return
         raise KeyError(uid)
+
+    def _undo(self, entry: _Entry) -> None:
+        if entry.lifted is None:
+            self.state.forget(entry.uid)
+        else:
+            self.state.put_back(entry.lifted, entry.going, entry.start)
 
     def keep(self) -> None:
         """Make everything done so far permanent."""

@@ -1,0 +1,100 @@
+"""Looking again during PostFilter: PreFilter and Filter of one pod on the state as it is now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.engine.explain import unresolvable_nodes
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import SUCCESS, Bits, Code, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.state.trial import Trial
+
+if TYPE_CHECKING:
+    from scheduler_core.engine.pod_cycle import PodCycle
+
+Bool = NDArray[np.bool_]
+
+_RESOURCES = "NodeResourcesFit"
+
+
+class Reevaluation:
+    """`framework.evaluation.Evaluation` for one pod under one profile."""
+
+    def __init__(self, cycles: PodCycle, profile: Profile, cycle: Cycle) -> None:
+        self._cycles = cycles
+        self._profile = profile
+        self._cycle = cycle
+        self._first_bits: dict[str, Bits] | None = None
+
+    def admitted(self) -> Status:
+        """The first PreFilter refusal now, or SUCCESS."""
+        status = self._cycles.pre_filter(self._profile, self._fresh())
+        return SUCCESS if status is None else status
+
+    def _fresh(self) -> Cycle:
+        return self._cycles.new_cycle(self._profile, self._cycle.pod, self._cycle.now)
+
+    def fits(self, slot: int) -> bool:
+        """Whether the pod passes everything on one node now.
+
+        Nominated pods of at least its priority count as if they were there, and again as if they were not:
+        a pod may neither take their room nor depend on them (kube-scheduler runs the filters twice).
+        """
+        if not self._passes(slot):
+            return False
+        state, pod = self._cycles.state, self._cycle.pod
+        name = state.nodes.names[slot]
+        ahead = [
+            item.pod
+            for item in state.nominations.others(pod, state.placed)
+            if item.node == name and item.pod.priority >= pod.priority
+        ]
+        if not ahead:
+            return True
+        with Trial(state, self._cycle.now) as trial:
+            for other in ahead:
+                trial.place(other, slot)
+            return self._passes(slot, quotas=False)
+
+    def _passes(self, slot: int, *, quotas: bool = True) -> bool:
+        """PreFilter and all filters on one node. Without `quotas` the per-attempt refusals do not count."""
+        cycle = self._fresh()
+        for plugin in self._profile.pre_filter:
+            status = plugin.pre_filter(cycle)
+            if status.code is Code.SKIP:
+                cycle.skipped.add(plugin.name)
+            elif not status.ok and quotas:
+                return False
+        nodes = self._cycles.state.nodes
+        view = NodeView(nodes, slice(slot, slot + 1))
+        asked = (plugin for plugin in self._profile.filter if plugin.name not in cycle.skipped)
+        return bool(nodes.alive[slot]) and all(not plugin.filter(cycle, view)[0] for plugin in asked)
+
+    def _bits(self) -> dict[str, Bits]:
+        """Bits of all filters on all nodes as the state was when first asked, whatever PreFilter said."""
+        if self._first_bits is None:
+            cycle = self._fresh()
+            self._cycles.pre_filter(self._profile, cycle)
+            scores = self._cycles.scores_for(self._profile, cycle.pod, cycle.now)
+            self._first_bits = self._cycles.filter_bits(self._profile, cycle, scores)
+            self._bits_cycle = cycle
+        return self._first_bits
+
+    def hopeless(self) -> Bool:
+        """bool [N]: nodes that no eviction can make fit."""
+        nodes = self._cycles.state.nodes
+        bits = self._bits()
+        return unresolvable_nodes(self._profile, self._bits_cycle, bits, nodes.alive[: nodes.size])
+
+    def beyond_resources(self) -> Bool:
+        """bool [N]: nodes refused by a filter other than that of resources."""
+        refused: Bool = np.zeros(self._cycles.state.nodes.size, dtype=np.bool_)  # [N]
+        for name, bits in self._bits().items():
+            if name != _RESOURCES:
+                refused |= bits != 0
+        return refused

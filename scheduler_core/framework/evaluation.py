@@ -1,0 +1,32 @@
+"""What the engine does for a plugin that must look again: the filters on the state as it is now."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.framework.status import Status
+
+Bool = NDArray[np.bool_]
+
+
+class Evaluation(Protocol):
+    """Re-runs of PreFilter and Filter for one pod; inside a Trial the state says what would be true."""
+
+    def admitted(self) -> Status:
+        """The first PreFilter refusal now, or SUCCESS."""
+        ...
+
+    def fits(self, slot: int) -> bool:
+        """Whether PreFilter admits the pod and every filter passes one node now, nominated pods respected."""
+        ...
+
+    def hopeless(self) -> Bool:
+        """bool [N]: nodes that no eviction can make fit."""
+        ...
+
+    def beyond_resources(self) -> Bool:
+        """bool [N]: nodes refused by a filter other than that of resources, which evictions might clear."""
+        ...

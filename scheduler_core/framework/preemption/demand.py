@@ -1,0 +1,153 @@
+"""What a preemptor lacks, and whose pods may go for it: the rules of quota and priority as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.policy import over_min, relevant, within_min
+from scheduler_core.state.cluster import ClusterState
+
+Bool = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+NO_QUOTA: Final = -1
+
+
+class Lenders(msgspec.Struct, frozen=True):
+    """Quotas whose pods may be reclaimed, Q of them: use and min as int64 [Q, R], what counts as bool [Q, R].
+
+    `of` is the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for others.
+    """
+
+    quotas: tuple[ElasticQuota, ...]
+    of: Int64
+    used: Int64
+    min: Int64
+    counts: Bool
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """A preemptor's case. `need` int64 [R]: what victims must free for its quota to admit it.
+
+    `candidates` are rows of the pod table. `lenders` is set where the pod reclaims its min from other quotas;
+    the over-min test then holds for every victim.
+    """
+
+    pod: Pod
+    request: Int64
+    need: Int64
+    candidates: Rows
+    quota: ElasticQuota | None = None
+    lenders: Lenders | None = None
+
+
+def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
+    """(of the pod's own quota, of all quotas): what nominated pods will use (reference, rule 4).
+
+    Of the same quota those with at least the pod's priority; of others only while they are not over min.
+    """
+    own: dict[str, int] = {}
+    total: dict[str, int] = {}
+    for item in state.nominations.others(pod, state.placed):
+        quota = state.ledger.quota_of(item.pod.namespace)
+        if quota is None:
+            continue
+        same = item.pod.namespace == pod.namespace
+        counts = item.pod.priority >= pod.priority if same else not over_min(state.ledger, quota)
+        if counts:
+            for name, value in charged(item.pod.requests).items():
+                total[name] = total.get(name, 0) + value
+                if same:
+                    own[name] = own.get(name, 0) + value
+    return own, total
+
+
+def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
+    """Preemption by priority alone: all pods of strictly lower priority.
+
+    With `spare_quotas` pods of namespaces that have a quota are nobody's victims here (rule 9).
+    """
+    table, size = state.table, state.table.size
+    victims = _available(state) & (table.priority[:size] < pod.priority)
+    if spare_quotas:
+        free = [state.ledger.quota_of(name) is None for name in table.namespaces.values]
+        victims &= np.array([*free, True], dtype=np.bool_)[table.namespace[:size]]
+    none: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    return Demand(pod, state.vector(pod), none, np.flatnonzero(victims))
+
+
+def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
+    """Preemption under a quota: reclaim from those over min, or lower priorities of the own namespace."""
+    own, total = nominated_requests(state, pod)
+    request = state.vector(pod)
+    table, size = state.table, state.table.size
+    need = _sum_need(state, pod, total)
+    if within_min(state.ledger, quota, pod.requests, own):
+        lenders = _lenders(state, quota)
+        of = np.append(lenders.of, NO_QUOTA)
+        victims = _available(state) & (of[table.namespace[:size]] != NO_QUOTA)
+        return Demand(pod, request, need, np.flatnonzero(victims), quota, lenders)
+    need = np.maximum(need, _max_need(state, pod, quota, own))
+    namespace = table.namespaces.find(pod.namespace)
+    victims = _available(state) & (table.namespace[:size] == namespace)
+    victims &= table.priority[:size] < pod.priority
+    return Demand(pod, request, need, np.flatnonzero(victims), quota)
+
+
+def _available(state: ClusterState) -> Bool:
+    """bool [rows]: placed pods that are not going already."""
+    size = state.table.size
+    return state.table.alive[:size] & ~state.table.going[:size]
+
+
+def _deficit(
+    state: ClusterState, pod: Pod, used: ResourceList, extra: ResourceList, limit: Mapping[str, int]
+) -> Int64:
+    """int64 [R]: by how much use, nominations and the request exceed a limit; 0 where they do not."""
+    need: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    for name, asked in charged(pod.requests).items():
+        row = state.index.row(name)
+        if asked > 0 and row is not None and name in limit:
+            need[row] = max(0, used.get(name, 0) + extra.get(name, 0) + asked - limit[name])
+    return need
+
+
+def _sum_need(state: ClusterState, pod: Pod, total: ResourceList) -> Int64:
+    ledger = state.ledger
+    return _deficit(state, pod, ledger.total_used, total, ledger.total_min)
+
+
+def _max_need(state: ClusterState, pod: Pod, quota: ElasticQuota, own: ResourceList) -> Int64:
+    return _deficit(state, pod, state.ledger.used(quota.namespace), own, quota.max)
+
+
+def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
+    """Quotas over min, without the preemptor's own."""
+    ledger, index = state.ledger, state.index
+    found = [q for q in ledger.quotas() if q.namespace != borrower.namespace and over_min(ledger, q)]
+    shape = (len(found), len(index))
+    used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
+    counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
+    of: Int64 = np.full(len(state.table.namespaces), NO_QUOTA, dtype=np.int64)  # [namespaces]
+    for number, quota in enumerate(found):
+        in_use = ledger.used(quota.namespace)
+        for name in relevant(ledger, quota):
+            row = index.row(name)
+            if row is not None:
+                used[number, row] = in_use.get(name, 0)
+                low[number, row] = quota.min.get(name, 0)
+                counts[number, row] = True
+        namespace = state.table.namespaces.find(quota.namespace)
+        if namespace >= 0:
+            of[namespace] = number
+    return Lenders(tuple(found), of, used, low, counts)

@@ -1,0 +1,202 @@
+"""Preemption of one pod: eligible or not, victims on one node, victims on several, and the proof.
+
+The arrays say which victims resources and quotas need; a Trial then takes them away, runs every filter again
+and gives back each victim that the pod can do without. Only what passes is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.evaluation import Evaluation
+from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.preemption.across import victims_anywhere
+from scheduler_core.framework.preemption.budgets import mark_violations, violating
+from scheduler_core.framework.preemption.demand import Demand, Rows
+from scheduler_core.framework.preemption.lanes import Lanes, rank, removal_order
+from scheduler_core.framework.status import SUCCESS, unschedulable
+from scheduler_core.model.pdb import PodDisruptionBudget
+from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.trial import Trial
+
+Bool = NDArray[np.bool_]
+
+# How many of the best nodes are tried with all filters, and how many whose filters need evictions to clear.
+MAX_TRIALS: Final = 16
+MAX_EXACT_NODES: Final = 100
+
+
+def refused(reason: str) -> PostFilterResult:
+    """No preemption, and why."""
+    return PostFilterResult(unschedulable(reason), message=f"preemption: {reason}.")
+
+
+def not_eligible(state: ClusterState, pod: Pod) -> str:
+    """Why the pod may not preempt now, or an empty text (reference, rule 13)."""
+    if pod.preemption_policy == NEVER:
+        return "not eligible due to preemptionPolicy=Never"
+    nomination = state.nominations.get(pod.uid)
+    if nomination is None:
+        return ""
+    slot = state.nodes.slot(nomination.node)
+    if slot is None or not state.nodes.alive[slot] or state.nodes.unschedulable[slot]:
+        return ""
+    there = {uid for uid in nomination.victims if uid in state.placed}
+    if not nomination.victims:
+        # After a restart the victims are not known by name; those on the node can still be seen going.
+        table = state.table
+        there = {uid for uid in state.nodes.pods[slot] if table.going[state.placed[uid].row]}
+    if there:
+        return f"not eligible while {len(there)} victims of an earlier preemption are terminating"
+    return ""
+
+
+class Search:
+    """One preemption attempt. `evaluation` re-runs the filters on the state as it is."""
+
+    def __init__(self, cycle: Cycle, evaluation: Evaluation, demand: Demand) -> None:
+        self.state = cycle.state
+        self.pod = cycle.pod
+        self.now = cycle.now
+        self.evaluation = evaluation
+        self.demand = demand
+        budgets = cycle.state.objects.get("PodDisruptionBudget", {})
+        self.budgets: list[PodDisruptionBudget] = list(budgets.values())
+
+    def run(self, *, across_nodes: bool) -> PostFilterResult:
+        """The best node and its victims, or why no eviction helps."""
+        demand, table = self.demand, self.state.table
+        if not len(demand.candidates):
+            return refused("No preemption victims found for incoming pod")
+        most = table.requests[: len(demand.need)][:, demand.candidates].sum(axis=1)
+        if (most < demand.need).any():
+            return refused("No set of victims frees enough of the quota")
+        hopeless = self.evaluation.hopeless()
+        lacking = np.maximum(demand.request[:, None] - self._free(), 0)  # [R, N]
+        found = self._on_one_node(hopeless, lacking)
+        if found is None and across_nodes and (demand.need > 0).any():
+            found = self._across_nodes(hopeless, lacking)
+        if found is None:
+            return refused("No set of victims makes room for the pod")
+        slot, victims = found
+        node = self.state.nodes.names[slot]
+        return PostFilterResult(SUCCESS, node, tuple(victims), self._message(node, victims))
+
+    def _free(self) -> Int64:
+        """int64 [R, N]: free of every node, less what nominated pods of at least this priority will take."""
+        nodes = self.state.nodes
+        free: Int64 = (nodes.allocatable - nodes.requested)[:, : nodes.size]
+        for item in self.state.nominations.others(self.pod, self.state.placed):
+            slot = nodes.slot(item.node)
+            if slot is not None and item.pod.priority >= self.pod.priority:
+                vector = self.state.vector(item.pod)
+                free[: len(vector), slot] -= vector
+        return free
+
+    # One node
+
+    def _on_one_node(self, hopeless: Bool, lacking: Int64) -> tuple[int, list[Pod]] | None:
+        occupied = np.unique(self.state.table.slot[self.demand.candidates]).astype(np.int64)
+        slots = occupied[~hopeless[occupied]]
+        if not len(slots):
+            return None
+        beyond = self.evaluation.beyond_resources()[slots]
+        found = self._by_arrays(slots[~beyond], lacking)
+        return found if found is not None else self._by_filters(slots[beyond][:MAX_EXACT_NODES])
+
+    def _by_arrays(self, slots: Rows, lacking: Int64) -> tuple[int, list[Pod]] | None:
+        deficit = np.maximum(lacking[:, slots], self.demand.need[:, None]).T  # [L, R]
+        lanes = self._lanes(slots, deficit)
+        for lane in rank(lanes, self.state.nodes.names)[:MAX_TRIALS]:
+            slot = int(lanes.slots[lane])
+            victims = self._proved(slot, list(self.state.table.of(lanes.victims(lane))))
+            if victims is not None:
+                return slot, victims
+        return None
+
+    def _lanes(self, slots: Rows, deficit: Int64) -> Lanes:
+        lanes = Lanes(self.state.table, self.demand, slots, deficit)
+        lanes.remove()
+        mark_violations(lanes, self.budgets)
+        lanes.reprieve()
+        return lanes
+
+    def _by_filters(self, slots: Rows) -> tuple[int, list[Pod]] | None:
+        """Nodes that another filter refuses: take all candidates away, give back what can be spared."""
+        table = self.state.table
+        best: tuple[tuple[float, ...], int, list[Pod]] | None = None
+        for slot in slots:
+            here = self.demand.candidates[table.slot[self.demand.candidates] == slot]
+            pods = list(table.of(removal_order(table, here)))[::-1]
+            victims = self._proved(int(slot), pods)
+            if victims:
+                cost = self._cost(victims)
+                if best is None or cost < best[0]:
+                    best = (cost, int(slot), victims)
+        return None if best is None else (best[1], best[2])
+
+    def _cost(self, victims: Sequence[Pod]) -> tuple[float, ...]:
+        """The order of `rank` for a single set of victims."""
+        top = max(pod.priority for pod in victims)
+        start = min(pod.start_time or self.now for pod in victims if pod.priority == top)
+        hurt = sum(violating(victims, self.budgets))
+        return (hurt, top, sum(pod.priority + 2**31 for pod in victims), len(victims), -start)
+
+    # Several nodes
+
+    def _across_nodes(self, hopeless: Bool, lacking: Int64) -> tuple[int, list[Pod]] | None:
+        slots = np.flatnonzero(~hopeless)
+        lanes = self._lanes(slots, lacking[:, slots].T.copy())
+        table = self.state.table
+        for lane in rank(lanes, self.state.nodes.names)[:MAX_TRIALS]:
+            local = lanes.victims(lane)
+            freed = table.requests[: len(self.demand.need)][:, local].sum(axis=1)
+            rest = victims_anywhere(table, self.demand, local, np.maximum(self.demand.need - freed, 0))
+            if rest is None:
+                continue
+            chosen = removal_order(table, np.concatenate([local, rest]))[::-1]
+            victims = self._proved(int(lanes.slots[lane]), list(table.of(chosen)))
+            if victims:
+                return int(lanes.slots[lane]), victims
+        return None
+
+    # The proof
+
+    def _proved(self, slot: int, pods: Sequence[Pod]) -> list[Pod] | None:
+        """The victims among `pods` (most important first) without which the pod does not fit `slot`.
+
+        None if it does not fit even when all are gone. The state is as before afterwards.
+        """
+        with Trial(self.state, self.now) as trial:
+            for pod in pods:
+                trial.lift(pod.uid)
+            if not self.evaluation.fits(slot):
+                return None
+            hurt = violating(pods, self.budgets)
+            victims = {pod.uid: pod for pod in pods}
+            for first in (True, False):
+                for pod, hurts in zip(pods, hurt, strict=True):
+                    if hurts == first and self._spared(trial, pod, slot):
+                        del victims[pod.uid]
+            return list(victims.values())
+
+    def _spared(self, trial: Trial, pod: Pod, slot: int) -> bool:
+        """Give one victim back; take it again if the pod then does not fit."""
+        trial.restore(pod.uid)
+        if self.evaluation.fits(slot):
+            return True
+        trial.lift(pod.uid)
+        return False
+
+    def _message(self, node: str, victims: Sequence[Pod]) -> str:
+        quota = self.demand.quota
+        under = f" under ElasticQuota {quota.key}" if quota is not None else ""
+        names = ", ".join(pod.key for pod in victims[:5]) + (", ..." if len(victims) > 5 else "")
+        return f"preempting {len(victims)} pods for node {node}{under}: {names}"

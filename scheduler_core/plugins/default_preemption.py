@@ -1,0 +1,33 @@
+"""DefaultPreemption: make room by evicting pods of lower priority."""
+
+from __future__ import annotations
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.preemption.demand import ordinary_demand
+from scheduler_core.framework.preemption.search import Search, not_eligible, refused
+from scheduler_core.framework.status import Code, Diagnosis
+
+_QUOTAS = "CapacityScheduling"
+
+
+class DefaultPreemption:
+    """Priority alone decides, except that a profile with elastic quotas keeps pods under them apart:
+
+    those are neither victims here nor served here (capacity reference, rule 9).
+    """
+
+    name = "DefaultPreemption"
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """SUCCESS with node and victims, or why no eviction helps."""
+        under_quotas = _QUOTAS in cycle.enabled
+        if under_quotas and cycle.state.ledger.quota_of(cycle.pod.namespace) is not None:
+            return PostFilterResult(refused("left to the quota").status)
+        if diagnosis.status is not None and diagnosis.status.code is not Code.UNSCHEDULABLE:
+            return refused("Preemption is not helpful for scheduling")
+        reason = not_eligible(cycle.state, cycle.pod)
+        if reason or cycle.evaluation is None:
+            return refused(reason)
+        demand = ordinary_demand(cycle.state, cycle.pod, spare_quotas=under_quotas)
+        return Search(cycle, cycle.evaluation, demand).run(across_nodes=False)

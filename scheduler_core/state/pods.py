@@ -1,0 +1,101 @@
+"""Placed pods as columns, so that preemption looks at all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.intern import Int32, Interner
+from scheduler_core.model.pod import Pod
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+
+class PodTable:
+    """One row per placed pod; rows are reused. Arrays may be longer than `size`; dead rows are not `alive`.
+
+    `slot` is the node's slot, `start` the pod's start in seconds (when it was placed, if not known), `going`
+    marks pods that are terminating or whose eviction was decided.
+    """
+
+    def __init__(self, resources: int) -> None:
+        capacity = 64
+        self.requests: Int64 = np.zeros((resources, capacity), dtype=np.int64)  # [R, capacity]
+        self.slot: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
+        self.priority: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
+        self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
+        self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.going: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.pods: list[Pod | None] = []
+        self.namespaces: Interner[str] = Interner()
+        self._free: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """Number of rows that arrays must be read over."""
+        return len(self.pods)
+
+    def add(self, pod: Pod, slot: int, vector: Int64, now: float) -> int:
+        """Take a row for a placed pod; returns it."""
+        if self._free:
+            row = self._free.pop()
+            self.pods[row] = pod
+        else:
+            row = len(self.pods)
+            if row == len(self.alive):
+                self._grow(2 * row)
+            self.pods.append(pod)
+        if len(vector) > self.requests.shape[0]:
+            self._grow_rows(len(vector))
+        self.requests[:, row] = 0
+        self.requests[: len(vector), row] = vector
+        self.slot[row], self.priority[row] = slot, pod.priority
+        self.start[row] = pod.start_time if pod.start_time is not None else now
+        self.namespace[row] = self.namespaces.id(pod.namespace)
+        self.alive[row], self.going[row] = True, pod.terminating
+        return row
+
+    def refresh(self, row: int, pod: Pod) -> None:
+        """The same pod in a newer form: its start, priority or deletion may be known now."""
+        self.pods[row] = pod
+        self.priority[row] = pod.priority
+        if pod.start_time is not None:
+            self.start[row] = pod.start_time
+        self.going[row] |= pod.terminating
+
+    def remove(self, row: int) -> None:
+        """Give a row back."""
+        self.alive[row] = False
+        self.pods[row] = None
+        self._free.append(row)
+
+    def _grow(self, capacity: int) -> None:
+        def longer(array: NDArray) -> NDArray:
+            grown = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
+            grown[..., : array.shape[-1]] = array
+            return grown
+
+        self.requests, self.slot, self.priority = (
+            longer(self.requests),
+            longer(self.slot),
+            longer(self.priority),
+        )
+        self.start, self.namespace = longer(self.start), longer(self.namespace)
+        self.alive, self.going = longer(self.alive), longer(self.going)
+
+    def _grow_rows(self, resources: int) -> None:
+        missing = resources - self.requests.shape[0]
+        rows: Int64 = np.zeros((missing, self.requests.shape[1]), dtype=np.int64)  # [new, capacity]
+        self.requests = np.vstack([self.requests, rows])
+
+    def of(self, rows: NDArray[np.int64]) -> Iterator[Pod]:
+        """The pods of some rows, in their order."""
+        for row in rows:
+            pod = self.pods[int(row)]
+            if pod is not None:
+                yield pod
