@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.admission.quota_usage import Amounts, Obj, difference, hard_of, scopes_match, usage_of
+from sandbox.admission.quota_usage import (
+    Amounts,
+    Obj,
+    difference,
+    hard_of,
+    is_finished,
+    scopes_match,
+    usage_of,
+)
 from sandbox.builtin import RESOURCE_QUOTAS
 from sandbox.kinds import ApiKind, KindTable
 from sandbox.store import EventType, Store
@@ -108,6 +116,8 @@ class QuotaLedger:
 
 def change_for(quota: Obj, kind: ApiKind, new: Obj | None, old: Obj | None) -> Amounts:
     """What replacing `old` by `new` changes in a quota's use; None stands for no object."""
+    if new is not None and old is not None and _costs_the_same(new, old):
+        return {}
     return difference(_counted(quota, kind.storage, new), _counted(quota, kind.storage, old))
 
 
@@ -116,6 +126,11 @@ def _hard(quota: Obj) -> Amounts:
         return hard_of(quota)
     except ModelError:
         return {}  # admission refuses such a quota; the listener of the store must not raise
+
+
+def _costs_the_same(new: Obj, old: Obj) -> bool:
+    # What an object costs depends on its spec and on whether it has finished; most updates change neither.
+    return new.get("spec") == old.get("spec") and is_finished(new) == is_finished(old)
 
 
 def _counted(quota: Obj, storage: str, obj: Obj | None) -> Amounts:

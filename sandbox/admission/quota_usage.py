@@ -47,8 +47,13 @@ def usage_of(storage: str, obj: Obj) -> Amounts:
     return usage
 
 
+def is_finished(obj: Obj) -> bool:
+    """Whether a pod has ended: it then costs nothing but its place in object counts."""
+    return (obj.get("status") or {}).get("phase") in _FINISHED
+
+
 def _pod_usage(pod: Obj) -> Amounts:
-    if pod.get("status", {}).get("phase") in _FINISHED:
+    if is_finished(pod):
         return {}
     wire = msgspec.convert(pod.get("spec", {}), PodResourcesWire)
     usage: Amounts = {"pods": 1}

@@ -37,7 +37,7 @@ class FullSandbox(SandboxServer):
 
     async def _stop(self) -> None:
         await self.cluster.stop()
-        # Requests of clients that went away may still wait for their next event; asyncio.run would end them too.
+        # Requests of clients that went away may still wait for an event; asyncio.run would end them too.
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
