@@ -14,6 +14,7 @@ from scheduler_core.model.names import QUOTA_ENFORCED, QUOTA_OVERCOMMITTED
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import to_strings
 from scheduler_core.model.writes import Patch, Write
+from scheduler_core.quota.policy import borrowed
 from scheduler_core.quota.rules import overcommitted
 from scheduler_core.state.cluster import ClusterState
 
@@ -54,25 +55,37 @@ class QuotaStatus:
         bound = state.ledger.quota_of(namespace)
         if bound is None:
             return []
-        writes = [self._patch(bound, state.ledger.status_used(bound), self._bound(bound, now))]
+        over = borrowed(state.ledger, bound)
+        writes = [self._patch(bound, state.ledger.status_used(bound), over, self._bound(bound, now))]
         for other in state.ledger.shadowed(namespace):
             used = dict.fromkeys(state.ledger.status_used(other), 0)
-            writes.append(self._patch(other, used, self._shadowed(other, bound, now)))
+            writes.append(self._patch(other, used, {}, self._shadowed(other, bound, now)))
         return [write for write in writes if write is not None]
 
     def _patch(
-        self, quota: ElasticQuota, used: dict[str, int], conditions: list[dict[str, Any]]
+        self,
+        quota: ElasticQuota,
+        used: dict[str, int],
+        over: dict[str, int],
+        conditions: list[dict[str, Any]],
     ) -> Patch | None:
+        summary = (_use(quota, used), _amounts(over))
         old = {item.type: (item.status, item.reason, item.message) for item in quota.conditions}
         new = {item["type"]: (item["status"], item["reason"], item["message"]) for item in conditions}
-        if quota.status_used == used and set(quota.status_used) == set(used) and old == new:
+        if quota.status_used == used and quota.summary == summary and old == new:
             return None
         stale = {name: None for name in quota.status_used if name not in used}
         return Patch(
             ELASTIC_QUOTAS,
             quota.namespace,
             quota.name,
-            {"status": {"used": {**stale, **to_strings(used)}, "conditions": conditions}},
+            {
+                "status": {
+                    "used": {**stale, **to_strings(used)},
+                    "summary": {"used": summary[0], "borrowed": summary[1]},
+                    "conditions": conditions,
+                }
+            },
             subresource="status",
             uid=quota.uid,
             resource_version=quota.resource_version,
@@ -101,3 +114,16 @@ class QuotaStatus:
         text = f"ElasticQuota {bound.name} is older and binds in namespace {quota.namespace}"
         old = find(quota.conditions, QUOTA_ENFORCED)
         return [condition(QUOTA_ENFORCED, False, "NotOldest", text, now, old)]
+
+
+def _use(quota: ElasticQuota, used: dict[str, int]) -> str:
+    """`cpu 4/6, memory 8Gi`: used of max per resource, only used where there is no max."""
+    parts = []
+    for name, value in used.items():
+        limit = f"/{format_resource(name, quota.max[name])}" if name in quota.max else ""
+        parts.append(f"{name} {format_resource(name, value)}{limit}")
+    return ", ".join(parts)
+
+
+def _amounts(values: dict[str, int]) -> str:
+    return ", ".join(f"{name} {format_resource(name, value)}" for name, value in values.items())

@@ -20,7 +20,13 @@ class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     max: dict[str, Any] | None = None
 
 
+class _SummaryWire(msgspec.Struct, frozen=True, rename="camel"):
+    used: str = ""
+    borrowed: str = ""
+
+
 class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    summary: _SummaryWire | None = None
     used: dict[str, Any] | None = None
     conditions: tuple[ConditionWire, ...] | None = None
 
@@ -35,7 +41,8 @@ class ElasticQuotaWire(Wire, frozen=True, rename="camel"):
 class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
     """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
 
-    `status_used` is what the object says, kept only to know whether it must be written again.
+    `status_used`, `summary` (used, borrowed) and `conditions` are what the object says, kept only to know
+    whether it must be written again.
     """
 
     namespace: str
@@ -49,6 +56,7 @@ class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
     min: dict[str, int]
     max: dict[str, int]
     status_used: dict[str, int]
+    summary: tuple[str, str]
     conditions: tuple[ConditionWire, ...]
 
     @property
@@ -95,6 +103,7 @@ def quota_from(wire: ElasticQuotaWire) -> ElasticQuota:
         min=_quantities(spec.min, "spec.min"),
         max=_quantities(spec.max, "spec.max"),
         status_used=used,
+        summary=(status.summary.used, status.summary.borrowed) if status.summary else ("", ""),
         conditions=status.conditions or (),
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.policy import relevant
 
 
 class Loan(msgspec.Struct, frozen=True):
@@ -50,11 +51,11 @@ def apportion(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def balance(ledger: QuotaLedger, resource: str) -> Lending:
-    """Who borrows and lends one resource now. Quotas that name it in neither map take no part."""
+    """Who borrows and lends one resource now, among the quotas that it concerns (`policy.relevant`)."""
     borrowed: dict[str, int] = {}
     unused: dict[str, int] = {}
     for quota in ledger.quotas():
-        if resource not in quota.min and resource not in quota.max:
+        if resource not in relevant(ledger, quota):
             continue
         over = ledger.used(quota.namespace).get(resource, 0) - quota.min.get(resource, 0)
         if over > 0:
