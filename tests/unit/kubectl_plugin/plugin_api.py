@@ -8,7 +8,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 QUOTAS = "apis/scheduling.x-k8s.io/v1alpha1"
-PLURALS = {"elasticquotas": QUOTAS, "pods": "api/v1", "resourcequotas": "api/v1", "namespaces": "api/v1"}
+PLURALS = {
+    "elasticquotas": QUOTAS,
+    "pods": "api/v1",
+    "resourcequotas": "api/v1",
+    "namespaces": "api/v1",
+    "nodes": "api/v1",
+}
 
 
 def make_quota(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> dict[str, Any]:

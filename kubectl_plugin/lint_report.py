@@ -1,0 +1,114 @@
+"""The rule book over a live cluster: what is read, what is found, how it is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+import msgspec
+
+from kubectl_plugin.entry import AlreadyReported
+from kubectl_plugin.objects_get import Complaints
+from kubectl_plugin.reading import Reader, Scope, list_or_none, list_raw, parsed
+from kubectl_plugin.session import CommandSession
+from kubectl_plugin.structured import to_json
+from kubectl_plugin.table import visible
+from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, RESOURCE_QUOTAS
+from scheduler_core.model.node import Node, parse_node
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.model.resources import ResourceList, add
+from scheduler_core.quota import rules
+from scheduler_core.quota.ledger import QuotaLedger
+
+UNKNOWN_CAPACITY = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Broken rules, and what is legal but may surprise."""
+
+    violations: tuple[rules.Violation, ...]
+    notes: tuple[str, ...]
+
+
+def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
+    """What the schedulable nodes have together."""
+    total: dict[str, int] = {}
+    for node in nodes:
+        if not node.unschedulable:
+            total = add(total, node.allocatable)
+    return total
+
+
+def examine(
+    quotas: Sequence[ElasticQuota],
+    natives: Sequence[ResourceQuota],
+    total_min: ResourceList,
+    room: ResourceList,
+) -> Report:
+    """Every rule on every quota. `total_min`: the sum of min over the cluster; `room`: what its nodes have."""
+    ledger = QuotaLedger()
+    for quota in quotas:
+        ledger.put_quota(quota)
+    violations: list[rules.Violation] = []
+    notes: list[str] = []
+    for quota in quotas:
+        violations += rules.check_bounds(quota)
+        violations += rules.check_hard(quota, natives)
+        binding = ledger.quota_of(quota.namespace)
+        if binding is not None:
+            # The oldest quota binds and is in order; it is the younger ones that are too many.
+            violations += rules.check_single(quota, [binding])
+        notes += rules.notes(quota, natives)
+    for name, (guaranteed, has) in rules.overcommitted(total_min, room).items():
+        problem = f"is more than the {format_resource(name, has)} allocatable in the cluster"
+        value = format_resource(name, guaranteed)
+        violations.append(rules.Violation("all ElasticQuotas", f"sum of spec.min[{name}]", value, problem))
+    return Report(tuple(violations), tuple(notes))
+
+
+def gather(client: Reader, namespace: str, complaints: Complaints) -> tuple[int, Report]:
+    """Read what the rules need; the number of quotas, and the findings. Raises the ApiError tree."""
+    own = Scope(namespace)
+    quotas = list(
+        parsed(list_raw(client, ELASTIC_QUOTAS, own), parse_elastic_quota, complaints.about_content)
+    )
+    natives = list(
+        parsed(list_raw(client, RESOURCE_QUOTAS, own), parse_resource_quota, complaints.about_content)
+    )
+    everyone = quotas if not namespace else _other_quotas(client, complaints)
+    nodes = list_or_none(client, NODES, Scope())
+    if everyone is None or nodes is None:
+        complaints.note(UNKNOWN_CAPACITY)
+        return len(quotas), examine(quotas, natives, {}, {})
+    ledger = QuotaLedger()
+    for quota in everyone:
+        ledger.put_quota(quota)
+    room = allocatable(parsed(nodes, parse_node, complaints.about_content))
+    return len(quotas), examine(quotas, natives, ledger.total_min, room)
+
+
+def _other_quotas(client: Reader, complaints: Complaints) -> list[ElasticQuota] | None:
+    items = list_or_none(client, ELASTIC_QUOTAS, Scope())
+    if items is None:
+        return None
+    return list(parsed(items, parse_elastic_quota, lambda error: None))
+
+
+def run_lint(ctx: click.Context, output: str) -> None:
+    """Carry out the command. Raises the ApiError tree, KubeconfigError, AlreadyReported."""
+    session = CommandSession.of(ctx)
+    complaints = Complaints()
+    count, report = gather(session.client, session.scope, complaints)
+    if output == "json":
+        sys.stdout.write(to_json(msgspec.to_builtins(report)))
+    else:
+        for violation in report.violations:
+            print(visible(f"error: {violation}"))
+        for note in report.notes:
+            print(visible(f"note: {note}"))
+        print(f"{count} quotas, {len(report.violations)} broken rules, {len(report.notes)} notes")
+    if report.violations or complaints.failed:
+        raise AlreadyReported
