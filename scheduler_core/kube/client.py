@@ -13,6 +13,7 @@ from scheduler_core.kube.errors import (
     Invalid,
     NotFound,
     as_conflict,
+    decode_answer,
     error_from_status,
     names_other_uid,
 )
@@ -48,15 +49,8 @@ class Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Identity(msgspec.Struct):
-    uid: str = ""
-
-
-class _Identified(msgspec.Struct):
-    metadata: _Identity = msgspec.field(default_factory=_Identity)
-
-
 _page_decoder = msgspec.json.Decoder(Page)
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class Client:
@@ -90,7 +84,8 @@ class Client:
         self, resource: Resource, namespace: str, name: str, subresource: str = ""
     ) -> dict[str, Any]:
         """The object as plain dicts and lists."""
-        return msgspec.json.decode(self.get(resource, namespace, name, subresource), type=dict)
+        path = resource_path(resource, namespace, name, subresource)
+        return decode_answer(self.call("GET", path), _object_decoder, method="GET", path=path)
 
     def get_page(
         self,
@@ -111,7 +106,8 @@ class Client:
             "continue": continue_token,
         }
         path = with_query(resource_path(resource, namespace), query)
-        return _page_decoder.decode(self.call("GET", path, retry_budget=retry_budget))
+        body = self.call("GET", path, retry_budget=retry_budget)
+        return decode_answer(body, _page_decoder, method="GET", path=path)
 
     def list_raw(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
@@ -258,10 +254,10 @@ class Client:
 
     def _has_uid(self, namespace: str, name: str, uid: str) -> bool:
         try:
-            pod = msgspec.json.decode(self.get(PODS, namespace, name), type=_Identified)
+            pod = self.get_json(PODS, namespace, name)
         except NotFound:
             return False
-        return pod.metadata.uid == uid
+        return pod.get("metadata", {}).get("uid") == uid
 
     def call(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import NotFound
+from scheduler_core.kube.errors import NotFound, decode_answer
 from scheduler_core.kube.paths import api_root
 from scheduler_core.model.kinds import Resource
 
@@ -20,6 +20,9 @@ class _Served(msgspec.Struct):
 
 class _ResourceList(msgspec.Struct):
     resources: list[_Served] | None = None
+
+
+_decoder = msgspec.json.Decoder(_ResourceList)
 
 
 class Discovery:
@@ -56,7 +59,8 @@ class Discovery:
 
     def _ask(self, root: str) -> frozenset[str]:
         try:
-            answer = msgspec.json.decode(self._client.call("GET", root), type=_ResourceList)
+            body = self._client.call("GET", root)
         except NotFound:
             return frozenset()
+        answer = decode_answer(body, _decoder, method="GET", path=root)
         return frozenset(served.name for served in answer.resources or ())

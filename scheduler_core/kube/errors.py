@@ -7,11 +7,13 @@ carried out although no success was seen; such a write is resolved by reading, n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from scheduler_core.errors import MusterError
+
+T = TypeVar("T")
 
 
 class KubeconfigError(MusterError):
@@ -128,6 +130,12 @@ class Unreachable(ApiError):
         self.maybe_accepted = sent and method != "GET"
 
 
+class BadAnswer(ApiError):
+    """Success, but with a body that is not what the API sends: something else answers at that address."""
+
+    maybe_accepted = True
+
+
 class _Status(msgspec.Struct):
     """The parts of a metav1.Status that we read."""
 
@@ -199,6 +207,16 @@ def error_from_status(
         retry_after = float(seconds) if isinstance(seconds, int) and seconds > 0 else None
     reason = status.reason or kind.__name__
     return kind(status.code, reason, status.message, details, retry_after, method=method, path=path)
+
+
+def decode_answer(body: bytes, decoder: msgspec.json.Decoder[T], *, method: str, path: str) -> T:
+    """The body of a successful answer as the decoder's type. Raises BadAnswer."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        preview = body[:_PREVIEW].decode("utf-8", "replace")
+        message = f"{error}: {preview!r}"
+        raise BadAnswer(200, "BadAnswer", message, method=method, path=path) from None
 
 
 def names_other_uid(error: Invalid) -> bool:

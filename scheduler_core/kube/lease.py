@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError, Conflict, NotFound
+from scheduler_core.kube.errors import ApiError, Conflict, NotFound, decode_answer
 from scheduler_core.kube.session import Limits
 from scheduler_core.kube.timestamps import micro_timestamp
 from scheduler_core.model.kinds import LEASES
@@ -47,6 +47,9 @@ class LeaseTimes:
                 f"lease duration {self.duration} s must exceed the renew deadline {self.renew_deadline} s,"
                 f" and that 1.2 times the retry period {self.retry} s"
             )
+
+
+_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ class LeaderElection:
         else:
             body = {**seen.body, "spec": {**(seen.body.get("spec") or {}), **self._spec(seen)}}
             answer = self._client.replace(Replace(LEASES, self._namespace, self._name, body))
-        self._note(msgspec.json.decode(answer, type=dict))
+        self._note(decode_answer(answer, _decoder, method="PUT", path=self._name))
         return True
 
     def _look(self) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler_core.kube import errors
+from scheduler_core.kube.client import Page
 from scheduler_core.kube.errors import ApiError, error_from_status
 
 # sentence, HTTP code, body, type
@@ -54,3 +56,11 @@ def test_retry_after_is_the_headers_or_the_status_own() -> None:
     assert error_from_status(429, body).retry_after == 4.0
     assert error_from_status(429, body, retry_after=9.0).retry_after == 9.0
     assert error_from_status(409, body.replace(b"TooManyRequests", b"Conflict")).retry_after is None
+
+
+@pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"5", b'{"items": 3}', b"\xff"])
+def test_success_with_a_foreign_body_is_an_error_that_quotes_it(body: bytes) -> None:
+    decoder = msgspec.json.Decoder(Page)
+    with pytest.raises(errors.BadAnswer, match="GET /api/v1/pods: 200 BadAnswer: ") as caught:
+        errors.decode_answer(body, decoder, method="GET", path="/api/v1/pods")
+    assert repr(body.decode("utf-8", "replace")) in str(caught.value)
