@@ -7,11 +7,15 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.builtin import LEASES, MUTATING_WEBHOOKS
 from sandbox.cluster import ClusterOptions, SandboxCluster, crd_dir, read_crds
+from sandbox.kinds import ApiKind
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.nodes import Topology
+from sandbox.objects import Obj
 from sandbox.server import ServerOptions
 from sandbox.stack import Say, Stack, commands
+from sandbox.store import EventType, Store
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ async def serve(request: Request, say: Say) -> None:
         say(f"export KUBECONFIG={path}")
         say("Ctrl-C stops it.")
         programs = commands(path, cluster.server.directory) if request.everything else {}
+        if programs:
+            _announce(cluster.server.store, say)
         await _wait(stop, Stack(programs, say))
     finally:
         await cluster.stop()
@@ -61,6 +67,21 @@ def _publish(cluster: SandboxCluster, path: Path | None) -> Path:
         return server.kubeconfig
     write_kubeconfig(path, server.url, server.ca_file.read_bytes(), server.token)
     return path.resolve()
+
+
+def _announce(store: Store, say: Say) -> None:
+    """Say once when the webhook has registered, and when a scheduler leads."""
+    signs = {MUTATING_WEBHOOKS: "The webhook is registered.", LEASES: "The scheduler is at work."}
+
+    def listen(kind: ApiKind, text: str) -> None:
+        def seen(event: EventType, obj: Obj, old: Obj | None) -> None:
+            unsubscribe()
+            say(text)
+
+        unsubscribe = store.subscribe(kind, seen)
+
+    for kind, text in signs.items():
+        listen(kind, text)
 
 
 async def _wait(stop: asyncio.Event, stack: Stack) -> None:
