@@ -18,8 +18,9 @@ from typing import Any
 
 import msgspec
 
+from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError, Conflict, NotFound, decode_answer
+from scheduler_core.kube.errors import Conflict, NotFound, decode_answer
 from scheduler_core.kube.session import Limits
 from scheduler_core.kube.timestamps import micro_timestamp
 from scheduler_core.model.kinds import LEASES
@@ -82,7 +83,7 @@ class LeaderElection:
         times: LeaseTimes | None = None,
         on_started: Callable[[], None] = lambda: None,
         on_lost: Callable[[str], None] = lambda reason: None,
-        on_error: Callable[[ApiError], None] = lambda error: None,
+        on_error: Callable[[MusterError], None] = lambda error: None,
         monotonic: Callable[[], float] = boot_clock,
         wall: Callable[[], float] = time.time,
         wait: Callable[[float], bool] | None = None,
@@ -161,7 +162,7 @@ class LeaderElection:
         began = self._monotonic()
         try:
             renewed = self._write()
-        except ApiError as error:
+        except MusterError as error:
             self._on_error(error)
             self._outdated = True
             if not (isinstance(error, Conflict) and self._leading):
@@ -175,7 +176,7 @@ class LeaderElection:
     def _try_after_conflict(self) -> bool:
         try:
             return self._write()
-        except ApiError as error:
+        except MusterError as error:
             self._on_error(error)
             return False
 
@@ -233,7 +234,7 @@ class LeaderElection:
             self._client.replace(
                 Replace(LEASES, self._namespace, self._name, {**self._seen.body, "spec": spec})
             )
-        except ApiError as error:
+        except MusterError as error:
             self._on_error(error)
 
     def _skeleton(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import Correlator, Occurrence
 from scheduler_core.kube.errors import AlreadyExists, ApiError
@@ -32,7 +33,7 @@ class Recorder:
         correlator: Correlator | None = None,
         limiter: RateLimiter | None = None,
         capacity: int = 10_000,
-        on_error: Callable[[ApiError], None] = lambda error: None,
+        on_error: Callable[[MusterError], None] = lambda error: None,
         wall: Callable[[], float] = time.time,
         tick: float = _TICK,
         retry_delays: tuple[float, ...] = _RETRY_DELAYS,
@@ -106,9 +107,10 @@ class Recorder:
                 self._client.write(write)
             except AlreadyExists:
                 break
-            except ApiError as error:
+            except MusterError as error:
                 self._on_error(error)
-                if delay is None or 0 < error.status < 500 or self._stopping.wait(delay):
+                refused = isinstance(error, ApiError) and 0 < error.status < 500
+                if delay is None or refused or self._stopping.wait(delay):
                     self.dropped["failed"] += 1
                     return False
             else:

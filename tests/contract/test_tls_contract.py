@@ -204,3 +204,11 @@ def test_a_proxy_that_refuses_is_told(tls_server: FaultServer, authority: Author
     proxy.join()
     assert not caught.value.sent
     assert "word" not in str(caught.value)
+
+
+def test_one_handshake_serves_many_requests(tls_server: FaultServer, authority: Authority) -> None:
+    client = client_for(tls_server, ca=authority.ca)
+    for _ in range(20):
+        client.get(PODS, "a", "p")
+    client.session.close()
+    assert tls_server.connections == 1

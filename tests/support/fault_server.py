@@ -104,6 +104,7 @@ class _Server(ThreadingHTTPServer):
                 connection = self.context.wrap_socket(request, server_side=True)
             with self._lock:
                 self._open.add(connection)
+                self.owner.connections += 1
             self.RequestHandlerClass(connection, client_address, self)
         except OSError:
             return

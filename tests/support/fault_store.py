@@ -55,6 +55,7 @@ class FaultStore:
         self.compacted = 0
         self.requests: list[Request] = []
         self.absent: set[str] = set()
+        self.connections = 0
         self.repeat_events = 1
         self.bookmarks = True
         self.changed = threading.Condition(threading.RLock())
