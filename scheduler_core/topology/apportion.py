@@ -82,9 +82,9 @@ def apportion(division: Division, expired: Expired) -> dict[int, int] | None:
         return _merge(division, division.tables, division.target, expired)
     if int(division.largest.sum()) < division.target:
         return None
-    if rule.exact is not None:
-        return _search(division, _best_units(division, rule.exact), expired)
-    return _near_even(division, expired) if rule.spread else _fewest(division, expired)
+    if rule.spread:
+        return _even(division, expired)
+    return _fewest(division, expired) if rule.exact is None else _unbounded(division, expired)
 
 
 def _fewest(division: Division, expired: Expired) -> dict[int, int] | None:
@@ -174,30 +174,56 @@ def _search(division: Division, keep: Mask, expired: Expired) -> dict[int, int] 
     return shares
 
 
-def _near_even(division: Division, expired: Expired) -> dict[int, int] | None:
-    """Spread: keep the counts whose Lagrangian price is within the gap, and prove the gap afterwards."""
-    tables, target, weight = division.tables, division.target, division.weight
-    counts = np.arange(tables.shape[2])
-    price = weight * (2 * _water(np.sort(division.largest), target) + 1)
-    if weight == 0 or price * int(division.largest.max()) > INFEASIBLE // 2:
-        return _merge(division, tables, target, expired)  # the bound itself would not fit an int64
-    reduced = tables[0] - price * counts
-    lowest = np.where(division.feasible, reduced, INFEASIBLE).min(axis=1)
-    bound = int(lowest.sum()) + price * target
-    excess = np.where(division.feasible, reduced - lowest[:, None], INFEASIBLE)
-    gap = 2 * weight - 1  # a count next to the even two costs two squares more
+def _even(division: Division, expired: Expired) -> dict[int, int] | None:
+    """Spread: keep the counts whose Lagrangian price is within the gap, and prove the gap afterwards.
+
+    Pods are sold at the price of one more at the even share. What an entry costs above the cheapest choice
+    at that price bounds from below what a placement with that entry costs above the bound.
+    """
+    tables, target, weight, exact = division.tables, division.target, division.weight, division.rule.exact
+    usable = division.feasible if exact is None else division.feasible & (np.arange(tables.shape[2]) > 0)
+    sold = np.sort(division.largest)[-exact:] if exact else np.sort(division.largest)
+    price = weight * (2 * _water(sold, target) + 1)
+    if price == 0 or price * int(sold[-1]) > INFEASIBLE // 2:
+        return _unbounded(division, expired)  # the bound itself would not fit an int64
+    reduced = np.where(usable, tables[0] - price * np.arange(tables.shape[2]), INFEASIBLE)
+    lowest = reduced.min(axis=1)
+    if exact is not None:
+        ascending = np.sort(lowest)[:exact]
+        if len(ascending) < exact or ascending[-1] >= INFEASIBLE:
+            return None
+        bound, lowest = int(ascending.sum()), np.maximum(lowest, ascending[-1])
+    else:
+        bound = int(lowest.sum())
+    excess = np.where(usable, reduced - lowest[:, None], INFEASIBLE)
+    return _prove(division, excess, bound + price * target, expired)
+
+
+def _prove(division: Division, excess: Table, bound: int, expired: Expired) -> dict[int, int] | None:
+    """Search entries within a gap above the bound, and widen it until the answer lies within it."""
+    gap = division.weight - 1  # all that the less important components can differ by
+    most = int(excess[excess < INFEASIBLE].max(initial=0))
     while True:
         keep = excess <= gap
-        shares = _merge_windows(division, keep, expired)
+        if division.rule.exact is None:
+            shares = _merge_windows(division, keep, expired)
+        else:
+            shares = _search(division, keep & _best_units(division, division.rule.exact), expired)
         if shares is None:
-            if keep.sum() == division.feasible.sum():
+            if gap >= most:
                 return None
-            gap *= 8
+            gap = 8 * gap + 8
             continue
         proven = int(division.cost(shares)[0]) - bound
         if proven <= gap:
             return shares
         gap = proven
+
+
+def _unbounded(division: Division, expired: Expired) -> dict[int, int] | None:
+    if division.rule.exact is None:
+        return _merge(division, division.tables, division.target, expired)
+    return _search(division, _best_units(division, division.rule.exact), expired)
 
 
 def _water(largest: NDArray[np.int64], target: int) -> int:

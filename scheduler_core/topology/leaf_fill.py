@@ -33,7 +33,7 @@ class LeafFill:
 
 def fill_leaves(problem: Problem, siblings: Siblings, counts: NDArray[np.int64]) -> LeafFill:
     """Price the nodes below the siblings for each of `counts` pods, int64 [C] ascending from 0 or more."""
-    rule, objective = problem.rules[-1], problem.objective
+    rule, objective = problem.rules[-1], problem.objectives[-1]
     slots = np.where(siblings.children >= 0, problem.free[-1][siblings.children], 0)  # [parents, nodes]
     prices = price_rows(sort_rows(slots, rule, problem.size), rule, counts)
     table = np.zeros((objective.words, *prices.feasible.shape), dtype=np.int64)

@@ -27,15 +27,20 @@ MOST_SLOTS = 1 << 20
 
 @dataclass(frozen=True)
 class Digit:
-    """Where a component sits: the word, and the weight of its unit in that word."""
+    """Where a component sits: the word, the weight of one in that word, and a number above all its values."""
 
     word: int
     weight: int
+    radix: int
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """How units are priced. levels[l], split and slots are the digits of the components."""
+    """How units are priced. levels[l], split and slots are the digits of the components.
+
+    An objective may cover the lower levels only, for the subtrees below any one unit: smaller bounds, fewer
+    words. The digits of the levels above are then always 0.
+    """
 
     size: int
     rules: Rules
@@ -58,19 +63,56 @@ class Objective:
         costs[self.slots.word] += self.slots.weight * np.where(used, rooms, 0)
         return costs
 
+    @property
+    def digits(self) -> tuple[Digit, ...]:
+        """All components, most important first."""
+        return (*self.levels, self.split, self.slots)
 
-def build_objective(tree: Tree, rules: Rules, size: int, rooms: Sequence[NDArray[np.int64]]) -> Objective:
-    """The objective for `size` pods; rooms[l] int64 [units of l]: most pods of the group a unit can hold."""
-    bounds: list[int] = []
-    slots = 0
-    for level, rule in enumerate(rules):
+
+def build_objectives(
+    tree: Tree, rules: Rules, size: int, rooms: Sequence[NDArray[np.int64]]
+) -> tuple[Objective, ...]:
+    """For each level the objective of `size` pods that tables of this level are written in.
+
+    rooms[l]: int64 [units of l], the most pods of the group a unit can hold. Where one word is enough for the
+    whole tree, all are the same.
+    """
+    whole = _objective(tree, rules, size, rooms, 0)
+    if whole.words == 1:
+        return (whole,) * tree.depth
+    return (whole, *(_objective(tree, rules, size, rooms, level) for level in range(1, tree.depth)))
+
+
+def _objective(
+    tree: Tree, rules: Rules, size: int, rooms: Sequence[NDArray[np.int64]], top: int
+) -> Objective:
+    """The objective of what lies below any one unit of level top - 1 (the root for 0)."""
+    room = int(rooms[top - 1].max(initial=0)) if top else int(rooms[0].sum())
+    most = min(size, room)
+    bounds = [0] * top
+    slots, ends = 0, np.array([0, 1]) if top == 0 else np.arange(len(tree.units[top - 1]) + 1)
+    for level in range(top, tree.depth):
+        ends = tree.offsets[level][ends]
         largest = int(rooms[level].max(initial=0))
-        bounds.append(size * min(size, largest) if rule.spread else min(size, len(tree.units[level])))
-        slots += min(int(rooms[level].sum()), size * largest)
-    bounds.append(sum(not rule.spread for rule in rules) * size * size)
+        units = int(np.diff(ends).max(initial=0))
+        bounds.append(most * min(most, largest) if rules[level].spread else min(most, units))
+        slots += min(room, most * largest)
+    bounds.append(sum(not rule.spread for rule in rules[top:]) * most * size)
     bounds.append(slots)
     digits, words = _digits(bounds)
     return Objective(size, rules, digits[:-2], digits[-2], digits[-1], words)
+
+
+def convert(costs: NDArray[np.int64], source: Objective, target: Objective) -> NDArray[np.int64]:
+    """Costs [words, ...] of one objective written in another that bounds every component at least as high."""
+    if source is target:
+        return costs
+    out = np.zeros((target.words, *costs.shape[1:]), dtype=np.int64)
+    for old, new in zip(source.digits, target.digits, strict=True):
+        if old.radix > 1:
+            out[new.word] += costs[old.word] // old.weight % old.radix * new.weight
+    out[0] = np.where(costs[0] >= INFEASIBLE, INFEASIBLE, out[0])
+    return out
 
 
 def _digits(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
@@ -86,11 +128,11 @@ def _digits(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
     digits: list[Digit] = []
     for index, radices in enumerate(words):
         weight = 1
-        weights: list[int] = []
+        placed: list[Digit] = []
         for radix in reversed(radices):
-            weights.append(weight)
+            placed.append(Digit(index, weight, radix))
             weight *= radix
-        digits.extend(Digit(index, weight) for weight in reversed(weights))
+        digits.extend(reversed(placed))
     return tuple(digits), len(words)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.topology.constraints import Rules
-from scheduler_core.topology.objective import MOST_SLOTS, Objective, build_objective
+from scheduler_core.topology.objective import MOST_SLOTS, Objective, build_objectives
 from scheduler_core.topology.tree import Tree
 
 
@@ -17,6 +17,7 @@ class Problem:
     """A group of `size` pods to be placed. All arrays are int64 and per level.
 
     held[l] [units]: members already there, which stay. free[l] [units]: how many more fit.
+    objectives[l]: what tables of units of level l are written in; the first also prices whole placements.
     """
 
     tree: Tree
@@ -24,7 +25,7 @@ class Problem:
     size: int
     held: tuple[NDArray[np.int64], ...]
     free: tuple[NDArray[np.int64], ...]
-    objective: Objective
+    objectives: tuple[Objective, ...]
 
     @property
     def missing(self) -> int:
@@ -42,4 +43,5 @@ def pose(
     held_by_level = tuple(tree.totals(held, level) for level in levels)
     free_by_level = tuple(tree.totals(slots, level) for level in levels)
     rooms = [free + taken for free, taken in zip(free_by_level, held_by_level, strict=True)]
-    return Problem(tree, rules, size, held_by_level, free_by_level, build_objective(tree, rules, size, rooms))
+    objectives = build_objectives(tree, rules, size, rooms)
+    return Problem(tree, rules, size, held_by_level, free_by_level, objectives)

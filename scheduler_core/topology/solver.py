@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scheduler_core.topology.apportion import Division, apportion
 from scheduler_core.topology.leaf_fill import fill_leaves
 from scheduler_core.topology.merge import Siblings, gather_siblings, merge_siblings
-from scheduler_core.topology.objective import INFEASIBLE
+from scheduler_core.topology.objective import INFEASIBLE, Objective, convert
 from scheduler_core.topology.problem import Problem
 from scheduler_core.topology.stem import Stem, longest_stem, root_stem
 from scheduler_core.topology.tables import Expired, Table, first_smallest, infeasible
@@ -74,37 +74,44 @@ def _branch(problem: Problem, stem: Stem, expired: Expired) -> NDArray[np.int64]
 
 def _best_division(problem: Problem, stem: Stem, tables: Table, expired: Expired) -> dict[int, int] | None:
     """Divide the group below each parent, the most promising first; pods added per unit of the level."""
-    rule, digit = problem.rules[stem.level], problem.objective.levels[stem.level]
+    rule, local, whole = problem.rules[stem.level], problem.objectives[stem.level], problem.objectives[0]
+    weight, least_weight = (_first_word_weight(objective, stem.level) for objective in (local, whole))
     offsets, based = problem.tree.offsets[stem.level], problem.held[stem.level] > 0
-    weight = digit.weight if digit.word == 0 else 0
     divisions: dict[bytes, tuple[int, Division]] = {}
     for index, parent in enumerate(stem.parents.tolist()):
         units = slice(offsets[parent], offsets[parent + 1])
         children = tables[:, units, : problem.missing + 1]
         division = Division(children, rule, problem.missing, weight, based[units])
         divisions.setdefault(stem.costs[:, index].tobytes() + children.tobytes(), (index, division))
-    best, costs = None, infeasible((problem.objective.words, 1))
+    best, costs = None, infeasible((whole.words, 1))
     order = sorted(divisions.values(), key=lambda entry: entry[1].least)
     for index, division in order:
-        if best is not None and stem.costs[0, index] + weight * division.least > costs[0, 0]:
+        if best is not None and stem.costs[0, index] + least_weight * division.least > costs[0, 0]:
             continue
         shares = apportion(division, expired)
         if shares is None:
             continue
-        total = stem.costs[:, index] + division.cost(shares)
+        total = stem.costs[:, index] + convert(division.cost(shares), local, whole)
         if first_smallest(np.stack((costs[:, 0], total), axis=1)) == 1:
             start = int(offsets[stem.parents[index]])
             best, costs = {start + unit: count for unit, count in shares.items()}, total[:, None]
     return best
 
 
+def _first_word_weight(objective: Objective, level: int) -> int:
+    """The weight of a level's component in word 0, or 0 where it sits in a later word."""
+    digit = objective.levels[level]
+    return digit.weight if digit.word == 0 else 0
+
+
 def _fill_one(problem: Problem, stem: Stem) -> NDArray[np.int64] | None:
     """Put the whole group on the nodes of one parent, by the closed forms."""
-    best, costs = None, infeasible((problem.objective.words, 1))
+    local, whole = problem.objectives[stem.level], problem.objectives[0]
+    best, costs = None, infeasible((whole.words, 1))
     for siblings in gather_siblings(problem.tree.offsets[stem.level], stem.parents):
         fill = fill_leaves(problem, siblings, np.array([problem.missing]))
         above = stem.costs[:, np.searchsorted(stem.parents, siblings.parents)]
-        choices = np.concatenate((costs, fill.table[:, :, 0] + above), axis=1)
+        choices = np.concatenate((costs, convert(fill.table[:, :, 0], local, whole) + above), axis=1)
         choice = first_smallest(choices)
         if choice > 0:
             best, costs = (fill, choice - 1), choices[:, choice : choice + 1]
@@ -134,9 +141,11 @@ def _parents(
         based = problem.held[level] > 0
         decisions.append(merge_siblings(tables, siblings, problem.rules[level].exact, based, most, expired))
     width = max(decision.table.shape[2] for decision in decisions)
-    below = infeasible((problem.objective.words, len(held), width))
+    local, upper = problem.objectives[level], problem.objectives[level - 1]
+    below = infeasible((upper.words, len(held), width))
     for decision in decisions:
-        below[:, decision.siblings.parents, : decision.table.shape[2]] = decision.table
+        converted = convert(decision.table, local, upper)
+        below[:, decision.siblings.parents, : converted.shape[2]] = converted
     return _own_costs(problem, level - 1, np.arange(len(held)), below), decisions
 
 
@@ -144,7 +153,7 @@ def _leaf_tables(problem: Problem, leaves: NDArray[np.int64]) -> Table:
     """[words, leaves, C]: the price of the nodes alone, infeasible above their capacity."""
     free = problem.free[-1][leaves]
     most = int(min(problem.missing, free.max(initial=0)))
-    tables = np.zeros((problem.objective.words, len(leaves), most + 1), dtype=np.int64)
+    tables = np.zeros((problem.objectives[-1].words, len(leaves), most + 1), dtype=np.int64)
     tables[0][np.arange(most + 1) > free[:, None]] = INFEASIBLE
     return _own_costs(problem, problem.tree.depth - 1, leaves, tables)
 
@@ -154,7 +163,7 @@ def _own_costs(problem: Problem, level: int, units: NDArray[np.int64], below: Ta
     rule, size = problem.rules[level], problem.size
     held, free = problem.held[level][units], problem.free[level][units]
     counts = held[:, None] + np.arange(below.shape[2])  # [units, C]
-    tables = below + problem.objective.unit_costs(level, counts, (held + free)[:, None])
+    tables = below + problem.objectives[level].unit_costs(level, counts, (held + free)[:, None])
     allowed = (counts >= rule.lowest) & (counts <= rule.highest(size)) & (counts % rule.step == 0)
     tables[0][~(allowed | (counts == 0)) | (below[0] >= INFEASIBLE)] = INFEASIBLE
     return tables

@@ -19,7 +19,8 @@ class Stem:
     """The units that may hold the whole group, and the first level where it may branch.
 
     level: the level below `parents`, which are units of the level above it ([0], the root, for level 0).
-    costs: int64 [words, parents], the price of each parent and of the units above it. forced: whether strict
+    costs: int64 [words, parents], the price of each parent and of the units above it, in the
+    objective of level 0. forced: whether strict
     rules allow nothing but a stem of this length.
     """
 
@@ -31,7 +32,9 @@ class Stem:
 
 def root_stem(problem: Problem) -> Stem:
     """The stem that is only the root: the group may branch at once."""
-    return Stem(0, np.zeros(1, dtype=np.int64), np.zeros((problem.objective.words, 1), dtype=np.int64), True)
+    return Stem(
+        0, np.zeros(1, dtype=np.int64), np.zeros((problem.objectives[0].words, 1), dtype=np.int64), True
+    )
 
 
 def longest_stem(problem: Problem) -> Stem:
@@ -46,6 +49,6 @@ def longest_stem(problem: Problem) -> Stem:
             return stem
         above = np.searchsorted(stem.parents, problem.tree.parents[level][units])
         rooms = problem.free[level][units]
-        own = problem.objective.unit_costs(level, np.full(len(units), target), rooms)
+        own = problem.objectives[0].unit_costs(level, np.full(len(units), target), rooms)
         stem = Stem(level + 1, units, stem.costs[:, above] + own, stem.forced and rule.exact == 1)
     return stem

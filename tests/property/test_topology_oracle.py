@@ -192,7 +192,7 @@ def test_a_reported_conflict_fails_and_none_of_its_demands_can_be_spared() -> No
 
 
 def one_word_each(bounds: Sequence[int]) -> tuple[tuple[Digit, ...], int]:
-    return tuple(Digit(word, 1) for word in range(len(bounds))), len(bounds)
+    return tuple(Digit(word, 1, bound + 1) for word, bound in enumerate(bounds)), len(bounds)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
