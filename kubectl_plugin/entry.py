@@ -40,6 +40,18 @@ class AlreadyReported(MusterError):
     """A failure that has been printed; only the exit code is left to set."""
 
 
+def check_segment(what: str, value: str) -> None:
+    """Refuse a name that cannot be a part of an API path, in kubectl's words. Raises CommandFailed."""
+    problem = ""
+    if value in (".", ".."):
+        problem = f"may not be {value!r}"
+    for character in "/%":
+        if character in value:
+            problem = f"may not contain {character!r}"
+    if problem:
+        raise CommandFailed(f"invalid {what} {value!r}: [{problem}]")
+
+
 def prog_name(command: str, path: str) -> str:
     """`kubectl elasticquota` where the file is a kubectl plugin (`kubectl-elasticquota`), else its name."""
     file = os.path.basename(path)
@@ -77,6 +89,9 @@ def run(command: click.Command, name: str, argv: Sequence[str] | None = None) ->
 def _report(error: Exception, prog: str, context: click.Context | None) -> int:
     if isinstance(error, AlreadyReported):
         return FAILED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        print(error.message)
+        return 0
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else prog
         _say(f"error: {error.format_message()} See '{where} --help' for usage.")

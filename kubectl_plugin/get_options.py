@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import click
 
+from kubectl_plugin.entry import check_segment
+
 ColorChoice = Literal["auto", "always", "never"]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,7 +93,11 @@ def get_flags(command: F) -> F:
 
 
 def check(options: GetOptions, names: tuple[str, ...], *, all_namespaces: bool) -> None:
-    """Combinations that kubectl refuses. Raises click.UsageError."""
+    """Names and combinations that kubectl refuses. Raises click.UsageError, CommandFailed."""
+    if not all(names):
+        raise click.UsageError("a resource name may not be empty.")
+    for name in names:
+        check_segment("resource name", name)
     if names and (options.selector or options.field_selector):
         raise click.UsageError("a name cannot be given together with a selector.")
     if names and all_namespaces:

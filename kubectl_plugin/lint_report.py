@@ -48,7 +48,7 @@ def examine(
     total_min: ResourceList,
     room: ResourceList,
 ) -> Report:
-    """Every rule on every quota. `total_min`: the sum of min over the cluster; `room`: what its nodes have."""
+    """Every rule on every quota. `total_min`: sum of min over the cluster; `room`: what its nodes have."""
     ledger = QuotaLedger()
     for quota in quotas:
         ledger.put_quota(quota)

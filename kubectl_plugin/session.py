@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from kubectl_plugin.entry import CommandFailed
+from kubectl_plugin.entry import CommandFailed, check_segment
 from kubectl_plugin.options import Connection, all_namespaces, connection_of
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, Target, resolve_target
@@ -91,6 +91,7 @@ class CommandSession:
         given = self._connection
         if given.as_uid and not given.as_user:
             raise CommandFailed("--as-uid needs --as")
+        check_segment("namespace", given.namespace or "")
         if given.as_uid and not (given.as_uid.isascii() and given.as_uid.isprintable()):
             raise CommandFailed("--as-uid holds characters that no HTTP header can carry")
         return resolve_target(

@@ -25,6 +25,7 @@ PROGRAM = [sys.executable, "-c", "from kubectl_plugin.elasticquota import main; 
         (["nope"], "No such command 'nope'"),
         (["get", "-o", "xml"], "'xml' is not one of table|wide"),
         (["get", "-o", "jsonpath"], "jsonpath needs a template"),
+        (["get", ""], "a resource name may not be empty"),
         (["get", "x", "-A"], "a resource cannot be retrieved by name across all namespaces"),
         (["get", "x", "-l", "a=b"], "a name cannot be given together with a selector"),
         (["get", "x", "y", "-w"], "only one name can be watched"),
@@ -114,6 +115,29 @@ def test_impersonation_needs_a_user(eq: Command, flags: list[str]) -> None:
     done = eq("get", *flags)
     assert done.code == 1
     assert "needs --as" in done.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["get", "a/b"], "invalid resource name 'a/b': [may not contain '/']"),
+        (["get", ".."], "invalid resource name '..': [may not be '..']"),
+        (["get", "-n", "x%2Fy"], "invalid namespace 'x%2Fy': [may not contain '%']"),
+    ],
+)
+def test_names_that_would_change_the_request_are_refused(
+    api: Api, eq: Command, argv: list[str], text: str
+) -> None:
+    done = eq(*argv)
+    assert (done.code, done.err) == (1, f"error: {text}\n")
+    assert api.requests == []
+
+
+def test_without_a_command_the_help_is_shown_as_kubectl_does(eq: Command) -> None:
+    done = eq()
+    assert (done.code, done.err) == (0, "")
+    assert "  lint        Check the quotas" in done.out
+    assert eq("completion").code == 0
 
 
 def test_help_shows_the_way_a_user_types_it(eq: Command) -> None:
