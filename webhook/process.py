@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ from webhook.service import Service, Settings
 LIVE_SECONDS: Final = 0.8
 ROTATION_CHECK_SECONDS: Final = 3600.0
 SYNC_POLL_SECONDS: Final = 0.02
+STOP_SECONDS: Final = 5.0
 
 log = logging.getLogger("muster.webhook")
 
@@ -72,26 +74,29 @@ class Process:
         Raises KubeconfigError, ApiError, CertificateError and ListenError; nothing is left running then.
         """
         client, target = connect(self._options.overrides)
-        client.call("GET", "/version", retry_budget=0.0)
         brief = Session(target.endpoint, target.credentials, limits=Limits(LIVE_SECONDS, LIVE_SECONDS))
-        service = Service(self._cache, self._options.settings, LiveReads(Client(brief)))
-        store = FileStore(self._options.cert_dir, self._options.hosts)
-        certificates, _ = store.ensure(time.time())
-        self._metrics.certificate(expiry(certificates.serving.certificate))
-        app = create_app(service, self._metrics, self._lifecycle)
-        address = (self._options.host, self._options.port)
-        server = WebhookServer(app, address, store.certificate, store.key)
-        server.start()
-        reflectors = [self._reflector(client, *watched) for watched in WATCHED]
-        try:
-            for reflector in reflectors:
-                reflector.start()
-            self._serve(client, server, store, certificates, announce, target.endpoint.server)
-        finally:
-            self._lifecycle.stop()
-            for reflector in reflectors:
-                reflector.stop()
-            server.stop()
+        with closing(client.session), closing(brief):
+            client.call("GET", "/version", retry_budget=0.0)
+            service = Service(self._cache, self._options.settings, LiveReads(Client(brief)))
+            store = FileStore(self._options.cert_dir, self._options.hosts)
+            certificates, _ = store.ensure(time.time())
+            self._metrics.certificate(expiry(certificates.serving.certificate))
+            app = create_app(service, self._metrics, self._lifecycle)
+            address = (self._options.host, self._options.port)
+            server = WebhookServer(app, address, store.certificate, store.key)
+            server.start()
+            reflectors = [self._reflector(client, *watched) for watched in WATCHED]
+            try:
+                for reflector in reflectors:
+                    reflector.start()
+                self._serve(client, server, store, certificates, announce, target.endpoint.server)
+            finally:
+                self._lifecycle.stop()
+                for reflector in reflectors:
+                    reflector.stop()
+                server.stop()
+                for reflector in reflectors:
+                    reflector.join(STOP_SECONDS)
 
     def _serve(
         self,
