@@ -14,6 +14,7 @@ from sandbox.protobuf import MEDIA_TYPE, decode_protobuf
 
 BODY_LIMIT = 3 * 1024 * 1024
 _ACCEPTED = ("application/json", "application/yaml", MEDIA_TYPE)
+_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
@@ -38,8 +39,12 @@ def decode_yaml(body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        # A few aliases of aliases can stand for gigabytes.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=_YAML)):
+            raise errors.bad_request("error converting YAML to JSON: aliases are not supported")
+        # Dates and numbers as keys become texts, as in JSON.
+        return _decode(encode(yaml.load(body, Loader=_YAML)))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise errors.bad_request(f"error converting YAML to JSON: {error}") from error
 
 

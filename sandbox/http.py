@@ -42,6 +42,8 @@ class HttpApi:
             response = error_response(error)
         except web.HTTPRequestEntityTooLarge:
             response = error_response(errors.too_large(BODY_LIMIT))
+        except RecursionError:
+            response = error_response(errors.bad_request("the object is nested too deep"))
         except (asyncio.CancelledError, ConnectionError, web.HTTPException):
             raise
         except Exception as error:

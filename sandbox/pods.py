@@ -96,7 +96,7 @@ def update_causes(new: Obj, old: Obj) -> list[Cause]:
     spec, before = new["spec"], old["spec"]
     if spec is before or spec == before:
         return []
-    causes: list[Cause] = []
+    causes = pod_spec_causes(spec, "spec")
     changed = {key for key in {*spec, *before} if spec.get(key) != before.get(key)}
     gates = {gate["name"] for gate in before.get("schedulingGates") or ()}
     if "schedulingGates" in changed:
@@ -144,7 +144,13 @@ def resized(old: Obj, new: Obj) -> Obj:
     for container in old["spec"]["containers"]:
         source = wanted.get(container["name"], container)
         containers.append({**container, "resources": source.get("resources", container.get("resources", {}))})
-    return {**new, "spec": {**old["spec"], "containers": containers}}
+    return {**old, "metadata": new["metadata"], "spec": {**old["spec"], "containers": containers}}
+
+
+def with_ephemeral_containers(old: Obj, new: Obj) -> Obj:
+    """The pod with only the ephemeral containers taken from `new`: pods/ephemeralcontainers."""
+    spec = {**old["spec"], "ephemeralContainers": at(new, "spec", "ephemeralContainers") or []}
+    return {**old, "metadata": new["metadata"], "spec": spec}
 
 
 def bound(pod: Obj, node: str, binding_meta: Obj) -> Obj:

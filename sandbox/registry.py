@@ -8,12 +8,12 @@ asked again at the end, and a write that lost the race starts over or ends as a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox import deletion, errors, metadata, patching, strategy
 from sandbox.admit import AdmissionChain, AdmissionRequest, OpenAdmission, Operation
 from sandbox.builtin import NAMESPACES
+from sandbox.calls import Call, admission_request, report_unknown
 from sandbox.kinds import ApiKind, KindTable
 from sandbox.objects import Obj, copy_json
 from sandbox.store import Store, Version
@@ -23,22 +23,8 @@ __all__ = ["AdmissionChain", "AdmissionRequest", "Call", "OpenAdmission", "Regis
 
 Change = Callable[[Obj], Obj | None]
 _NAME_TRIES = 8
-
-
-@dataclass(slots=True)
-class Call:
-    """Who writes and how.
-
-    `warnings` collects texts for the client; `field_validation` is Strict, Warn or Ignore.
-    """
-
-    user: str = "system:sandbox"
-    groups: tuple[str, ...] = ("system:masters", "system:authenticated")
-    dry_run: bool = False
-    field_manager: str = ""
-    field_validation: str = "Ignore"
-    force: bool = False
-    warnings: list[str] = field(default_factory=list)
+# Changes of these subresources are the server's own, so nothing has to be defaulted or restored.
+_MADE_HERE = frozenset({"binding", "finalize"})
 
 
 def check_preconditions(kind: ApiKind, meta: Obj, version: Version) -> None:
@@ -50,18 +36,6 @@ def check_preconditions(kind: ApiKind, meta: Obj, version: Version) -> None:
         raise errors.conflict(kind, version.name, text)
     if rv and rv != str(version.rv):
         raise errors.conflict(kind, version.name)
-
-
-def report_unknown(kind: ApiKind, paths: list[str], call: Call) -> None:
-    """Refuse or warn of unknown fields, as the request's fieldValidation says. Raises BadRequest."""
-    texts = [f'unknown field "{path}"' for path in paths]
-    if texts and call.field_validation == "Strict":
-        raise errors.bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding '
-            f"error: {', '.join(texts)}"
-        )
-    if call.field_validation == "Warn":
-        call.warnings += texts
 
 
 class Registry:
@@ -92,7 +66,7 @@ class Registry:
         namespace = self._place(kind, obj, namespace)
         report_unknown(kind, strategy.apply_defaults(kind, obj), call)
         meta = obj["metadata"]
-        request = self.request("CREATE", kind, namespace, meta.get("name", ""), obj, None, call)
+        request = admission_request("CREATE", kind, namespace, meta.get("name", ""), obj, None, call)
         mutated, warnings = await self.admission.mutate(request)
         call.warnings += warnings
         obj = mutated if mutated is not None else obj
@@ -159,33 +133,6 @@ class Registry:
             await self.admission.release(request)
             raise
 
-    @staticmethod
-    def request(
-        operation: Operation,
-        kind: ApiKind,
-        namespace: str,
-        name: str,
-        obj: Obj | None,
-        old: Obj | None,
-        call: Call,
-        subresource: str = "",
-        options: Obj | None = None,
-    ) -> AdmissionRequest:
-        """The request that admission judges."""
-        return AdmissionRequest(
-            operation,
-            kind,
-            namespace,
-            name,
-            obj,
-            old,
-            subresource,
-            call.user,
-            call.groups,
-            call.dry_run,
-            options or {},
-        )
-
     async def update(
         self, kind: ApiKind, obj: Obj, *, subresource: str = "", call: Call | None = None
     ) -> Obj:
@@ -243,13 +190,13 @@ class Registry:
         """Write `new` over `version`, or None if another writer came between."""
         old = kind_view(kind, version.obj)
         name = version.name
-        if not subresource or subresource == "status":
+        if subresource not in _MADE_HERE:
             report_unknown(kind, strategy.apply_defaults(kind, new), call)
             new = strategy.prepare_update(kind, new, old, subresource)
         operation: Operation = "CREATE" if admit else "UPDATE"
-        judged = admit or new
-        before = None if admit else old
-        request = self.request(operation, kind, version.namespace, name, judged, before, call, subresource)
+        judged, before = (admit, None) if admit else (new, old)
+        place = version.namespace
+        request = admission_request(operation, kind, place, name, judged, before, call, subresource)
         mutated, warnings = await self.admission.mutate(request)
         call.warnings += warnings
         if mutated is not None and not admit:
@@ -326,7 +273,7 @@ class Registry:
                 raise errors.not_found(kind, name)
             deletion.namespace_forbidden(kind, name)
             deletion.check_preconditions(kind, version, options.get("preconditions") or {})
-            request = self.request(
+            request = admission_request(
                 "DELETE", kind, namespace, name, None, kind_view(kind, version.obj), call, options=options
             )
             call.warnings += (await self.admission.mutate(request))[1]

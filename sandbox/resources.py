@@ -117,10 +117,12 @@ class ResourceApi:
     async def _watch(
         self, request: web.BaseRequest, target: Target, shape: Representation
     ) -> web.StreamResponse:
-        params = parse_watch_params(request.query)
+        query = dict(request.query)
         if target.name:
+            query["fieldSelector"] = f"metadata.name={target.name}"
             target = Target(target.kind, target.namespace)
-        encoder = _encoder(target.kind, shape, request.query)
+        params = parse_watch_params(query)
+        encoder = _encoder(target.kind, shape, query)
         stream = WatchStream(
             self._registry.store, self._lister, target, params, encoder, self._bookmark_seconds
         )

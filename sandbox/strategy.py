@@ -52,6 +52,10 @@ def prepare_update(kind: ApiKind, new: Obj, old: Obj, subresource: str) -> Obj:
     metadata.carry_over(new, old)
     if subresource == "status":
         return _status_update(kind, new, old)
+    if subresource == "resize":
+        new = pods.resized(old, new)
+    elif subresource == "ephemeralcontainers":
+        new = pods.with_ephemeral_containers(old, new)
     if kind.has_status:
         if "status" in old:
             new["status"] = old["status"]
@@ -91,8 +95,6 @@ def update_causes(kind: ApiKind, new: Obj, old: Obj, subresource: str) -> list[C
     causes = metadata.metadata_causes(kind, new) if new["metadata"] != old["metadata"] else []
     if kind.custom:
         return causes + schema_causes(kind.custom.schema, new, old)
-    if subresource == "resize":
-        return causes
     if kind.storage == "pods":
         return causes + (pods.update_causes(new, old) if not subresource else [])
     return causes + validation.causes(kind, new, old)

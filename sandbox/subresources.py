@@ -6,9 +6,10 @@ from typing import Any
 
 from sandbox import disruption, errors, jsonpath, pods
 from sandbox.builtin import POD_DISRUPTION_BUDGETS, PODS
+from sandbox.calls import Call, admission_request
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, at, now, rfc3339, with_condition
-from sandbox.registry import Call, Registry
+from sandbox.registry import Registry
 
 SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -49,7 +50,7 @@ async def evict(registry: Registry, namespace: str, name: str, eviction: Obj, ca
     if at(options, "dryRun"):
         call.dry_run = True
     pod = registry.get(PODS, namespace, name)
-    request = registry.request("CREATE", PODS, namespace, name, eviction, None, call, "eviction")
+    request = admission_request("CREATE", PODS, namespace, name, eviction, None, call, "eviction")
     call.warnings += (await registry.admission.mutate(request))[1]
     call.warnings += await registry.admission.validate(request)
     if disruption.needs_budget(pod):
@@ -158,7 +159,7 @@ def finalized(namespace: Obj, body: Obj) -> Obj:
 
 
 def log_of(registry: Registry, namespace: str, name: str) -> str:
-    """GET pods/log: nothing for a pod without a node. Raises BadRequest for others: no container runs here."""
+    """GET pods/log: nothing for a pod without a node. Raises BadRequest for others: nothing runs here."""
     pod = registry.get(PODS, namespace, name)
     if not at(pod, "spec", "nodeName"):
         return ""
