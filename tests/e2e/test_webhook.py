@@ -12,19 +12,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from scheduler_core.kube.connect import Overrides
+from scheduler_core.kube.connect import Overrides, connect
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tests.support.server import RequestFailed
+from tests.support.server import RequestFailed, Server
 from webhook import process as process_module
 from webhook.__main__ import serving_hosts
 from webhook.cert_store import FileStore
+from webhook.registration import Endpoint, register
 
 START_SECONDS = 20.0
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/muster-webhook"
@@ -38,13 +41,13 @@ def read_line(process: subprocess.Popen[str], seconds: float) -> str:
     return process.stdout.readline()
 
 
-def start(cluster: Cluster, folder: Path, *extra: str) -> subprocess.Popen[str]:
-    """A registered webhook that serves."""
-    command = [sys.executable, "-m", "webhook", "serve", "--kubeconfig", str(cluster.kubeconfig)]
+def start(server: Server, folder: Path, *extra: str) -> tuple[subprocess.Popen[str], str]:
+    """A webhook that serves, and the line in which it says so."""
+    command = [sys.executable, "-m", "webhook", "serve", "--kubeconfig", str(server.kubeconfig)]
     command += ["--listen", "127.0.0.1:0", "--cert-dir", str(folder / "certs"), "--drain", "0.2"]
     with (folder / "webhook.log").open("a") as log:
         process = subprocess.Popen(
-            [*command, "--register", *extra],
+            [*command, *extra],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -55,7 +58,7 @@ def start(cluster: Cluster, folder: Path, *extra: str) -> subprocess.Popen[str]:
         process.kill()
         process.wait(10)
         raise AssertionError(f"no webhook: {line!r} {(folder / 'webhook.log').read_text()}")
-    return process
+    return process, line
 
 
 def stop(process: subprocess.Popen[str]) -> int:
@@ -70,18 +73,35 @@ def stop(process: subprocess.Popen[str]) -> int:
         process.stdout.close()
 
 
-@pytest.fixture
-def guarded(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster with one node of 8 CPUs and a webhook that is known to be asked."""
-    make_node(cluster, "big", cpu="8")
-    process = start(cluster, tmp_path)
+@dataclass(frozen=True)
+class Hook:
+    """A webhook that serves but is not registered."""
+
+    url: str
+    authority: bytes
+
+
+@pytest.fixture(scope="module")
+def hook(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
+    """One process for all tests of this module that only use it."""
+    folder = tmp_path_factory.mktemp("webhook")
+    process, line = start(server, folder)
     try:
-        await_asked(cluster)
-        yield cluster
+        yield Hook(line.split(" on ")[1].split(" for ")[0], (folder / "certs" / "ca.crt").read_bytes())
     finally:
         code = stop(process)
-        cluster.kubectl("delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--all")
-    assert code == 0, (tmp_path / "webhook.log").read_text()
+    assert code == 0, (folder / "webhook.log").read_text()
+
+
+@pytest.fixture
+def guarded(cluster: Cluster, hook: Hook) -> Cluster:
+    """A cluster with one node of 8 CPUs and a webhook that is known to be asked."""
+    make_node(cluster, "big", cpu="8")
+    client, _ = connect(Overrides(kubeconfig=str(cluster.kubeconfig)))
+    with closing(client.session):
+        register(client, Endpoint(hook.authority, hook.url))
+    await_asked(cluster)
+    return cluster
 
 
 def make_node(cluster: Cluster, name: str, **allocatable: str) -> None:
@@ -277,7 +297,7 @@ def pods(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
 
 def test_webhook_that_is_away_blocks_quotas_only(cluster: Cluster, tmp_path: Path) -> None:
     make_node(cluster, "big", cpu="8")
-    process = start(cluster, tmp_path)
+    process, _ = start(cluster.server, tmp_path, "--register")
     await_asked(cluster)
     namespace = cluster.namespace()
     assert stop(process) == 0
@@ -308,12 +328,12 @@ def test_webhook_that_is_away_blocks_quotas_only(cluster: Cluster, tmp_path: Pat
 
 def test_second_start_takes_over_the_registration(cluster: Cluster, tmp_path: Path) -> None:
     make_node(cluster, "big", cpu="8")
-    process = start(cluster, tmp_path)
+    process, _ = start(cluster.server, tmp_path, "--register")
     path = CONFIGURATIONS.format("validating")
     cluster.request("PATCH", path, {"metadata": {"labels": {"team": "platform"}}})
     assert stop(process) == 0
 
-    process = start(cluster, tmp_path)
+    process, _ = start(cluster.server, tmp_path, "--register")
     try:
         stored = cluster.request("GET", path)
         assert stored["metadata"]["labels"]["team"] == "platform"
@@ -344,7 +364,7 @@ def test_bad_command_lines_say_so_in_one_line(args: list[str], code: int, words:
 
 
 def test_port_in_use_and_server_away_are_one_line(cluster: Cluster, tmp_path: Path) -> None:
-    process = start(cluster, tmp_path)
+    process, _ = start(cluster.server, tmp_path, "--register")
     try:
         url = cluster.request("GET", CONFIGURATIONS.format("mutating"))["webhooks"][0]["clientConfig"]["url"]
         port = url.split(":")[2].split("/")[0]
