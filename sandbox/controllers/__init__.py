@@ -12,6 +12,7 @@ from sandbox.controllers.disruption_budgets import DisruptionBudgetController
 from sandbox.controllers.garbage import GarbageCollector
 from sandbox.controllers.jobs import JobController
 from sandbox.controllers.namespaces import NamespaceController
+from sandbox.controllers.orphaned_pods import OrphanedPodController
 from sandbox.controllers.owners import OwnerIndex
 from sandbox.controllers.replica_sets import ReplicaSetController
 from sandbox.controllers.resource_quotas import ResourceQuotaController
@@ -50,6 +51,7 @@ def start_controllers(registry: Registry) -> Controllers:
         StatefulSetController(registry, owners),
         DisruptionBudgetController(registry),
         VolumeBinder(registry),
+        OrphanedPodController(registry),
     ]
     for controller in running:
         controller.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sandbox.controllers.job_failures import verdict_of
 from sandbox.controllers.workload import is_active, is_ready, phase_of
 from sandbox.objects import Obj
 
@@ -17,18 +18,27 @@ _LONGEST_BACKOFF = 10.0
 class Tally:
     """Pods of one Job that finished, by uid, with their completion index (None in NonIndexed Jobs).
 
-    `removed` are pods that the controller itself deleted: their end is no failure.
+    `removed` are pods whose end is no failure: the controller itself deleted them, or the podFailurePolicy
+    says so. `fatal` says why the policy fails the Job, "" if it does not.
     """
 
     succeeded: dict[str, int | None] = field(default_factory=dict)
     failed: dict[str, int | None] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
+    fatal: str = ""
 
-    def note(self, pod: Obj) -> None:
+    def note(self, pod: Obj, policy: Obj | None = None) -> None:
         """Count a pod if it has finished; a pod is counted once."""
-        outcome = {"Succeeded": self.succeeded, "Failed": self.failed}.get(phase_of(pod))
-        if outcome is not None and pod["metadata"]["uid"] not in self.removed:
-            outcome[pod["metadata"]["uid"]] = index_of(pod)
+        uid, phase = pod["metadata"]["uid"], phase_of(pod)
+        if phase == "Succeeded":
+            self.succeeded[uid] = index_of(pod)
+        elif phase == "Failed" and uid not in self.removed and uid not in self.failed:
+            verdict = verdict_of(policy, pod)
+            if verdict.action == "Ignore":
+                self.removed.add(uid)
+                return
+            self.failed[uid] = index_of(pod)
+            self.fatal = self.fatal or verdict.message
 
     def done_indexes(self) -> set[int]:
         """Completion indexes that have succeeded."""
@@ -77,6 +87,8 @@ def plan(job: Obj, pods: Sequence[Obj], tally: Tally, deadline_passed: bool = Fa
     active = [pod for pod in pods if is_active(pod)]
     if is_finished(job):
         return Plan(delete=tuple(active))
+    if tally.fatal:
+        return Plan(delete=tuple(active), outcome="Failed", reason="PodFailurePolicy", message=tally.fatal)
     if len(tally.failed) > int(spec.get("backoffLimit", 6)):
         text = "Job has reached the specified backoff limit"
         return Plan(delete=tuple(active), outcome="Failed", reason="BackoffLimitExceeded", message=text)

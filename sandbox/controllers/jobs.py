@@ -36,7 +36,8 @@ class JobController(WorkloadController):
     def _on_part(self, event: EventType, obj: Obj, old: Obj | None) -> None:
         owner = controller_of(obj)
         if owner and owner.get("kind") == "Job":
-            self._tallies.setdefault(owner["uid"], Tally()).note(obj)
+            job = self.store.get(JOBS, obj["metadata"]["namespace"], owner["name"]) or {}
+            self._tallies.setdefault(owner["uid"], Tally()).note(obj, at(job, "spec", "podFailurePolicy"))
         super()._on_part(event, obj, old)
 
     def _on_own(self, event: EventType, obj: Obj, old: Obj | None) -> None:
@@ -53,7 +54,7 @@ class JobController(WorkloadController):
         pods = self.pods_of(job)
         tally = self._tallies.setdefault(job["metadata"]["uid"], Tally())
         for pod in pods:
-            tally.note(pod)
+            tally.note(pod, job["spec"].get("podFailurePolicy"))
         left = _seconds_left(job, "startTime", job["spec"].get("activeDeadlineSeconds"))
         step = plan(job, pods, tally, deadline_passed=left is not None and left <= 0)
         for pod in step.delete:

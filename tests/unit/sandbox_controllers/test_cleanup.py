@@ -8,6 +8,7 @@ from typing import Any
 from sandbox.builtin import (
     CONFIG_MAPS,
     NAMESPACES,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
@@ -16,6 +17,7 @@ from sandbox.builtin import (
     SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
 )
+from sandbox.controllers.orphaned_pods import OrphanedPodController
 from sandbox.controllers.owners import owned_by
 from sandbox.kinds import ApiKind
 from tests.support.in_process import World, until, world
@@ -118,6 +120,41 @@ def test_orphaned_dependents_stay() -> None:
             await cluster.delete(CONFIG_MAPS, "one", propagationPolicy="Orphan")
             await until(lambda: not cluster.exists(CONFIG_MAPS, "one"))
             assert not cluster.get(CONFIG_MAPS, "child")["metadata"].get("ownerReferences")
+
+    asyncio.run(scenario())
+
+
+def test_pods_of_a_node_that_is_gone_fail_and_go() -> None:
+    async def scenario() -> None:
+        async with world(nodes=2, controllers=False) as cluster:
+            collector = OrphanedPodController(cluster.registry, quarantine=0.05)
+            collector.start()
+            await cluster.pod("lost", node="node-0", meta={"finalizers": ["example.com/hold"]})
+            await cluster.pod("kept", node="node-1")
+            await until(lambda: phase(cluster, PODS, "lost") == "Running")
+            await cluster.delete(NODES, "node-0")
+            await until(lambda: cluster.get(PODS, "lost")["metadata"].get("deletionTimestamp"))
+            status = cluster.get(PODS, "lost")["status"]
+            target = [c for c in status["conditions"] if c["type"] == "DisruptionTarget"]
+            assert (status["phase"], target[0]["reason"]) == ("Failed", "DeletionByPodGC")
+            assert phase(cluster, PODS, "kept") == "Running"
+            await collector.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
+    async def scenario() -> None:
+        async with world(nodes=1, controllers=False) as cluster:
+            collector = OrphanedPodController(cluster.registry, quarantine=0.05)
+            collector.start()
+            await cluster.pod("a", node="node-0")
+            await until(lambda: phase(cluster, PODS, "a") == "Running")
+            await cluster.delete(NODES, "node-0")
+            await cluster.create(NODES, "node-0", status={"allocatable": {"cpu": "8", "pods": "9"}})
+            await asyncio.sleep(0.1)
+            assert phase(cluster, PODS, "a") == "Running"
+            await collector.stop()
 
     asyncio.run(scenario())
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sandbox.builtin import EVENTS, JOBS, PODS, RESOURCE_QUOTAS
+from sandbox.controllers.job_failures import verdict_of
 from sandbox.controllers.job_plan import Tally, index_of, plan, ranges_text
 from sandbox.pod_status import FINISHED
 from tests.support.in_process import World, template, until, world
@@ -181,6 +182,78 @@ def test_a_refused_pod_is_an_event_and_is_tried_again() -> None:
             assert event[0]["involvedObject"]["kind"] == "Job"
             await cluster.change(RESOURCE_QUOTAS, "q", spec={"hard": {"pods": "1"}})
             await until(lambda: len(active(cluster)) == 1)
+
+    asyncio.run(scenario())
+
+
+def failed_pod(code: int = 1, *conditions: str) -> dict[str, Any]:
+    state = {"terminated": {"exitCode": code}}
+    return {
+        "metadata": {"namespace": "ns", "name": "p", "uid": "u"},
+        "status": {
+            "phase": "Failed",
+            "conditions": [{"type": kind, "status": "True"} for kind in conditions],
+            "containerStatuses": [{"name": "c", "state": state}],
+        },
+    }
+
+
+DISRUPTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+CODES = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+VERDICTS = [
+    ("no policy counts", [], failed_pod(), "Count", ""),
+    ("a disruption is ignored", [DISRUPTED], failed_pod(143, "DisruptionTarget"), "Ignore", ""),
+    ("no rule matches", [DISRUPTED, CODES], failed_pod(1), "Count", ""),
+    (
+        "an exit code fails the job",
+        [DISRUPTED, CODES],
+        failed_pod(42),
+        "FailJob",
+        "Container c for pod ns/p failed with exit code 42 matching FailJob rule at index 1",
+    ),
+    (
+        "another container is meant",
+        [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [1], "containerName": "x"}}],
+        failed_pod(42),
+        "Count",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rules", "pod", "action", "message"), VERDICTS, ids=[v[0] for v in VERDICTS]
+)
+def test_pod_failure_policy(
+    sentence: str, rules: list[dict[str, Any]], pod: dict[str, Any], action: str, message: str
+) -> None:
+    assert verdict_of({"rules": rules}, pod) == (action, message), sentence
+
+
+def test_a_disrupted_pod_is_replaced_without_counting() -> None:
+    async def scenario() -> None:
+        async with world(nodes=1) as cluster:
+            await job(cluster, backoffLimit=0, podFailurePolicy={"rules": [DISRUPTED]})
+            name = (await until(lambda: active(cluster)))[0]["metadata"]["name"]
+            await cluster.bind(name, "node-0")
+            await until(lambda: status(cluster).get("ready") == 1)
+            target = [{"type": "DisruptionTarget", "status": "True"}]
+            await cluster.change(PODS, name, "status", status={"conditions": target})
+            await cluster.delete(PODS, name)
+            await until(lambda: [p for p in active(cluster) if p["metadata"]["name"] != name])
+            assert "failed" not in status(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_an_exit_code_fails_the_job_at_once() -> None:
+    async def scenario() -> None:
+        async with world(kubelet=False) as cluster:
+            await job(cluster, podFailurePolicy={"rules": [CODES]})
+            name = (await until(lambda: active(cluster)))[0]["metadata"]["name"]
+            ended = failed_pod(42)["status"]
+            await cluster.change(PODS, name, "status", status=ended)
+            assert (await until(lambda: condition(cluster, "Failed")))["reason"] == "PodFailurePolicy"
 
     asyncio.run(scenario())
 

@@ -1,0 +1,75 @@
+"""Pods whose node is gone: they fail and are removed once the node has stayed away for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sandbox.builtin import NODES, PODS
+from sandbox.controllers.controller import Controller
+from sandbox.errors import StatusError
+from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from sandbox.pod_status import FINISHED
+from sandbox.registry import Registry
+from sandbox.store import EventType
+
+QUARANTINE = 40.0
+"""Seconds a node may be away, as in Kubernetes' pod garbage collector."""
+
+
+class OrphanedPodController(Controller[str]):
+    """Keys are names of nodes."""
+
+    def __init__(self, registry: Registry, quarantine: float = QUARANTINE) -> None:
+        super().__init__(registry)
+        self._quarantine = quarantine
+        self._gone: dict[str, float] = {}
+
+    def subscribe(self) -> list[Callable[[], None]]:
+        return [self.store.subscribe(NODES, self._on_node)]
+
+    def _on_node(self, event: EventType, node: Obj, old: Obj | None) -> None:
+        name = node["metadata"]["name"]
+        if event == "DELETED":
+            self._gone[name] = now().timestamp()
+            self.enqueue(name)
+        else:
+            self._gone.pop(name, None)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Wait for the node, then remove its pods."""
+        since = self._gone.get(key)
+        if since is None:
+            return None
+        left = since + self._quarantine - now().timestamp()
+        if left > 0:
+            return left
+        for pod in self.store.list(PODS):
+            if pod["spec"].get("nodeName") == key:
+                await self._remove(pod)
+        self._gone.pop(key, None)
+        return None
+
+    async def _remove(self, pod: Obj) -> None:
+        meta = pod["metadata"]
+        place = (meta["namespace"], meta["name"])
+
+        def fail(seen: Obj) -> Obj | None:
+            if at(seen, "status", "phase") in FINISHED:
+                return None
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastTransitionTime": rfc3339(now()),
+            }
+            status = with_condition(seen.get("status") or {}, condition)
+            return {**seen, "status": {**status, "phase": "Failed"}}
+
+        try:
+            await self.registry.modify(PODS, *place, fail, subresource="status")
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            await self.registry.delete(PODS, *place, options=options)
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
