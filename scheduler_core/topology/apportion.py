@@ -18,6 +18,7 @@ from scheduler_core.topology.constraints import LevelRule
 from scheduler_core.topology.merge import Siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE
 from scheduler_core.topology.tables import (
+    MOST_BYTES,
     Expired,
     OutOfBudget,
     Table,
@@ -27,9 +28,6 @@ from scheduler_core.topology.tables import (
 )
 
 Mask = NDArray[np.bool_]
-
-# Tables kept for reading the decision back may not take more memory than this.
-MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, eq=False)

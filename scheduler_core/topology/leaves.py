@@ -191,10 +191,12 @@ def _packed_slots(rows: Rows, full: Ints, rest: Ints, partial: Ints) -> Ints:
     first = np.broadcast_to(rows.first[:, None], full.shape)
     full_slots = rows.slots[:, -1:] - at(end) + at(start + taken) - at(start)
     wide_enough = np.minimum(pick(rows.below, np.minimum(partial, rows.widest)), start)
-    within = wide_enough - first < rest
     place = np.minimum(np.where(wide_enough < start, wide_enough, start + taken), rows.n - 1)
-    alone = pool(np.maximum(rest - 1, 0)) + at(place + 1) - at(place)
-    return full_slots + np.where(rest == 0, 0, np.where(within, pool(rest), alone))
+    alone = at(place + 1) - at(place)
+    if rest.max(initial=0) > 1:
+        within = wide_enough - first < rest
+        alone = np.where(within, pool(rest), pool(np.maximum(rest - 1, 0)) + alone)
+    return full_slots + np.where(rest == 0, 0, alone)
 
 
 def _spread(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Ints]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.topology.objective import INFEASIBLE
-from scheduler_core.topology.tables import Expired, Table, infeasible, product, split
+from scheduler_core.topology.tables import MOST_BYTES, Expired, OutOfBudget, Table, infeasible, product, split
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,11 @@ class Merge:
 
 def gather_siblings(offsets: NDArray[np.int64], parents: NDArray[np.int64]) -> list[Siblings]:
     """Group parents so that padding to the widest family of a group costs at most a factor of two."""
-    counts = np.diff(offsets)[parents]
+    if not len(parents):
+        return []
+    counts = offsets[parents + 1] - offsets[parents]
+    if int(counts.min()) == (widest := int(counts.max())):
+        return [Siblings(parents, offsets[parents][:, None] + np.arange(widest))]
     sizes = np.where(counts > 1, 1 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64), counts)
     groups = []
     for size in np.unique(sizes).tolist():
@@ -94,6 +98,8 @@ def merge_siblings(
     rounds: list[Table] = []
     while current.shape[2] > 1:
         rounds.append(current)
+        if sum(table.nbytes for table in rounds) > MOST_BYTES:
+            raise OutOfBudget
         current = _round(current, exact or 0, most, expired)
     return Merge(siblings, exact or 0, tuple(rounds), _parent_table(current[:, :, 0], exact))
 

@@ -39,9 +39,7 @@ def pose(
     """Set up the arrays of a problem; capacity and fixed are int64 [leaves]."""
     held = np.zeros(len(tree.leaves), dtype=np.int64) if fixed is None else fixed.astype(np.int64)
     slots = np.clip(capacity, 0, MOST_SLOTS)
-    levels = range(tree.depth)
-    held_by_level = tuple(tree.totals(held, level) for level in levels)
-    free_by_level = tuple(tree.totals(slots, level) for level in levels)
+    held_by_level, free_by_level = tree.sums(held), tree.sums(slots)
     rooms = [free + taken for free, taken in zip(free_by_level, held_by_level, strict=True)]
     objectives = build_objectives(tree, rules, size, rooms)
     return Problem(tree, rules, size, held_by_level, free_by_level, objectives)

@@ -19,9 +19,12 @@ Expired = Callable[[], bool]
 # How many steps of a product pass between two looks at the budget.
 TURNS_PER_QUESTION = 16
 
+# Tables kept for reading a decision back may not take more memory than this.
+MOST_BYTES = 1 << 29
+
 
 class OutOfBudget(Exception):
-    """The caller's budget ended before the optimum was proven."""
+    """The caller's budget, or the memory, ended before the optimum was proven."""
 
 
 def infeasible(shape: tuple[int, ...]) -> Table:

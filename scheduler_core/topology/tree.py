@@ -64,6 +64,13 @@ class Tree:
         np.add.at(sums, self.ancestors[level], values)
         return sums
 
+    def sums(self, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Sum an int64 [leaves] array on every level: one int64 [units] array per level, top first."""
+        sums = [values]
+        for offsets in reversed(self.offsets[1:]):
+            sums.append(np.add.reduceat(sums[-1], offsets[:-1]) if len(sums[-1]) else sums[-1])
+        return tuple(reversed(sums))
+
     def compare(self, cluster_nodes: Iterable[str]) -> NodeGap:
         """Which nodes of the cluster the tree lacks, and which of its leaves the cluster lacks."""
         present = set(cluster_nodes)

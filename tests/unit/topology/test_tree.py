@@ -23,6 +23,7 @@ def test_paths_totals_and_positions() -> None:
     tree = build(("rack", "node"), PATHS)
     assert tree.path(1) == ("rack-2", "node-11")
     assert tree.totals(np.array([1, 2, 3, 4]), 0).tolist() == [3, 7]
+    assert [sums.tolist() for sums in tree.sums(np.array([1, 2, 3, 4]))] == [[3, 7], [1, 2, 3, 4]]
     assert tree.positions(["node-1", "nowhere", "node-2"]).tolist() == [2, -1, 0]
 
 
