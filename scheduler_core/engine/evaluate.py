@@ -80,7 +80,7 @@ class Reevaluation:
         if self._first_bits is None:
             cycle = self._fresh()
             self._cycles.pre_filter(self._profile, cycle)
-            scores = self._cycles.scores_for(self._profile, cycle.pod, cycle.now)
+            scores = self._cycles.scores_for(self._profile, cycle)
             self._first_bits = self._cycles.filter_bits(self._profile, cycle, scores)
             self._bits_cycle = cycle
         return self._first_bits

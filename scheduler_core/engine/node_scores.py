@@ -1,9 +1,9 @@
 """Per class of equal pods: which nodes fit and how good they are, kept current at a cost of what changed.
 
-For one class this holds, over all node slots [N]: the bits of every STATIC and USAGE filter, the static part
-of the score, and the usage part. A placement or a cluster event recomputes only the changed nodes' columns.
-When a run of equal pods is placed, the usage part is also computed for "one more of these pods on every node"
-in one go (a level), so that the common case of placing the next pod touches no plugin at all.
+On top of the static part, which many classes share, this holds what depends on the use of nodes. A placement
+or a cluster event recomputes only the changed nodes' columns. When a run of equal pods is placed, the usage
+part is also computed for "one more of these pods on every node" in one go (a level), so that the common case
+of placing the next pod touches no plugin at all.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.static_scores import StaticScores
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import (
-    NormalizePlugin,
-    PreScorePlugin,
-    Scope,
-    ScorePlugin,
-)
+from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Code, Status
 from scheduler_core.framework.view import NodeView
@@ -41,29 +37,35 @@ class NodeScores:
     of CLUSTER scope. `status` is the first PreFilter refusal that depends on the pod alone, or None.
     """
 
-    def __init__(self, profile: Profile, cycle: Cycle) -> None:
+    def __init__(self, profile: Profile, cycle: Cycle, static: StaticScores) -> None:
         self.profile = profile
         self.cycle = cycle
-        self.status: Status | None = None
+        self.static = static
+        self.status: Status | None = static.status
+        cycle.skipped |= static.cycle.skipped
+        cycle.slots = {**static.cycle.slots, **cycle.slots}
         self._pre_filter()
-        filters = [f for f in profile.filter if f.name not in cycle.skipped]
-        self.static_filters = [f for f in filters if f.scope is Scope.STATIC]
-        self.usage_filters = [f for f in filters if f.scope is Scope.USAGE]
-        self.static_bits: dict[str, Bits] = {}
+        self._filters = [f for f in profile.filter if f.scope is Scope.USAGE and f.name not in cycle.skipped]
+        skipped = {
+            plugin.name
+            for plugin in profile.pre_score
+            if getattr(plugin, "scope", Scope.CLUSTER) is Scope.USAGE
+            and plugin.pre_score(cycle, static.ok).code is Code.SKIP
+        }
+        self._scores = [s for s in profile.score if s.scope is Scope.USAGE and s.name not in skipped]
         self.total: Int64 = np.zeros(0, dtype=np.int64)  # [N]
         self._static_part = self._usage_score = self.total  # [N] each
-        self._alive: Bool = np.zeros(0, dtype=np.bool_)  # [N]
-        self._static_ok = self._usage_ok = self._alive  # [N] each
-        self._static_scores: list[ScorePlugin] = []
-        self._usage_scores: list[ScorePlugin] = []
-        self._raw: dict[str, Int64] = {}
+        self._usage_ok: Bool = np.zeros(0, dtype=np.bool_)  # [N]
         self._size = -1
-        self._static_seen = -1
+        self._static_version = -1
         self._usage_seen = -1
         self._reset_levels(0)
 
     def _pre_filter(self) -> None:
+        scopes = {plugin.name: plugin.scope for plugin in self.profile.filter}
         for plugin in self.profile.class_pre_filter:
+            if scopes[plugin.name] is Scope.STATIC:
+                continue
             self.cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(self.cycle)
             if status.code is Code.SKIP:
@@ -76,104 +78,70 @@ class NodeScores:
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""
         table = state.nodes
-        static = table.static_changes.since(self._static_seen) if self._size == table.size else None
-        usage = table.usage_changes.since(self._usage_seen) if static is not None else None
-        self._static_seen = table.static_changes.position
+        usage = table.usage_changes.since(self._usage_seen) if self._size == table.size else None
         self._usage_seen = table.usage_changes.position
-        if static is None or usage is None or len(static) + len(usage) > table.size // 2:
+        if usage is None or len(usage) > table.size // 2:
             self._rebuild(state)
-            return
-        if static:
-            self._refresh_static(state, np.unique(np.array(static, dtype=np.int64)))
-        if static or usage:
-            self._refresh_usage(state, np.unique(np.array([*static, *usage], dtype=np.int64)))
+        elif usage:
+            self._update(state, np.unique(np.array(usage, dtype=np.int64)))
+        self.static.refresh(state)
+        if self._static_version != self.static.version:
+            self._static_version = self.static.version
+            self._combine()
 
     def _rebuild(self, state: ClusterState) -> None:
-        size = state.nodes.size
-        self._size = size
+        self._size = state.nodes.size
         view = NodeView.all(state.nodes)
-        for plugin in self.static_filters:
-            self.cycle.calling = (plugin.name, "filter")
-            self.static_bits[plugin.name] = plugin.filter(self.cycle, view)
-        self._alive = state.nodes.alive[:size].copy()  # [N]
-        self._static_ok = self._static_clear()
-        self._usage_ok = self._usage_fits(view)
-        self._choose_scores(state)
-        for score in self._static_scores:
-            self.cycle.calling = (score.name, "score")
-            self._raw[score.name] = score.score(self.cycle, view)
-        self._usage_score = self._sum_usage(view)
-        self._reset_levels(size)
-        self._combine_all()
+        self._usage_ok = self._fits(view)
+        self._usage_score = self._sum(view)
+        self._reset_levels(self._size)
+        self._static_version = -1
 
-    def _refresh_static(self, state: ClusterState, slots: NDArray[np.int64]) -> None:
+    def _update(self, state: ClusterState, slots: NDArray[np.int64]) -> None:
         view = NodeView(state.nodes, slots)
-        before = [s.name for s in (*self._static_scores, *self._usage_scores)]
-        self._choose_scores(state)
-        if before != [s.name for s in (*self._static_scores, *self._usage_scores)]:
-            # A score plugin came into or out of play (first or last soft taint): columns are missing.
-            self._rebuild(state)
-            return
-        for plugin in self.static_filters:
-            self.static_bits[plugin.name][slots] = plugin.filter(self.cycle, view)
-        self._alive[slots] = state.nodes.alive[slots]
-        self._static_ok = self._static_clear()
-        for score in self._static_scores:
-            self._raw[score.name][slots] = score.score(self.cycle, view)
-        self._combine_all()
-
-    def _refresh_usage(self, state: ClusterState, slots: NDArray[np.int64]) -> None:
-        view = NodeView(state.nodes, slots)
-        self._usage_score[slots] = self._sum_usage(view)
+        self._usage_score[slots] = self._sum(view)
         self._cursor[slots] = 0
         self._depth[slots] = 1
-        self._set_usage(slots, self._usage_fits(view))
+        self._set_usage(slots, self._fits(view))
 
     def _set_usage(self, slots: NDArray[np.int64], ok: Bool) -> None:
-        changed = self._usage_ok[slots] != ok
+        """New verdicts for some slots, whose usage scores are in place already."""
+        changed = bool((self._usage_ok[slots] != ok).any())
         self._usage_ok[slots] = ok
-        if changed.any() and self._normalized:
-            self._combine_all()
+        if self._static_version != self.static.version:
             return
-        feasible = ok & self._static_ok[slots]
-        self.total[slots] = np.where(
-            feasible, self._static_part[slots] + self._usage_score[slots], INFEASIBLE
-        )
+        if changed and self.static.depends_on_feasible:
+            self._combine()
+            return
+        feasible = ok & self.static.ok[slots]
+        score = self._static_part[slots] + self._usage_score[slots]
+        self.total[slots] = np.where(feasible, score, INFEASIBLE)
 
-    # Scores
+    def _combine(self) -> None:
+        feasible = self.static.ok & self._usage_ok
+        self._static_part = self.static.combined(feasible)
+        self.total = np.where(feasible, self._static_part + self._usage_score, INFEASIBLE)
 
-    def _choose_scores(self, state: ClusterState) -> None:
-        """Score plugins in play for this class: not those of CLUSTER scope, not those that skip."""
-        feasible = self._static_ok & self._usage_ok
-        skipped = set()
-        for plugin in self.profile.pre_score:
-            if (
-                _scope(plugin) is not Scope.CLUSTER
-                and plugin.pre_score(self.cycle, feasible).code is Code.SKIP
-            ):
-                skipped.add(plugin.name)
-        scores = [s for s in self.profile.score if s.name not in skipped]
-        self._static_scores = [s for s in scores if s.scope is Scope.STATIC]
-        self._usage_scores = [s for s in scores if s.scope is Scope.USAGE]
-        self._normalized = [s for s in self._static_scores if isinstance(s, NormalizePlugin)]
+    # Asking the plugins
 
-    def _sum_usage(self, view: NodeView) -> Int64:
+    def _sum(self, view: NodeView) -> Int64:
         total: Int64 = np.zeros(len(view), dtype=np.int64)  # [M]
-        for plugin in self._usage_scores:
+        for plugin in self._scores:
             self.cycle.calling = (plugin.name, "score")
             total += self.profile.weight(plugin) * plugin.score(self.cycle, view)
         return total
 
-    def _combine_all(self) -> None:
-        feasible = self._static_ok & self._usage_ok
-        part: Int64 = np.zeros(self._size, dtype=np.int64)  # [N]
-        for plugin in self._static_scores:
-            raw = self._raw[plugin.name]
-            if isinstance(plugin, NormalizePlugin):
-                raw = plugin.normalize(self.cycle, raw, feasible)
-            part += self.profile.weight(plugin) * raw
-        self._static_part = part
-        self.total = np.where(feasible, part + self._usage_score, INFEASIBLE)
+    def _fits(self, view: NodeView) -> Bool:
+        fits: Bool = np.ones(len(view), dtype=np.bool_)  # [M]
+        for plugin in self._filters:
+            self.cycle.calling = (plugin.name, "filter")
+            fits &= plugin.filter(self.cycle, view) == 0
+        return fits
+
+    def all_bits(self, state: ClusterState) -> dict[str, Bits]:
+        """uint64 [N] per STATIC and USAGE filter; the usage filters are asked anew."""
+        view = NodeView.all(state.nodes)
+        return self.static.bits | {f.name: f.filter(self.cycle, view) for f in self._filters}
 
     # Levels: the usage part after k more pods of this class
 
@@ -205,7 +173,7 @@ class NodeScores:
         self._usage_score[slot] = score[slot]
         if ok[slot] != self._usage_ok[slot]:
             self._set_usage(np.array([slot], dtype=np.int64), ok[slot : slot + 1])
-        elif ok[slot] and self._static_ok[slot]:
+        elif ok[slot] and self.static.ok[slot]:
             self.total[slot] = self._static_part[slot] + score[slot]
 
     def _add_level(self, state: ClusterState, level: int, slot: int) -> None:
@@ -214,33 +182,6 @@ class NodeScores:
         times[slot] -= 1  # the pod just placed is in the table already
         view = NodeView.all(state.nodes).with_added(times, self.cycle.vector, self.cycle.pod.nonzero)
         while len(self._levels) <= level:
-            self._levels.append((self._sum_usage(view), self._usage_fits(view)))
+            self._levels.append((self._sum(view), self._fits(view)))
         self._depth[self._depth == level] = level + 1
         self._earned = 0
-
-    # Reading
-
-    def _static_clear(self) -> Bool:
-        clear = self._alive.copy()  # [N]
-        for bits in self.static_bits.values():
-            clear &= bits == 0
-        return clear
-
-    def _usage_fits(self, view: NodeView) -> Bool:
-        fits: Bool = np.ones(len(view), dtype=np.bool_)  # [M]
-        for plugin in self.usage_filters:
-            self.cycle.calling = (plugin.name, "filter")
-            fits &= plugin.filter(self.cycle, view) == 0
-        return fits
-
-    def all_bits(self, state: ClusterState) -> dict[str, Bits]:
-        """uint64 [N] per filter, in the profile's order; the usage filters are asked anew."""
-        view = NodeView.all(state.nodes)
-        fresh = {f.name: f.filter(self.cycle, view) for f in self.usage_filters}
-        known = self.static_bits | fresh
-        return {f.name: known[f.name] for f in self.profile.filter if f.name in known}
-
-
-def _scope(plugin: PreScorePlugin | ScorePlugin) -> Scope:
-    scope: Scope = getattr(plugin, "scope", Scope.CLUSTER)
-    return scope

@@ -22,7 +22,8 @@ from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.explain import diagnose
 from scheduler_core.engine.node_scores import INFEASIBLE, NodeScores
 from scheduler_core.engine.select import best_slot, rotation
-from scheduler_core.engine.signature import signature
+from scheduler_core.engine.signature import signature, static_signature
+from scheduler_core.engine.static_scores import StaticScores
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import NormalizePlugin, PostFilterResult
@@ -37,6 +38,7 @@ from scheduler_core.state.events import ClusterEvent
 # Columns of cached classes held at most: about 40 bytes each.
 _MAX_CACHED_CELLS: Final = 4_000_000
 _MIN_CACHED_CLASSES: Final = 16
+_MAX_STATICS: Final = 64
 
 
 class Attempt(msgspec.Struct):
@@ -64,11 +66,16 @@ class PodCycle:
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self._classes: OrderedDict[Hashable, NodeScores] = OrderedDict()
+        self._statics: OrderedDict[Hashable, StaticScores] = OrderedDict()
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
-        cycle = Cycle(self.state, pod, self.state.vector(pod), now, profile.name)
+        key = signature(pod, labels_matter=False)
+        known = self._classes.get(key)
+        vector = self.state.vector(pod) if known is None else known.cycle.vector
+        cycle = Cycle(self.state, pod, vector, now, profile.name)
         cycle.enabled = profile.enabled
+        cycle.signature = key
         return cycle
 
     # Steps 1 to 5
@@ -80,7 +87,7 @@ class PodCycle:
         try:
             status = self.pre_filter(profile, cycle)
             if status is None:
-                scores = self.scores_for(profile, pod, now)
+                scores = self.scores_for(profile, cycle)
                 status = scores.status
             if status is None and scores is not None:
                 slot = self._best(profile, cycle, scores)
@@ -103,18 +110,33 @@ class PodCycle:
                 return status.of(plugin.name)
         return None
 
-    def scores_for(self, profile: Profile, pod: Pod, now: float) -> NodeScores:
-        key = signature(pod, labels_matter=False)
-        found = self._classes.get(key)
+    def scores_for(self, profile: Profile, cycle: Cycle) -> NodeScores:
+        """The cached answers for the pod's class, brought up to date."""
+        found = self._classes.get(cycle.signature)
         if found is None:
-            found = self._classes[key] = NodeScores(profile, self.new_cycle(profile, pod, now))
+            own = self.new_cycle(profile, cycle.pod, cycle.now)
+            found = self._classes[cycle.signature] = NodeScores(
+                profile, own, self._static_scores(profile, own)
+            )
             limit = max(_MIN_CACHED_CLASSES, _MAX_CACHED_CELLS // max(1, self.state.nodes.size))
             while len(self._classes) > limit:
                 self._classes.popitem(last=False)
         else:
-            self._classes.move_to_end(key)
-        found.cycle.now = now
+            self._classes.move_to_end(cycle.signature)
+        found.cycle.now = cycle.now
         found.refresh(self.state)
+        return found
+
+    def _static_scores(self, profile: Profile, cycle: Cycle) -> StaticScores:
+        """Shared by all classes that differ in nothing a STATIC plugin reads."""
+        key = static_signature(cycle.pod)
+        found = self._statics.get(key)
+        if found is None:
+            found = self._statics[key] = StaticScores(profile, cycle)
+            while len(self._statics) > _MAX_STATICS:
+                self._statics.popitem(last=False)
+        else:
+            self._statics.move_to_end(key)
         return found
 
     def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
@@ -211,12 +233,12 @@ class PodCycle:
         """Take the node. On refusal everything is undone, and the refusing status returned."""
         cycle, slot = attempt.cycle, attempt.slot
         try:
-            self.state.assume(cycle.pod, slot, cycle.now)
+            self.state.assume(cycle.pod, slot, cycle.now, cycle.vector)
             status = self._reserve_plugins(profile, cycle, slot)
             if status.code not in (Code.SUCCESS, Code.WAIT):
                 self.unreserve(profile, cycle, slot)
                 return status
-            scores = self._classes.get(signature(cycle.pod, labels_matter=False))
+            scores = self._classes.get(cycle.signature)
             if scores is not None:
                 scores.placed(self.state, slot)
             return self._writes(profile, cycle, slot)

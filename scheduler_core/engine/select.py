@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import zlib
 
-import numpy as np
-
 from scheduler_core.arrays.index import Int64
 
 
@@ -21,9 +19,9 @@ def best_slot(total: Int64, start: int) -> int:
     """
     if not len(total):
         return -1
-    first = start + int(np.argmax(total[start:])) if start < len(total) else 0
+    first = start + int(total[start:].argmax()) if start < len(total) else 0
     if start:
-        second = int(np.argmax(total[:start]))
+        second = int(total[:start].argmax())
         if total[second] > total[first]:
             first = second
     return first if total[first] >= 0 else -1

@@ -7,6 +7,19 @@ from collections.abc import Hashable
 from scheduler_core.model.pod import Pod
 
 
+def static_signature(pod: Pod) -> Hashable:
+    """Equal for pods that every STATIC plugin treats alike, whatever they request."""
+    return (
+        pod.scheduler_name,
+        pod.node_selector,
+        pod.node_affinity,
+        pod.tolerations,
+        pod.images,
+        pod.node_name,
+        pod.controller.kind if pod.controller else "",
+    )
+
+
 def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
     """Equal for pods that every STATIC and USAGE plugin treats alike.
 
@@ -14,21 +27,15 @@ def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
     join in where the caller says that something reads them per class.
     """
     return (
-        pod.scheduler_name,
+        static_signature(pod),
         pod.namespace,
         pod.priority,
         tuple(pod.requests.items()),
         pod.nonzero,
-        pod.node_selector,
-        pod.node_affinity,
-        pod.tolerations,
         pod.host_ports,
-        pod.images,
-        pod.node_name,
         pod.spread,
         pod.pod_affinity,
         pod.pod_anti_affinity,
         pod.volumes,
-        pod.controller.kind if pod.controller else "",
         tuple(sorted(pod.labels.items())) if labels_matter else None,
     )

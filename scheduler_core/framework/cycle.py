@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from scheduler_core.arrays.index import Int64
@@ -15,7 +16,7 @@ class Cycle:
 
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
     that run now, so that broken code can be named. `enabled` are the profile's plugins; `evaluation` is there
-    for PostFilter.
+    for PostFilter; `signature` is what the pod shares with equal pods.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class Cycle:
         "now",
         "pod",
         "profile",
+        "signature",
         "skipped",
         "slots",
         "state",
@@ -42,3 +44,4 @@ class Cycle:
         self.calling = ("", "")
         self.enabled: frozenset[str] = frozenset()
         self.evaluation: Evaluation | None = None
+        self.signature: Hashable = None

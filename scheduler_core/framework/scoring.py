@@ -26,6 +26,21 @@ def default_normalize(raw: Int64, feasible: NDArray[np.bool_], *, reverse: bool 
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
+# Below this divisor a correctly rounded quotient of at most 100 cannot reach the next integer.
+_EXACT_DIVISOR = 2**45
+
+
+def percent(part: Int64, whole: Int64) -> Int64:
+    """floor(part * 100 / whole), int64 [M], exact; 0 <= part <= whole, whole > 0.
+
+    Division in float64 is several times faster than in int64, and floors the same while `whole` is below 2^45:
+    a quotient that is no integer is at least 1/whole away from one, which is more than its rounding error.
+    """
+    if len(whole) and int(whole.max()) < _EXACT_DIVISOR:
+        return (part * MAX_NODE_SCORE / whole).astype(np.int64)
+    return part * MAX_NODE_SCORE // whole
+
+
 def used_after(cycle: Cycle, nodes: NodeView, resource: str, *, nonzero: bool) -> tuple[Int64, Int64] | None:
     """(allocatable, use with the pod on it), int64 [M] each, or None where the resource is not to be scored.
 

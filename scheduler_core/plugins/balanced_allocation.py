@@ -14,6 +14,8 @@ from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
 from scheduler_core.framework.status import SKIP, SUCCESS, Status
 from scheduler_core.framework.view import NodeView
 
+Float = NDArray[np.float64]
+
 
 class NodeResourcesBalancedAllocation:
     """Score: 100 * (1 - standard deviation of the fractions used), over the configured resources."""
@@ -31,24 +33,27 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M] 0..100. Resources that a node does not have are left out for that node."""
-        fractions, present = [], []
-        for resource, _ in self.resources:
-            pair = used_after(cycle, nodes, resource, nonzero=False)
-            if pair is None:
-                continue
-            allocatable, used = pair
-            fractions.append(np.minimum(used / np.maximum(allocatable, 1), 1.0))
-            present.append(allocatable > 0)
-        if not fractions:
+        pairs = [used_after(cycle, nodes, resource, nonzero=False) for resource, _ in self.resources]
+        present = [pair for pair in pairs if pair is not None]
+        if not present:
             return np.zeros(len(nodes), dtype=np.int64)
-        values = np.stack(fractions)  # [k, M] float64
-        mask = np.stack(present)  # [k, M] bool
-        count = mask.sum(axis=0)
-        mean = np.where(mask, values, 0.0).sum(axis=0) / np.maximum(count, 1)
-        if len(fractions) == 2:
-            # Exact for two: half the distance, without the rounding of a square root.
-            deviation = np.where(count == 2, np.abs(values[0] - values[1]) / 2, 0.0)
+        lowest = min(int(allocatable.min(initial=1)) for allocatable, _ in present)
+        if len(present) == 2 and lowest > 0:
+            # The common case: half the distance is the deviation of two, without masks and square roots.
+            first, second = (np.minimum(used / allocatable, 1.0) for allocatable, used in present)
+            deviation: Float = np.abs(first - second) / 2
         else:
-            square = np.where(mask, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count, 1)
-            deviation = np.sqrt(square)
+            deviation = _deviation(present)
         return ((1.0 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _deviation(present: Sequence[tuple[Int64, Int64]]) -> Float:
+    """float64 [M]: population standard deviation of the fractions, nodes without a resource masked."""
+    mask = np.stack([allocatable > 0 for allocatable, _ in present])  # [k, M]
+    values = np.stack([np.minimum(used / np.maximum(has, 1), 1.0) for has, used in present])  # [k, M]
+    count = np.maximum(mask.sum(axis=0), 1)
+    mean = np.where(mask, values, 0.0).sum(axis=0) / count
+    if len(present) == 2:
+        return np.where(mask.all(axis=0), np.abs(values[0] - values[1]) / 2, 0.0)
+    square: Float = np.where(mask, (values - mean) ** 2, 0.0).sum(axis=0) / count
+    return np.sqrt(square)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import PODS_ROW, Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
-from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
+from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.scoring import DEFAULT_RESOURCES, percent, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
@@ -23,7 +23,7 @@ _NEVER_SHIFT = 32
 
 def least_allocated(allocatable: Int64, used: Int64) -> Int64:
     """floor((allocatable - used) * 100 / allocatable), 0 if over, int64 [M]; allocatable > 0."""
-    return np.where(used > allocatable, 0, (allocatable - used) * MAX_NODE_SCORE // allocatable)
+    return percent(np.maximum(allocatable - used, 0), allocatable)
 
 
 class NodeResourcesFit:
@@ -85,16 +85,20 @@ class NodeResourcesFit:
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M] 0..100: weighted mean of what stays free, floor division."""
         total: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
-        weights: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
+        weights: Int64 | int = 0  # [M], or one number while every node has every resource
         for resource, weight in self.resources:
             pair = used_after(cycle, nodes, resource, nonzero=True)
             if pair is None:
                 continue
             allocatable, used = pair
-            has = allocatable > 0
-            total += weight * np.where(has, least_allocated(np.maximum(allocatable, 1), used), 0)
-            weights += weight * has
-        return np.where(weights > 0, total // np.maximum(weights, 1), 0)
+            if int(allocatable.min(initial=1)) > 0:
+                total += weight * least_allocated(allocatable, used)
+                weights = weights + weight
+            else:
+                has = allocatable > 0
+                total += weight * np.where(has, least_allocated(np.maximum(allocatable, 1), used), 0)
+                weights = weights + weight * has
+        return total // np.maximum(weights, 1)
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Room came: a node, more allocatable, a pod that went or shrank."""

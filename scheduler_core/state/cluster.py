@@ -118,8 +118,9 @@ class ClusterState:
             return [ClusterEvent(Happened.POD_DELETE, pod=placed)]
         return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
 
-    def _place(self, pod: Pod, node: str, assumed_at: float | None) -> Placement:
-        vector = self.vector(pod)
+    def _place(self, pod: Pod, node: str, assumed_at: float | None, vector: Int64 | None = None) -> Placement:
+        if vector is None:
+            vector = self.vector(pod)
         slot = self.nodes.place(pod, node, vector)
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
         placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at)
@@ -137,9 +138,9 @@ class ClusterState:
 
     # Our own decisions
 
-    def assume(self, pod: Pod, slot: int, now: float) -> None:
+    def assume(self, pod: Pod, slot: int, now: float, vector: Int64 | None = None) -> None:
         """Count a pod on a node before the API knows: Reserve. A nomination stays until confirmed."""
-        self._place(pod, self.nodes.names[slot], now)
+        self._place(pod, self.nodes.names[slot], now, vector)
 
     def forget(self, uid: str) -> list[ClusterEvent]:
         """Take an assumption back: the bind failed, or a later plugin refused."""
