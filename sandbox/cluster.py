@@ -67,7 +67,8 @@ class SandboxCluster:
                 await registry.create(NAMESPACES, body)
             await registry.create(kind, obj, namespace=namespace)
         except StatusError as error:
-            raise ConfigError("", str(error), kind=error.reason) from None
+            name = "/".join(filter(None, (namespace, str(meta.get("name", "")))))
+            raise ConfigError(f"{kind.kind} {name}", str(error), kind=error.reason) from None
 
     async def stop(self) -> None:
         """Stop serving and end everything that runs."""

@@ -170,7 +170,14 @@ def _topology(document: Any, shape: NodeShape) -> Topology:
     levels = _json(data, "level-names", [])
     if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
         raise ConfigError("data.level-names", "expected a list of names", kind="Invalid")
-    return Topology(_some(tree_nodes(tree, levels, shape)), document)
+    return Topology(_some(tree_nodes(tree, levels, shape)), _with_empty_labels(document))
+
+
+def _with_empty_labels(obj: Obj) -> Obj:
+    """`"sakkara.topology":` in YAML is null, and means the empty string to a typed client."""
+    meta = obj.get("metadata") or {}
+    labels = {key: "" if value is None else value for key, value in (meta.get("labels") or {}).items()}
+    return {**obj, "metadata": {**meta, "labels": labels}}
 
 
 def _some(nodes: list[Obj]) -> list[Obj]:

@@ -9,7 +9,7 @@ from sandbox.nodes import NodeShape, level_label, numbered_nodes, read_topology
 SEED = """
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: cluster-topology, namespace: sakkara, labels: {"sakkara.topology": ""}}
+metadata: {name: cluster-topology, namespace: sakkara, labels: {"sakkara.topology": }}
 data:
   name: cluster-tree
   resource-names: '[ "cpu", "memory", "nvidia.com/gpu" ]'
@@ -43,6 +43,7 @@ def test_the_leaves_of_a_config_map_are_nodes(tmp_path: Path) -> None:
     )
     assert found.config_map is not None
     assert found.config_map["metadata"]["namespace"] == "sakkara"
+    assert found.config_map["metadata"]["labels"] == {"sakkara.topology": ""}
 
 
 def test_a_bare_yaml_tree_may_leave_leaves_empty(tmp_path: Path) -> None:
