@@ -24,7 +24,7 @@ def label_rules(text: str) -> list[LabelRule]:
     """The requirements of a label selector, all of which must hold. Raises BadRequest."""
     rules: list[LabelRule] = []
     position = 0
-    while position < len(text.rstrip().rstrip(",")):
+    while position < len(text.rstrip()):
         match = _REQUIREMENT.match(text, position)
         if not match or match.end() == position:
             raise errors.bad_request(

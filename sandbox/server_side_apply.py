@@ -32,7 +32,7 @@ def first_applied(body: Obj, name: str, manager: str) -> Obj:
 
 def applied(kind: ApiKind, old: Obj, body: Obj, manager: str, force: bool) -> Obj:
     """`old` with the applied configuration merged in. Raises Conflict if another manager owns a field."""
-    entries = [entry for entry in old["metadata"].get("managedFields") or () if isinstance(entry, dict)]
+    entries = [copy_json(entry) for entry in old["metadata"].get("managedFields") or ()]
     wanted = field_set(body)
     _check_owners(kind, old, body, wanted, entries, manager, force)
     previous: Fields = next((e["fieldsV1"] for e in entries if _is_of(e, manager)), {})
@@ -135,7 +135,9 @@ def _remove(obj: Obj, path: tuple[str, ...]) -> None:
     parent = _at(obj, path[:-1])
     last = path[-1]
     if isinstance(parent, dict) and last.startswith("f:"):
-        parent.pop(last[2:], None)
+        # An empty map was owned, not what others put into it since.
+        if not isinstance(parent.get(last[2:]), dict) or not parent[last[2:]]:
+            parent.pop(last[2:], None)
     elif isinstance(parent, list):
         parent[:] = [entry for entry in parent if not _matches(entry, last)]
 

@@ -1,0 +1,268 @@
+"""Bodies from the outside: protobuf, types of built-in fields, schemas of custom ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import disruption
+from sandbox.bodies import decode_object
+from sandbox.builtin import BUILTIN, POD_DISRUPTION_BUDGETS, PODS, REVIEWS
+from sandbox.builtin_types import prune, type_of
+from sandbox.errors import StatusError
+from sandbox.protobuf import decode_protobuf
+from sandbox.schema_validation import apply_schema, schema_causes
+from sandbox.store import Store
+
+
+def field(number: int, value: bytes | int) -> bytes:
+    if isinstance(value, int):
+        return bytes([number << 3]) + varint(value)
+    return bytes([number << 3 | 2]) + varint(len(value)) + value
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
+    header = field(1, api_version.encode()) + field(2, kind.encode())
+    return b"k8s\x00" + field(1, header) + field(2, raw)
+
+
+def test_a_message_becomes_the_object_that_json_would_give() -> None:
+    meta = field(1, b"web") + field(2, b"") + field(11, field(1, b"app") + field(2, b"web"))
+    quota = field(1, meta) + field(2, field(1, field(1, b"cpu") + field(2, field(1, b"500m"))))
+    assert decode_protobuf(envelope("v1", "ResourceQuota", quota)) == {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {"hard": {"cpu": "500m"}},
+    }
+
+
+def test_a_zero_behind_a_pointer_is_a_value_and_others_are_not() -> None:
+    spec = field(1, 0) + field(2, b"") + field(5, 0)
+    found = decode_protobuf(envelope("apps/v1", "Deployment", field(2, spec)))
+    assert found["spec"]["replicas"] == 0
+    assert "minReadySeconds" not in found["spec"]
+
+
+def test_inlined_messages_lie_in_their_parent() -> None:
+    volume = field(1, b"v") + field(2, field(2, b""))
+    found = decode_protobuf(envelope("v1", "Pod", field(2, field(1, volume))))
+    assert found["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+
+
+def test_secret_bytes_become_base64() -> None:
+    data = field(1, b"key") + field(2, b"\xff\x00")
+    assert decode_protobuf(envelope("v1", "Secret", field(2, data)))["data"] == {"key": "/wA="}
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_break_the_decoder(raw: bytes) -> None:
+    for body in (raw, b"k8s\x00" + raw, envelope("v1", "Pod", raw)):
+        with_error = None
+        try:
+            decode_protobuf(body)
+        except StatusError as error:
+            with_error = error
+        assert with_error is None or with_error.code in (400, 415)
+
+
+def test_an_unknown_media_type_is_named() -> None:
+    with pytest.raises(StatusError, match="accepted media types include: application/json") as refused:
+        decode_object(b"{}", "text/plain")
+    assert refused.value.code == 415
+
+
+def test_yaml_bodies_cannot_explode() -> None:
+    assert decode_object(b"a: 2026-01-01\n1: x", "application/yaml") == {"a": "2026-01-01", "1": "x"}
+    with pytest.raises(StatusError, match="aliases are not supported"):
+        decode_object(b"a: &x [1]\nb: *x", "application/yaml")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BUILTIN if kind not in REVIEWS], ids=repr)
+def test_every_built_in_kind_has_a_type(kind: Any) -> None:
+    assert type_of(kind.api_version, kind.kind)
+
+
+TYPE_ERRORS = [
+    (
+        "a number for a text",
+        {"spec": {"nodeName": 1}},
+        "cannot unmarshal number into Go struct field PodSpec.spec.nodeName of type string",
+    ),
+    (
+        "a map for a list",
+        {"spec": {"containers": {}}},
+        "cannot unmarshal object into Go struct field PodSpec.spec.containers of type []Container",
+    ),
+    ("a text for a flag", {"spec": {"hostNetwork": "yes"}}, "PodSpec.spec.hostNetwork of type bool"),
+    ("a flag for a number", {"spec": {"priority": True}}, "PodSpec.spec.priority of type int32"),
+    (
+        "no quantity",
+        {"spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}},
+        "quantities must match the regular expression",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sentence", "obj", "said"), TYPE_ERRORS, ids=[row[0] for row in TYPE_ERRORS])
+def test_wrong_json_types_are_refused(sentence: str, obj: Any, said: str) -> None:
+    with pytest.raises(StatusError) as refused:
+        prune(PODS, obj)
+    assert said in str(refused.value)
+
+
+def test_unknown_fields_are_dropped_and_named() -> None:
+    obj = {"spec": {"containers": [{"name": "a", "imagee": "x"}], "nodeName": None}, "extra": 1}
+    assert sorted(prune(PODS, obj)) == ["extra", "spec.containers[0].imagee"]
+    assert obj == {"spec": {"containers": [{"name": "a"}]}}
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["size"],
+            "properties": {
+                "size": {"type": "integer", "minimum": 1, "maximum": 9},
+                "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
+                "name": {"type": "string", "pattern": "^x", "maxLength": 3},
+                "amount": {"x-kubernetes-int-or-string": True},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "maybe": {"type": "string", "nullable": True},
+                "map": {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 2},
+                "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                "keyed": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["k"],
+                    "items": {
+                        "type": "object",
+                        "properties": {"k": {"type": "string"}, "v": {"type": "integer", "default": 7}},
+                    },
+                },
+                "limit": {
+                    "type": "integer",
+                    "x-kubernetes-validations": [
+                        {"rule": "self >= oldSelf", "message": "limit must not shrink"}
+                    ],
+                },
+            },
+            "x-kubernetes-validations": [
+                {"rule": "!has(self.limit) || self.limit >= self.size", "message": "too low"}
+            ],
+        }
+    },
+}
+
+
+def test_defaults_and_pruning_reach_every_level() -> None:
+    obj: dict[str, Any] = {
+        "metadata": {"any": 1},
+        "spec": {"size": 1, "junk": 1, "free": {"x": {}}, "keyed": [{"k": "a", "z": 1}]},
+    }
+    assert sorted(apply_schema(SCHEMA, obj)) == ["spec.junk", "spec.keyed[0].z"]
+    assert obj["spec"] == {"size": 1, "mode": "a", "free": {"x": {}}, "keyed": [{"k": "a", "v": 7}]}
+
+
+BROKEN = [
+    ("nothing wrong", {"size": 1, "amount": "50%", "maybe": None}, None),
+    ("a number as int-or-string", {"size": 1, "amount": 5}, None),
+    ("a missing field", {}, "spec.size: Required value"),
+    (
+        "a wrong type",
+        {"size": "1"},
+        'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"',
+    ),
+    (
+        "too small",
+        {"size": 0},
+        "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+    ),
+    (
+        "too large",
+        {"size": 10},
+        "spec.size: Invalid value: 10: spec.size in body should be less than or equal to 9",
+    ),
+    (
+        "not in the list",
+        {"size": 1, "mode": "c"},
+        'spec.mode: Unsupported value: "c": supported values: "a", "b"',
+    ),
+    (
+        "no match",
+        {"size": 1, "name": "y"},
+        "spec.name: Invalid value: \"y\": spec.name in body should match '^x'",
+    ),
+    ("too long", {"size": 1, "name": "xxxx"}, "spec.name: Too long: may not be more than 3 bytes"),
+    ("a wrong type in a map", {"size": 1, "map": {"a": "b"}}, 'spec.map.a: Invalid value: "string"'),
+    (
+        "too many entries",
+        {"size": 1, "map": {"a": 1, "b": 1, "c": 1}},
+        "spec.map: Too many: 3: must have at most 2 items",
+    ),
+    ("a duplicate in a set", {"size": 1, "set": ["a", "a"]}, 'spec.set[1]: Duplicate value: "a"'),
+    (
+        "a duplicate key",
+        {"size": 1, "keyed": [{"k": "a"}, {"k": "a"}]},
+        'spec.keyed[1]: Duplicate value: {"k":"a"}',
+    ),
+    ("null where it may not be", {"size": None}, 'spec.size in body must be of type integer: "null"'),
+    ("a broken CEL rule", {"size": 5, "limit": 4}, 'spec: Invalid value: "object": too low'),
+]
+
+
+@pytest.mark.parametrize(("sentence", "spec", "said"), BROKEN, ids=[row[0] for row in BROKEN])
+def test_schema_rules(sentence: str, spec: Any, said: str | None) -> None:
+    texts = [str(cause) for cause in schema_causes(SCHEMA, {"spec": spec})]
+    assert texts == [] if said is None else len(texts) == 1 and said in texts[0]
+
+
+def test_rules_on_the_old_value_are_judged_on_updates() -> None:
+    new, old = {"spec": {"size": 1, "limit": 3}}, {"spec": {"size": 1, "limit": 5}}
+    assert schema_causes(SCHEMA, new) == []
+    assert [str(c) for c in schema_causes(SCHEMA, new, old)] == [
+        'spec.limit: Invalid value: "3": limit must not shrink'
+    ]
+
+
+def ready(name: str, **meta: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "True"}]
+    labels = {"app": "web"}
+    return {
+        "metadata": {"namespace": "a", "name": name, "labels": labels, **meta},
+        "status": {"phase": "Running", "conditions": conditions},
+    }
+
+
+BUDGETS = [
+    ("an amount that must stay", {"minAvailable": 2}, 1),
+    ("a share that must stay, rounded up", {"minAvailable": "50%"}, 1),
+    ("an amount that may go", {"maxUnavailable": 1}, 1),
+    ("a share that may go", {"maxUnavailable": "67%"}, 3),
+    ("everything must stay", {"minAvailable": "100%"}, 0),
+]
+
+
+@pytest.mark.parametrize(("sentence", "rule", "allowed"), BUDGETS, ids=[row[0] for row in BUDGETS])
+def test_what_a_budget_allows(sentence: str, rule: Any, allowed: int) -> None:
+    store = Store()
+    for name in ("p1", "p2", "p3"):
+        store.create(PODS, ready(name))
+    spec = {"selector": {"matchLabels": {"app": "web"}}, **rule}
+    budget = {"metadata": {"namespace": "a", "name": "b"}, "spec": spec}
+    store.create(POD_DISRUPTION_BUDGETS, budget)
+    status = disruption.status_of(store, budget)
+    assert (status["currentHealthy"], status["expectedPods"]) == (3, 3)
+    assert status["disruptionsAllowed"] == allowed
