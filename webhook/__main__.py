@@ -16,6 +16,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 
 SUM_MODES = ("deny", "warn", "off")
+ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 class _ServeByDefault(click.Group):
@@ -140,6 +141,8 @@ def serve(
     drain: float,
 ) -> None:
     """Answer admission reviews over TLS, from caches of the cluster."""
+    if register and address[0] in ALL_ADDRESSES and not (url or service[1]):
+        raise click.UsageError(f"--register with --listen {address[0]} needs --url or --service")
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from webhook.process import Options, Process
@@ -184,7 +187,7 @@ def unregister(kubeconfig: str, context: str) -> None:
 def serving_hosts(listen: str, url: str, service: tuple[str, str]) -> tuple[str, ...]:
     """The names the certificate is for: where we listen, what the URL or the Service is called."""
     hosts = ["localhost", "127.0.0.1", "::1"]
-    if listen not in ("", "0.0.0.0", "::"):
+    if listen and listen not in ALL_ADDRESSES:
         hosts.append(listen)
     hosts.append(urlsplit(url).hostname or "")
     namespace, name = service

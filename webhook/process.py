@@ -111,7 +111,7 @@ class Process:
             pass
         self._register(client, certificates, server.port)
         if not self._stop.is_set():
-            announce(f"serving on https://{self._options.host}:{server.port} for {api_server}")
+            announce(f"serving on {self._url(server.port)} for {api_server}")
         while not self._stop.wait(ROTATION_CHECK_SECONDS):
             self._rotate(client, server, store)
         # Whoever balances load looks at readyz; it gets the time to look before connections are refused.
@@ -142,11 +142,15 @@ class Process:
             self._metrics.reload_failed()
             log.warning("certificate rotation: %s", error)
 
+    def _url(self, port: int) -> str:
+        host = self._options.host
+        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
     def _register(self, client: Client, certificates: Certificates, port: int) -> None:
         if not self._options.register or self._stop.is_set():
             return
         namespace, name = self._options.service
-        url = "" if name else self._options.url or f"https://{self._options.host}:{port}"
+        url = "" if name else self._options.url or self._url(port)
         endpoint = Endpoint(
             certificates.authority.certificate, url, namespace, name, self._options.service_port
         )

@@ -75,10 +75,12 @@ class _Request(HTTPRequest):
     """Notes on its connection that the client may still be sending when the answer is out."""
 
     def send_headers(self) -> None:
-        if (b"Connection", b"close") in self.outheaders:
+        refused = int(self.status[:3]) >= 400
+        # What is left of a chunked body would be taken for the next request.
+        if (b"Connection", b"close") in self.outheaders or (refused and self.chunked_read):
             self.close_connection = True
         super().send_headers()
-        self.conn.unread = self.close_connection and int(self.status[:3]) >= 400
+        self.conn.unread = refused and self.close_connection
 
     def simple_response(self, status: str, msg: str = "") -> None:
         self.conn.unread = True

@@ -349,6 +349,12 @@ FAILURES = [
     ("port too large", ["--listen", "localhost:70000"], 2, "is not HOST:PORT"),
     ("unknown mode", ["--sum-of-min", "maybe"], 2, "'maybe' is not one of"),
     ("plain http", ["--url", "http://127.0.0.1:9443"], 2, "is not an https URL"),
+    (
+        "registration without an address to register",
+        ["--register", "--listen", "0.0.0.0:9443"],
+        2,
+        "--register with --listen 0.0.0.0 needs --url or --service",
+    ),
     ("service without namespace", ["--service", "name"], 2, "is not NAMESPACE/NAME"),
 ]
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import Obj, envelope, namespace, node, pod, quota, synced
 from webhook import app as app_module
+from webhook import server as server_module
 from webhook.app import MAX_BODY, Lifecycle, create_app
 from webhook.cache import Cache
 from webhook.cert_store import FileStore
@@ -178,6 +180,35 @@ def test_chunked_review_is_answered(running: Running) -> None:
         for part in (REVIEW[:half], REVIEW[half:], b""):
             sock.sendall(b"%x\r\n%b\r\n" % (len(part), part))
         assert status_of(sock) == 200
+
+
+def test_rest_of_a_refused_chunked_body_is_no_next_request(running: Running) -> None:
+    with running.raw() as sock:
+        path = head("Content-Type: text/plain", "Transfer-Encoding: chunked").replace(
+            b"/validate", b"/elsewhere"
+        )
+        sock.sendall(path + b"3\r\nabc\r\n0\r\n\r\n")
+        response = http.client.HTTPResponse(sock)
+        response.begin()
+        assert (response.status, response.getheader("Connection")) == (404, "close")
+        response.read()
+        response.close()
+        assert sock.recv(100) == b""
+
+
+def test_header_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_SECONDS", 0.3)
+    with running.raw() as sock:
+        sock.sendall(b"POST /validate HTTP/1.1\r\n")
+
+        def refused() -> bool:
+            try:
+                sock.sendall(b"X-A: b\r\n")
+            except OSError:
+                return True
+            return False
+
+        assert eventually(refused, timeout=5)
 
 
 def test_broken_chunks_get_400(running: Running) -> None:

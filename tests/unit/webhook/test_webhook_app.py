@@ -1,0 +1,83 @@
+"""Reading a body in bounded memory and time, whatever the server gives."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from webhook.app import MAX_BODY, READ_SECONDS, BodyTooLarge, BodyUnreadable, Readable, read_body
+
+
+class Failing:
+    """A stream that ends in an error after some bytes."""
+
+    def __init__(self, error: Exception, before: bytes = b"") -> None:
+        self.error = error
+        self.before = before
+
+    def read(self, size: int, /) -> bytes:
+        if self.before:
+            part, self.before = self.before[:size], self.before[size:]
+            return part
+        raise self.error
+
+
+class Endless:
+    """A stream without an end; counts what was taken from it."""
+
+    taken = 0
+
+    def read(self, size: int, /) -> bytes:
+        self.taken += size
+        return b"x" * size
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 15) - 1, 1 << 15, (1 << 15) + 1, MAX_BODY])
+def test_bodies_up_to_the_limit_are_read_whole(size: int) -> None:
+    body = b"x" * size
+    assert read_body(io.BytesIO(body), size) == body
+    assert read_body(io.BytesIO(body), None) == body
+
+
+def test_one_byte_more_is_too_large() -> None:
+    with pytest.raises(BodyTooLarge):
+        read_body(io.BytesIO(b"x" * (MAX_BODY + 1)), None)
+
+
+def test_declared_length_is_believed_before_anything_is_read() -> None:
+    stream = Endless()
+    with pytest.raises(BodyTooLarge):
+        read_body(stream, MAX_BODY + 1)
+    assert stream.taken == 0
+
+
+def test_endless_body_is_given_up_at_the_limit() -> None:
+    stream = Endless()
+    with pytest.raises(BodyTooLarge):
+        read_body(stream, None)
+    assert stream.taken <= MAX_BODY + (1 << 16)
+
+
+def test_slow_body_is_given_up_at_the_deadline() -> None:
+    clock: Iterator[float] = iter(float(n) for n in range(100))
+    stream = Failing(AssertionError("read on after the deadline"), b"x" * (1 << 15) * 4)
+    with pytest.raises(BodyUnreadable, match="in time"):
+        read_body(stream, None, lambda: next(clock))
+    assert next(clock) == READ_SECONDS + 2
+
+
+ERRORS = [
+    ("read timeout", TimeoutError("The read operation timed out"), BodyUnreadable),
+    ("oversized chunk", OSError("Request Entity Too Large"), BodyTooLarge),
+    ("broken chunk", ValueError("Bad chunked transfer size"), BodyUnreadable),
+    ("lost connection", ConnectionResetError(104, "reset"), BodyUnreadable),
+]
+
+
+@pytest.mark.parametrize(("error", "outcome"), [e[1:] for e in ERRORS], ids=[e[0] for e in ERRORS])
+def test_errors_of_the_stream(error: Exception, outcome: type[Exception]) -> None:
+    stream: Readable = Failing(error, b"{")
+    with pytest.raises(outcome):
+        read_body(stream, None)

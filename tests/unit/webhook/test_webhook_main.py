@@ -1,0 +1,57 @@
+"""The command line without a server behind it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from scheduler_core.model.names import EXEMPT_NAMESPACES
+from webhook.__main__ import SUM_MODES, cli, serving_hosts
+from webhook.quotas import SUM_MODES as KNOWN_MODES
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+HOSTS = [
+    ("loopback", ("127.0.0.1", "", ("", "")), LOCAL),
+    ("all addresses", ("0.0.0.0", "", ("", "")), LOCAL),
+    ("another address", ("10.0.0.7", "", ("", "")), (*LOCAL, "10.0.0.7")),
+    ("a URL", ("::", "https://hook.example.com:8443/x", ("", "")), (*LOCAL, "hook.example.com")),
+    (
+        "a Service",
+        ("", "", ("muster-system", "hook")),
+        (*LOCAL, "hook.muster-system.svc", "hook.muster-system.svc.cluster.local"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("args", "hosts"), [h[1:] for h in HOSTS], ids=[h[0] for h in HOSTS])
+def test_certificate_hosts(args: tuple[str, str, tuple[str, str]], hosts: tuple[str, ...]) -> None:
+    assert serving_hosts(*args) == hosts
+
+
+def test_modes_are_those_of_the_rules() -> None:
+    assert SUM_MODES == KNOWN_MODES
+
+
+def test_help_of_serve_names_the_namespaces_that_are_always_exempt() -> None:
+    text = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).output.split())
+    assert ", ".join(EXEMPT_NAMESPACES) in text
+
+
+def test_option_without_a_command_belongs_to_serve() -> None:
+    done = CliRunner().invoke(cli, ["--sum-of-min", "maybe"])
+    assert done.exit_code == 2
+    assert "Usage: cli serve" in done.output
+
+
+def test_help_imports_neither_flask_nor_cryptography_nor_numpy() -> None:
+    code = (
+        "import sys, webhook.__main__; "
+        "print([m for m in ('flask', 'cryptography', 'numpy', 'kubernetes', 'msgspec') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.strip() == "[]"
