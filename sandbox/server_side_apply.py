@@ -182,7 +182,7 @@ def _check_owners(
         for path in list(_leaves(wanted)):
             if path[-1].startswith("k:") or not _holds(entry.get("fieldsV1") or {}, path):
                 continue
-            if _at(old, path) == _at(body, path):
+            if _at(body, path) in (_at(old, path), {}):
                 continue
             if force:
                 _disown(entry["fieldsV1"], path)
