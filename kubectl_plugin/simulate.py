@@ -61,7 +61,7 @@ def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain
 
 def _run_file(file: str, explain: str | None, results: list[dict[str, Any]], problems: list[str]) -> None:
     """Run every scenario of a file; what is wrong with the file is one line, and the next file goes on."""
-    from scheduler_core.engine.simulate import load_scenarios, run_scenario
+    from scheduler_core.simulate import load_scenarios, run_scenario
 
     try:
         text = _read(file)

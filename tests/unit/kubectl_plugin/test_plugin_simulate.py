@@ -43,7 +43,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"name": name, "file": "f", "steps": [step]}
 
     module = SimpleNamespace(load_scenarios=load, run_scenario=execute)
-    monkeypatch.setitem(sys.modules, "scheduler_core.engine.simulate", module)
+    monkeypatch.setitem(sys.modules, "scheduler_core.simulate", module)
 
 
 def test_every_outcome_is_a_line() -> None:
