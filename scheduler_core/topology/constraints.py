@@ -128,3 +128,9 @@ def terms_of(rules: Rules) -> tuple[Term, ...]:
 def keep_terms(rules: Rules, terms: Collection[Term]) -> Rules:
     """The rules with all strict demands but the given ones taken away."""
     return tuple(rule.keeping(terms) for rule in rules)
+
+
+def single_domain(levels: Sequence[str], level: str) -> Rules:
+    """Rules that keep a whole group on one unit of `level`: a hard pack there and on every level above."""
+    bound = levels.index(level)
+    return tuple(LevelRule(name, hard=index <= bound) for index, name in enumerate(levels))

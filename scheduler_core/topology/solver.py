@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.topology.apportion import Division, apportion
-from scheduler_core.topology.leaf_fill import fill_leaves
+from scheduler_core.topology.leaf_fill import LeafFill, fill_leaves
 from scheduler_core.topology.merge import Siblings, gather_siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE, Objective, convert
 from scheduler_core.topology.problem import Problem
@@ -58,11 +58,7 @@ def _branch(problem: Problem, stem: Stem, expired: Expired) -> NDArray[np.int64]
     if level == depth - 1 and not problem.held[-1].any() and problem.missing:
         return _fill_one(problem, stem)
     layers: list[Sequence[Decisions]] = []
-    below = np.isin(problem.tree.parents[level], stem.parents)
-    wanted = [np.flatnonzero(below)]
-    for parents in problem.tree.parents[level + 1 :]:
-        below = below[parents]
-        wanted.append(np.flatnonzero(below))
+    wanted = _units_below(problem, stem)
     tables = _leaf_tables(problem, wanted[-1]) if level == depth - 1 else None
     for child_level in reversed(range(level + 1, depth)):
         tables, decisions = _parents(problem, child_level, wanted[child_level - 1 - level], tables, expired)
@@ -72,30 +68,52 @@ def _branch(problem: Problem, stem: Stem, expired: Expired) -> NDArray[np.int64]
     return None if shares is None else _read_back(problem, layers, shares)
 
 
+def _units_below(problem: Problem, stem: Stem) -> list[NDArray[np.int64]]:
+    """The units below the stem's parents, ascending, for each level from the stem's on."""
+    if stem.level == 0:
+        return [np.arange(len(units)) for units in problem.tree.units]
+    below = np.isin(problem.tree.parents[stem.level], stem.parents)
+    wanted = [np.flatnonzero(below)]
+    for parents in problem.tree.parents[stem.level + 1 :]:
+        below = below[parents]
+        wanted.append(np.flatnonzero(below))
+    return wanted
+
+
 def _best_division(problem: Problem, stem: Stem, tables: Table, expired: Expired) -> dict[int, int] | None:
     """Divide the group below each parent, the most promising first; pods added per unit of the level."""
-    rule, local, whole = problem.rules[stem.level], problem.objectives[stem.level], problem.objectives[0]
+    local, whole = problem.objectives[stem.level], problem.objectives[0]
     weight, least_weight = (_first_word_weight(objective, stem.level) for objective in (local, whole))
-    offsets, based = problem.tree.offsets[stem.level], problem.held[stem.level] > 0
-    divisions: dict[bytes, tuple[int, Division]] = {}
-    for index, parent in enumerate(stem.parents.tolist()):
-        units = slice(offsets[parent], offsets[parent + 1])
-        children = tables[:, units, : problem.missing + 1]
-        division = Division(children, rule, problem.missing, weight, based[units])
-        divisions.setdefault(stem.costs[:, index].tobytes() + children.tobytes(), (index, division))
-    best, costs = None, infeasible((whole.words, 1))
-    order = sorted(divisions.values(), key=lambda entry: entry[1].least)
-    for index, division in order:
-        if best is not None and stem.costs[0, index] + least_weight * division.least > costs[0, 0]:
+    best: dict[int, int] | None = None
+    rank: tuple[int, ...] = ()
+    for index, division in _divisions(problem, stem, tables, weight):
+        if rank and stem.costs[0, index] + least_weight * division.least > rank[0]:
             continue
         shares = apportion(division, expired)
         if shares is None:
             continue
         total = stem.costs[:, index] + convert(division.cost(shares), local, whole)
-        if first_smallest(np.stack((costs[:, 0], total), axis=1)) == 1:
-            start = int(offsets[stem.parents[index]])
-            best, costs = {start + unit: count for unit, count in shares.items()}, total[:, None]
+        found = (*total.tolist(), index)
+        if not rank or found < rank:
+            start = int(problem.tree.offsets[stem.level][stem.parents[index]])
+            best, rank = {start + unit: count for unit, count in shares.items()}, found
     return best
+
+
+def _divisions(problem: Problem, stem: Stem, tables: Table, weight: int) -> list[tuple[int, Division]]:
+    """What to divide below each parent (its place in the stem), most promising first, equal ones once."""
+    rule, offsets = problem.rules[stem.level], problem.tree.offsets[stem.level]
+    based, target = problem.held[stem.level] > 0, problem.missing
+    if len(stem.parents) == 1:
+        units = slice(offsets[stem.parents[0]], offsets[stem.parents[0] + 1])
+        return [(0, Division(tables[:, units, : target + 1], rule, target, weight, based[units]))]
+    divisions: dict[bytes, tuple[int, Division]] = {}
+    for index, parent in enumerate(stem.parents.tolist()):
+        units = slice(offsets[parent], offsets[parent + 1])
+        children = tables[:, units, : target + 1]
+        key = stem.costs[:, index].tobytes() + children.tobytes()
+        divisions.setdefault(key, (index, Division(children, rule, target, weight, based[units])))
+    return sorted(divisions.values(), key=lambda entry: entry[1].least)
 
 
 def _first_word_weight(objective: Objective, level: int) -> int:
@@ -107,17 +125,18 @@ def _first_word_weight(objective: Objective, level: int) -> int:
 def _fill_one(problem: Problem, stem: Stem) -> NDArray[np.int64] | None:
     """Put the whole group on the nodes of one parent, by the closed forms."""
     local, whole = problem.objectives[stem.level], problem.objectives[0]
-    best, costs = None, infeasible((whole.words, 1))
+    best: LeafFill | None = None
+    rank: tuple[int, ...] = ()
+    row = 0
     for siblings in gather_siblings(problem.tree.offsets[stem.level], stem.parents):
         fill = fill_leaves(problem, siblings, np.array([problem.missing]))
-        above = stem.costs[:, np.searchsorted(stem.parents, siblings.parents)]
-        choices = np.concatenate((costs, convert(fill.table[:, :, 0], local, whole) + above), axis=1)
-        choice = first_smallest(choices)
-        if choice > 0:
-            best, costs = (fill, choice - 1), choices[:, choice : choice + 1]
-    if best is None:
-        return None
-    return _read_back(problem, [], dict(best[0].take_apart(best[1], problem.missing)))
+        costs = convert(fill.table[:, :, 0], local, whole)
+        costs = costs + stem.costs[:, np.searchsorted(stem.parents, siblings.parents)]
+        choice = first_smallest(costs)
+        found = (*costs[:, choice].tolist(), int(siblings.parents[choice]))
+        if choice >= 0 and (not rank or found < rank):
+            best, rank, row = fill, found, choice
+    return None if best is None else _read_back(problem, [], dict(best.take_apart(row, problem.missing)))
 
 
 def _parents(

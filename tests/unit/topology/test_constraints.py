@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.errors import ModelError
-from scheduler_core.topology.constraints import LevelRule, Term, keep_terms, parse_rules, terms_of
+from scheduler_core.topology.constraints import (
+    LevelRule,
+    Term,
+    keep_terms,
+    parse_rules,
+    single_domain,
+    terms_of,
+)
 
 LEVELS = ("rack", "node")
 
@@ -56,3 +63,11 @@ def test_strict_demands_can_be_listed_and_taken_away() -> None:
     assert [str(term) for term in terms] == ["rack.hard=pack", "rack.max=4", "node.factor=2"]
     kept = keep_terms(rules, [Term("rack", "max", 4)])
     assert kept == (LevelRule("rack", max=4), LevelRule("node", spread=True))
+
+
+def test_a_single_domain_is_a_hard_pack_down_to_its_level() -> None:
+    assert single_domain(("zone", "rack", "node"), "rack") == (
+        LevelRule("zone", hard=True),
+        LevelRule("rack", hard=True),
+        LevelRule("node"),
+    )

@@ -248,3 +248,12 @@ def test_an_empty_tree_holds_only_an_empty_group(size: int) -> None:
     slots = np.zeros(0, dtype=np.int64)
     assert isinstance(place(tree, slots, size, parse_rules(tree.levels, "")), Placement) == (size == 0)
     assert can_place(tree, slots, size, parse_rules(tree.levels, "")) == (size == 0)
+
+
+def test_of_equal_units_the_first_by_name_is_taken_whatever_their_number_of_children() -> None:
+    free = {"rack-0": nodes(4, 4, 0), "rack-1": nodes(4, 4, first=3), "rack-2": nodes(4, 4, 0, first=5)}
+    tree, slots = tree_of(free)
+    for size, taken in ((8, {"node-0": 4, "node-1": 4}), (4, {"node-0": 4})):
+        found = place(tree, slots, size, parse_rules(tree.levels, ""))
+        assert isinstance(found, Placement)
+        assert used(tree, found) == taken
