@@ -20,11 +20,11 @@ from scheduler_core.kube.session import Limits, Session
 from scheduler_core.model.kinds import Resource
 from webhook.app import Lifecycle, create_app
 from webhook.cache import WATCHED, Cache
-from webhook.cert_store import Certificates, FileStore
-from webhook.certs import CertificateError, expiry
+from webhook.cert_store import FileStore
 from webhook.live import LiveReads
 from webhook.metrics import Metrics
 from webhook.registration import Endpoint, register
+from webhook.rotation import Rotation
 from webhook.server import WebhookServer
 from webhook.service import Service, Settings
 
@@ -71,7 +71,8 @@ class Process:
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until stopped; `announce` gets one line when requests are answered.
 
-        Raises KubeconfigError, ApiError, CertificateError and ListenError; nothing is left running then.
+        Raises KubeconfigError, ApiError, CertificateError, ListenError and RegistrationError; nothing is
+        left running then.
         """
         client, target = connect(self._options.overrides)
         brief = Session(target.endpoint, target.credentials, limits=Limits(LIVE_SECONDS, LIVE_SECONDS))
@@ -80,16 +81,26 @@ class Process:
             service = Service(self._cache, self._options.settings, LiveReads(Client(brief)))
             store = FileStore(self._options.cert_dir, self._options.hosts)
             certificates, _ = store.ensure(time.time())
-            self._metrics.certificate(expiry(certificates.serving.certificate))
             app = create_app(service, self._metrics, self._lifecycle)
             address = (self._options.host, self._options.port)
             server = WebhookServer(app, address, store.certificate, store.key)
             server.start()
+            rotation = Rotation(
+                store,
+                certificates.serving,
+                server.reload,
+                lambda authority: self._register(client, authority, server.port),
+                self._metrics,
+            )
             reflectors = [self._reflector(client, *watched) for watched in WATCHED]
             try:
                 for reflector in reflectors:
                     reflector.start()
-                self._serve(client, server, store, certificates, announce, target.endpoint.server)
+                self._await_sync()
+                if not self._stop.is_set():
+                    rotation.check(time.time())
+                    announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
+                    self._watch_over(rotation)
             finally:
                 self._lifecycle.stop()
                 for reflector in reflectors:
@@ -98,22 +109,18 @@ class Process:
                 for reflector in reflectors:
                     reflector.join(STOP_SECONDS)
 
-    def _serve(
-        self,
-        client: Client,
-        server: WebhookServer,
-        store: FileStore,
-        certificates: Certificates,
-        announce: Callable[[str], None],
-        api_server: str,
-    ) -> None:
+    def _await_sync(self) -> None:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
             pass
-        self._register(client, certificates, server.port)
-        if not self._stop.is_set():
-            announce(f"serving on {self._url(server.port)} for {api_server}")
+
+    def _watch_over(self, rotation: Rotation) -> None:
+        """Until stopped, look after the certificates; trouble keeps the last good and is tried again."""
         while not self._stop.wait(ROTATION_CHECK_SECONDS):
-            self._rotate(client, server, store)
+            try:
+                rotation.check(time.time())
+            except MusterError as error:
+                self._metrics.reload_failed()
+                log.warning("certificate rotation: %s", error)
         # Whoever balances load looks at readyz; it gets the time to look before connections are refused.
         self._lifecycle.stop()
         time.sleep(self._options.drain)
@@ -127,33 +134,16 @@ class Process:
 
         return Reflector(client, resource, parse, self._cache.sink, on_malformed=malformed, on_error=trouble)
 
-    def _rotate(self, client: Client, server: WebhookServer, store: FileStore) -> None:
-        """Renew what is due; trouble keeps the last good certificate and is tried again at the next check."""
-        try:
-            certificates, renewed = store.ensure(time.time())
-            if not renewed:
-                return
-            if not server.reload():
-                self._metrics.reload_failed()
-                return
-            self._metrics.certificate(expiry(certificates.serving.certificate))
-            self._register(client, certificates, server.port)
-        except (CertificateError, ApiError) as error:
-            self._metrics.reload_failed()
-            log.warning("certificate rotation: %s", error)
-
     def _url(self, port: int) -> str:
         host = self._options.host
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
-    def _register(self, client: Client, certificates: Certificates, port: int) -> None:
-        if not self._options.register or self._stop.is_set():
+    def _register(self, client: Client, authority: bytes, port: int) -> None:
+        if not self._options.register:
             return
         namespace, name = self._options.service
         url = "" if name else self._options.url or self._url(port)
-        endpoint = Endpoint(
-            certificates.authority.certificate, url, namespace, name, self._options.service_port
-        )
+        endpoint = Endpoint(authority, url, namespace, name, self._options.service_port)
         try:
             register(client, endpoint, sorted(self._options.settings.exempt_namespaces))
         except ApiError as error:
