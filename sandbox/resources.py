@@ -129,7 +129,7 @@ class ResourceApi:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        await stream.run(response)
+        await stream.run(response, request.transport)
         return response
 
     async def _create(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:

@@ -73,6 +73,13 @@ class ApiServer:
     async def start(self) -> None:
         """Listen. Raises OSError if the port is taken."""
         await self._first_objects()
+        try:
+            await self._listen()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _listen(self) -> None:
         if self._options.directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
             self.directory = Path(self._temporary.name)

@@ -72,16 +72,24 @@ class WatchStream:
         self._pending: deque[LogEntry] = deque()
         self._wake = asyncio.Event()
         self._overrun = False
+        self._transport: asyncio.WriteTransport | None = None
 
     def _push(self, entry: LogEntry) -> None:
         if len(self._pending) >= PENDING_LIMIT:
-            self._overrun = True
+            self._cut()
         else:
             self._pending.append(entry)
         self._wake.set()
 
-    async def run(self, response: web.StreamResponse) -> None:
+    def _cut(self) -> None:
+        """End a stream whose client does not keep up, also one that hangs in a write."""
+        self._overrun = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def run(self, response: web.StreamResponse, transport: asyncio.WriteTransport | None) -> None:
         """Write events until the timeout, the client's end, an overrun, or the server's stop."""
+        self._transport = transport
         stop = self._store.follow(self._kind, self._push)
         try:
             first = self._first_events()
