@@ -14,6 +14,9 @@ from scheduler_core.topology.objective import INFEASIBLE
 from scheduler_core.topology.problem import Problem
 from scheduler_core.topology.tables import Table
 
+# Looking for units with the same slots pays from about this many units on.
+FEWEST_TO_SHARE = 16
+
 
 @dataclass(frozen=True, eq=False)
 class LeafFill:
@@ -35,7 +38,8 @@ def fill_leaves(problem: Problem, siblings: Siblings, counts: NDArray[np.int64])
     """Price the nodes below the siblings for each of `counts` pods, int64 [C] ascending from 0 or more."""
     rule, objective = problem.rules[-1], problem.objectives[-1]
     slots = np.where(siblings.children >= 0, problem.free[-1][siblings.children], 0)  # [parents, nodes]
-    prices = price_rows(sort_rows(slots, rule, problem.size), rule, counts)
+    kinds, kind_of = _distinct(np.sort(slots, axis=1))
+    prices = price_rows(sort_rows(kinds, rule, problem.size), rule, counts)
     table = np.zeros((objective.words, *prices.feasible.shape), dtype=np.int64)
     primary = objective.levels[-1]
     table[primary.word] += primary.weight * (prices.squares if rule.spread else prices.used)
@@ -44,4 +48,15 @@ def fill_leaves(problem: Problem, siblings: Siblings, counts: NDArray[np.int64])
     table[objective.slots.word] += objective.slots.weight * prices.slots
     table[0][~prices.feasible] = INFEASIBLE
     table[:, :, counts == 0] = 0
-    return LeafFill(problem, siblings, slots, table)
+    return LeafFill(problem, siblings, slots, table if kind_of is None else table[:, kind_of])
+
+
+def _distinct(
+    rows: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """The distinct rows, and for each row which of them it is; None when there is little to share."""
+    if len(rows) < FEWEST_TO_SHARE:
+        return rows, None
+    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
+    _, places, kind_of = np.unique(keys.ravel(), return_index=True, return_inverse=True)
+    return (rows, None) if 2 * len(places) > len(rows) else (rows[places], kind_of)

@@ -29,17 +29,19 @@ class Siblings:
 class Merge:
     """One merge of siblings. used: how many children a used parent uses (0 when that is free).
 
-    rounds[i]: the tables before round i, [words, parents, slots left, K, C]. table: [words, parents, C].
+    Parents whose children have the same tables are merged once: kind_of, int64 [parents], says as which kind.
+    rounds[i]: the tables before round i, [words, kinds, slots left, K, C]. table: [words, parents, C].
     """
 
     siblings: Siblings
     used: int
+    kind_of: NDArray[np.int64]
     rounds: tuple[Table, ...]
     table: Table
 
     def take_apart(self, row: int, added: int) -> Iterator[tuple[int, int]]:
         """(child, pods added) for every child of the parent in `row` that is given pods."""
-        wanted = {0: (self.used, added)}
+        wanted, kind = {0: (self.used, added)}, self.kind_of[row]
         for tables in reversed(self.rounds):
             finer: dict[int, tuple[int, int]] = {}
             for slot, (k, c) in wanted.items():
@@ -47,7 +49,7 @@ class Merge:
                 if left + 1 == tables.shape[2]:
                     finer[left] = (k, c)
                     continue
-                k_right, c_right = split(tables[:, row, left], tables[:, row, left + 1], k, c)
+                k_right, c_right = split(tables[:, kind, left], tables[:, kind, left + 1], k, c)
                 if c - c_right:
                     finer[left] = (k - k_right, c - c_right)
                 if c_right:
@@ -94,14 +96,26 @@ def merge_siblings(
     nothing = infeasible((words, used, added))
     nothing[:, 0, 0] = 0
     current[:, siblings.children < 0] = nothing[:, None]
-    current = current[..., : most + 1]
+    places, kind_of = _kinds(current)
+    current = current[:, places, ..., : most + 1]
     rounds: list[Table] = []
     while current.shape[2] > 1:
         rounds.append(current)
         if sum(table.nbytes for table in rounds) > MOST_BYTES:
             raise OutOfBudget
         current = _round(current, exact or 0, most, expired)
-    return Merge(siblings, exact or 0, tuple(rounds), _parent_table(current[:, :, 0], exact))
+    table = _parent_table(current[:, :, 0], exact)[:, kind_of]
+    return Merge(siblings, exact or 0, kind_of, tuple(rounds), table)
+
+
+def _kinds(families: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of tables [words, parents, ...]: the first parent of each kind, and the kind of each parent."""
+    kinds: dict[bytes, int] = {}
+    parents = range(families.shape[1])
+    if len(parents) == 1:
+        return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    kind_of = [kinds.setdefault(families[:, parent].tobytes(), len(kinds)) for parent in parents]
+    return np.unique(kind_of, return_index=True)[1], np.array(kind_of, dtype=np.int64)
 
 
 def _round(current: Table, most_used: int, most: int, expired: Expired) -> Table:

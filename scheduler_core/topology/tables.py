@@ -70,14 +70,20 @@ def product(left: Table, right: Table, most_used: int, most_added: int, expired:
     used = min(used_left + right.shape[2] - 1, most_used + 1)
     added = min(added_left + right.shape[3] - 1, most_added + 1)
     out = infeasible((words, rows, used, added))
-    live = (right[0] < INFEASIBLE).any(axis=0)  # [K, C]
-    for turn, (k, c) in enumerate(np.argwhere(live).tolist()):
+    first = 0
+    if used_left > 1:
+        # A parent without used children holds nothing new: row k = 0 has only the entry c = 0.
+        first = 1
+        for one, other in ((left, right), (right, left)):
+            part = one[:, :, :used, :added] + other[:, :, :1, :1]
+            keep_smaller(out[:, :, : part.shape[2], : part.shape[3]], part)
+    live = (right[0, :, first:used, :added] < INFEASIBLE).any(axis=0)  # [K, C]
+    for turn, (above, c) in enumerate(np.argwhere(live).tolist()):
         if turn % TURNS_PER_QUESTION == 0 and expired():
             raise OutOfBudget
-        if k >= used or c >= added:
-            continue
-        piece = left[:, :, : used - k, : added - c] + right[:, :, k, c, None, None]
-        keep_smaller(out[:, :, k : k + piece.shape[2], c : c + piece.shape[3]], piece)
+        k = above + first
+        piece = left[:, :, first : used - k, : added - c] + right[:, :, k, c, None, None]
+        keep_smaller(out[:, :, k + first : k + first + piece.shape[2], c : c + piece.shape[3]], piece)
     return out
 
 
