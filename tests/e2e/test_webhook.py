@@ -29,7 +29,7 @@ from webhook.__main__ import serving_hosts
 from webhook.cert_store import FileStore
 from webhook.registration import Endpoint, register
 
-START_SECONDS = 20.0
+START_SECONDS = 40.0
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/muster-webhook"
 
 
@@ -53,11 +53,12 @@ def start(server: Server, folder: Path, *extra: str) -> tuple[subprocess.Popen[s
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-    line = read_line(process, START_SECONDS)
-    if "serving on https://127.0.0.1:" not in line:
-        process.kill()
-        process.wait(10)
-        raise AssertionError(f"no webhook: {line!r} {(folder / 'webhook.log').read_text()}")
+    try:
+        line = read_line(process, START_SECONDS)
+        assert "serving on https://127.0.0.1:" in line, f"{line!r} {(folder / 'webhook.log').read_text()}"
+    except BaseException:
+        kill(process)
+        raise
     return process, line
 
 
@@ -67,10 +68,15 @@ def stop(process: subprocess.Popen[str]) -> int:
     try:
         return process.wait(15)
     finally:
-        process.kill()
-        process.wait(10)
-        assert process.stdout is not None
-        process.stdout.close()
+        kill(process)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Leave nothing behind."""
+    process.kill()
+    process.wait(10)
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 @dataclass(frozen=True)
