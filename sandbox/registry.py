@@ -69,9 +69,10 @@ class Registry:
         request = admission_request("CREATE", kind, namespace, meta.get("name", ""), obj, None, call)
         mutated, warnings = await self.admission.mutate(request)
         call.warnings += warnings
-        obj = mutated if mutated is not None else obj
-        metadata.check_types(obj)
-        strategy.apply_defaults(kind, obj)
+        if mutated is not None and mutated is not obj:
+            obj = mutated
+            metadata.check_types(obj)
+            strategy.apply_defaults(kind, obj)
         for last in [False] * (_NAME_TRIES - 1) + [True]:
             generated = self._name_new(kind, obj)
             try:
@@ -311,10 +312,7 @@ class Registry:
         """Delete every object that `matches`; returns their last states."""
         deleted = []
         for obj in self.store.list(kind, namespace):
-            meta = obj["metadata"]
-            if matches(kind_view(kind, obj)) and self.store.version(
-                kind, meta.get("namespace", ""), meta["name"]
-            ):
-                place = meta.get("namespace", "")
-                deleted.append(await self.delete(kind, place, meta["name"], options=options, call=call))
+            place, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            if matches(kind_view(kind, obj)) and self.store.version(kind, place, name):
+                deleted.append(await self.delete(kind, place, name, options=options, call=call))
         return deleted

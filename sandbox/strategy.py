@@ -18,10 +18,15 @@ def apply_defaults(kind: ApiKind, obj: Obj) -> list[str]:
     if kind.custom:
         return apply_schema(kind.custom.schema, obj)
     unknown = builtin_types.prune(kind, obj)
-    found = defaults.DEFAULTERS.get(kind.storage)
+    _set_defaults(kind, obj)
+    return unknown
+
+
+def _set_defaults(kind: ApiKind, obj: Obj) -> None:
+    """Built-in defaults alone; those that follow from the uid come when there is one."""
+    found = None if kind.custom else defaults.DEFAULTERS.get(kind.storage)
     if found:
         found(obj)
-    return unknown
 
 
 def prepare_create(kind: ApiKind, obj: Obj) -> None:
@@ -33,8 +38,7 @@ def prepare_create(kind: ApiKind, obj: Obj) -> None:
         crd.prepare(obj, None)
     elif kind.has_status and kind.storage not in _KEEPS_STATUS:
         obj.pop("status", None)
-    if not kind.custom:
-        apply_defaults(kind, obj)
+    _set_defaults(kind, obj)
 
 
 def create_causes(kind: ApiKind, obj: Obj) -> list[Cause]:
