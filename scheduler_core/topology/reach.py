@@ -162,8 +162,9 @@ def _smear(members: int, length: int) -> int:
 
 def _shares(rule: LevelRule, children: Sequence[Child], count: int) -> Iterator[tuple[int, int]]:
     """(child, pods added) in some order, so that the shares add up to `count` and the rule holds."""
+    roomiest_first = not rule.spread or rule.exact is not None
     order = sorted(
-        range(len(children)), key=lambda index: children[index][0].bit_length(), reverse=not rule.spread
+        range(len(children)), key=lambda index: children[index][0].bit_length(), reverse=roomiest_first
     )
     rests = list(_running_sums([children[index] for index in reversed(order)], rule.exact, count))[:-1]
     used = rule.exact or 0

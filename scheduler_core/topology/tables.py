@@ -17,7 +17,7 @@ Table = NDArray[np.int64]
 Expired = Callable[[], bool]
 
 # How many steps of a product pass between two looks at the budget.
-TURNS_PER_QUESTION = 16
+TURNS_PER_QUESTION = 4
 
 # Tables kept for reading a decision back may not take more memory than this.
 MOST_BYTES = 1 << 29
