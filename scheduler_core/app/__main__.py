@@ -42,7 +42,7 @@ def main(
     """
     if ctx.invoked_subcommand is None:
         set_up(verbosity, logging_format)
-        config = configure(config_file, flags) if config_file else apply_flags(flags, muster_config())
+        config = configure(config_file, flags) if config_file else apply_flags(flags, base=muster_config())
         sys.exit(run(config, flags.kubeconfig or "", context))
 
 

@@ -123,6 +123,8 @@ class Loop:
         key = (event.resource, event.key)
         if event.type == "SYNCED":
             self._waiting_for.discard(event.resource)
+            if self.synced:
+                log.info("synced: every watched resource has been listed")
         elif event.type == "DELETED":
             gone = self._known.pop(key, None)
             if gone is not None:

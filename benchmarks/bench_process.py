@@ -1,0 +1,207 @@
+"""The whole scheduler process on a real API server: processor time per pod, and pods bound per second.
+
+Pods wait before the process starts. Its processor time counts from a start without pods (imports, nodes) to
+the last event posted: decoding, deciding, binding, events and confirmations. `python -m
+benchmarks.bench_process --nodes 5000 --pods 3000 [--server sandbox] [--profile FILE]` runs one size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.row import Row
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.session import StreamCut
+from scheduler_core.model.kinds import EVENTS, NAMESPACES, NODES, PODS
+from scheduler_core.model.writes import Create
+from tests.support.control_plane import ControlPlane
+from tests.support.full_sandbox import FullSandbox
+from tests.support.server import Server
+
+SCHEDULER = "muster-scheduler"
+NAMESPACE = "bench"
+TIMEOUT_SECONDS = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Result:
+    """Figures of one run."""
+
+    cpu_ms_per_pod: float
+    pods_per_second: float
+    server_cpu_ms_per_pod: float
+
+
+def node(number: int) -> dict[str, Any]:
+    """A node of 32 CPUs."""
+    room = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    return {
+        "metadata": {"name": f"node-{number}", "labels": {"topology.kubernetes.io/zone": f"z{number % 3}"}},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def pod(number: int) -> dict[str, Any]:
+    """A plain pod: one container with requests."""
+    requests = {"cpu": "100m", "memory": "500Mi"}
+    container = {"name": "main", "image": "registry.example/pause:3", "resources": {"requests": requests}}
+    return {
+        "metadata": {"name": f"pod-{number}", "labels": {"app": "bench"}},
+        "spec": {"schedulerName": SCHEDULER, "containers": [container]},
+    }
+
+
+def create_all(client: Client, writes: list[Create]) -> None:
+    """Create many objects from several threads."""
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(client.create, writes, chunksize=16):
+            pass
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and its threads so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+@contextmanager
+def scheduler(server: Server, log: Path, profile: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A scheduler process that writes to `log`."""
+    python = [sys.executable, *(["-m", "benchmarks.profiled", profile] if profile else ["-m"])]
+    flags = ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--v=4"]
+    command = [*python, "scheduler_core.app", "--kubeconfig", str(server.kubeconfig), *flags]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+class Watcher:
+    """Counts bound pods and when the first and the last were seen."""
+
+    def __init__(self, client: Client, version: str) -> None:
+        self.bound: set[str] = set()
+        self.times: list[float] = []
+        self._stream = client.watch(PODS, NAMESPACE, resource_version=version, timeout_seconds=600)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with suppress(StreamCut):
+            for line in self._stream.lines():
+                if b'"nodeName":"' in line:
+                    self._note(line)
+
+    def _note(self, line: bytes) -> None:
+        start = line.index(b'"name":"') + 8
+        name = line[start : line.index(b'"', start)].decode()
+        if name not in self.bound:
+            self.bound.add(name)
+            self.times.append(time.monotonic())
+
+    def close(self) -> None:
+        """End the watch."""
+        self._stream.abort()
+        self._thread.join(5)
+
+
+def await_true(what: str, probe: Any) -> None:
+    """Poll until `probe()` holds. Raises TimeoutError."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not probe():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.05)
+
+
+def events_posted(client: Client) -> int:
+    """How many events there are, asked for one object alone."""
+    page = client.call("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events?limit=1")
+    text = page.decode()
+    rest = text.partition('"remainingItemCount":')[2]
+    items = text.count('"reportingController"') and 1
+    return items + (int(rest.partition("}")[0].partition(",")[0]) if rest else 0)
+
+
+def measure(server: Server, nodes: int, pods: int, profile: str = "") -> Result:
+    """One run on a fresh server."""
+    client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
+    client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
+    create_all(client, [Create(NODES, "", node(number)) for number in range(nodes)])
+    log = Path(tempfile.mkdtemp()) / "scheduler.log"
+    with scheduler(server, log) as process:
+        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+        idle = cpu_seconds(process.pid)
+    create_all(client, [Create(PODS, NAMESPACE, pod(number)) for number in range(pods)])
+    version = client.get_page(PODS, NAMESPACE, limit=1).metadata.resourceVersion
+    watcher = Watcher(client, version)
+    before = server_cpu(server)
+    with scheduler(server, log, profile) as process:
+        await_true("all bound", lambda: len(watcher.bound) == pods)
+        await_true("all events", lambda: events_posted(client) >= pods)
+        time.sleep(0.3)
+        busy = cpu_seconds(process.pid)
+    after = server_cpu(server)
+    watcher.close()
+    seconds = watcher.times[-1] - watcher.times[0]
+    return Result((busy - idle) / pods * 1000, (pods - 1) / seconds, (after - before) / pods * 1000)
+
+
+def server_cpu(server: Any) -> float:
+    """Processor seconds of the server's processes; 0 where it shares this one."""
+    return sum(cpu_seconds(process.pid) for process in getattr(server, "processes", ()))
+
+
+def start(kind: str) -> AbstractContextManager[Server]:
+    """A server of that kind."""
+    if kind == "sandbox":
+        return FullSandbox()
+    # Without a kubelet, nodes would stay tainted as not ready.
+    return ControlPlane(extra_flags=["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"])
+
+
+BOUNDS: Mapping[int, float] = {1000: 0.35, 5000: 0.5}
+
+
+def main() -> list[Row]:
+    """The figures of 1,000 and 5,000 nodes on a real kube-apiserver."""
+    rows = []
+    for nodes, bound in BOUNDS.items():
+        with start("kube-apiserver") as server:
+            result = measure(server, nodes, 3000)
+        size = f"{nodes:,} nodes, 3,000 pods"
+        rows.append(Row(f"own CPU per pod, {size}", result.cpu_ms_per_pod, "ms", ceiling=bound))
+        rows.append(Row(f"bound per second, {size}", result.pods_per_second, "pods/s"))
+    return rows
+
+
+def _command_line() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=3000)
+    parser.add_argument("--server", default="kube-apiserver", choices=["kube-apiserver", "sandbox"])
+    parser.add_argument("--profile", default="", help="write a profile of the loop's thread to this file")
+    given = parser.parse_args()
+    with start(given.server) as server:
+        print(measure(server, given.nodes, given.pods, given.profile))
+
+
+if __name__ == "__main__":
+    _command_line()
