@@ -15,6 +15,7 @@ from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.neighbours import Neighbours
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.pods import PodTable
@@ -50,6 +51,7 @@ class ClusterState:
         self.table = PodTable(len(self.index))
         self.nominations = Nominations()
         self.namespaces: dict[str, Namespace] = {}
+        self.neighbours = Neighbours(self.nodes, self.table, self.namespaces)
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
 
@@ -105,8 +107,9 @@ class ClusterState:
         return []
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
-        placement.pod = pod
+        old, placement.pod = placement.pod, pod
         self.table.refresh(placement.row, pod)
+        self.neighbours.swapped(placement.row, old, pod, placement.slot)
         self.nodes.pods[placement.slot][pod.uid] = pod
 
     def remove_pod(self, uid: str) -> list[ClusterEvent]:
@@ -123,6 +126,7 @@ class ClusterState:
             vector = self.vector(pod)
         slot = self.nodes.place(pod, node, vector)
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
+        self.neighbours.placed(row, pod, slot)
         placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at)
         self.ledger.charge(pod.namespace, pod.uid, pod.requests)
         self.quota_dirty.add(pod.namespace)
@@ -132,6 +136,7 @@ class ClusterState:
         placement = self.placed.pop(uid)
         self.nodes.unplace(placement.pod, placement.slot, placement.vector)
         self.table.remove(placement.row)
+        self.neighbours.removed(placement.pod, placement.slot)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
         return placement.pod
@@ -214,6 +219,7 @@ class ClusterState:
         """A namespace was added or changed; its labels matter to namespace selectors."""
         old = self.namespaces.get(namespace.name)
         self.namespaces[namespace.name] = namespace
+        self.neighbours.namespaces_changed()
         if old is not None and old.labels == namespace.labels:
             return []
         return [ClusterEvent(Happened.OTHER, namespace=namespace.name)]
@@ -221,6 +227,7 @@ class ClusterState:
     def remove_namespace(self, name: str) -> list[ClusterEvent]:
         """A namespace is gone."""
         self.namespaces.pop(name, None)
+        self.neighbours.namespaces_changed()
         return []
 
     def put_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
@@ -251,4 +258,5 @@ class ClusterState:
         on_nodes = sum(len(pods) for pods in self.nodes.pods)
         if on_nodes != len(self.placed):
             problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")
+        problems.extend(self.neighbours.check((item.pod, item.slot) for item in self.placed.values()))
         return problems

@@ -1,0 +1,212 @@
+"""InterPodAffinity: pods that want to be near other pods, or away from them, and pods that those reject."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.pod_terms import reached, reached_by_all
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.affinity_index import Role, TermGroup
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.domains import Domains
+from scheduler_core.state.events import ClusterEvent, Happened
+
+Bool = NDArray[np.bool_]
+
+REASONS: Final = (
+    Reason("node(s) didn't match pod affinity rules", resolvable=False),
+    Reason("node(s) didn't match pod anti-affinity rules"),
+    Reason("node(s) didn't satisfy existing pods anti-affinity rules"),
+)
+_SCORING: Final = "InterPodAffinity/score"
+_TERMS: Final = "InterPodAffinity/terms"
+_AFFINITY: Final = 1
+_ANTI_AFFINITY: Final = 2
+_EXISTING: Final = 4
+
+_Verdicts = dict[str, tuple[Domains, Bool]]
+
+
+class _Filtering(NamedTuple):
+    """Per topology key what rules out a domain, bool [V + 1] each."""
+
+    unwanted: _Verdicts
+    avoided: _Verdicts
+    guarded: _Verdicts
+
+
+class InterPodAffinity:
+    """`hard_weight` is what a required affinity term of a placed pod adds for a pod that it matches.
+
+    With `ignore_existing`, preferences of placed pods count only for pods that have preferences of their own.
+    """
+
+    name = "InterPodAffinity"
+    scope = Scope.CLUSTER
+
+    def __init__(self, hard_weight: int = 1, ignore_existing: bool = False) -> None:
+        self.hard_weight = hard_weight
+        self.ignore_existing = ignore_existing
+
+    # Required terms
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """Verdicts per domain; SKIP for a pod without required terms that no placed pod rejects."""
+        pod = cycle.pod
+        groups = [g for g in _terms_about(cycle) if g.term.role is Role.REPELS]
+        if not (groups or pod.pod_affinity.required or pod.pod_anti_affinity.required):
+            return SKIP
+        cycle.slots[self.name] = _Filtering(
+            _unwanted(cycle.state, pod), _avoided(cycle.state, pod), _guarded(cycle.state, groups)
+        )
+        return SUCCESS
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]: bit 0 the pod's affinity, else bit 1 its anti-affinity, else bit 2 that of others."""
+        filtering: _Filtering = cycle.slots[self.name]
+        out = np.zeros(len(nodes), dtype=np.uint64)  # [M]
+        # Written over from the last reason to the first, which is the one that is told.
+        for verdicts, bit in zip(reversed(filtering), (_EXISTING, _ANTI_AFFINITY, _AFFINITY), strict=True):
+            for domains, ruled_out in verdicts.values():
+                out[ruled_out[domains.raw[nodes.slots]]] = bit
+        return out
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The three bits."""
+        return REASONS
+
+    # Preferred terms
+
+    def pre_score(self, cycle: Cycle, feasible: Bool) -> Status:
+        """Weights per domain, of the pod's own preferences and of those of placed pods; SKIP without any."""
+        state, pod = cycle.state, cycle.pod
+        own = bool(pod.pod_affinity.preferred or pod.pod_anti_affinity.preferred)
+        if self.ignore_existing and not own:
+            return SKIP
+        weights: dict[str, Int64] = {}  # [V + 1] per topology key
+        for terms, sign in ((pod.pod_affinity.preferred, 1), (pod.pod_anti_affinity.preferred, -1)):
+            for term in terms:
+                domains = state.neighbours.domains(term.topology_key)
+                sums = state.neighbours.selected(reached(state, pod, term), domains)
+                _add(weights, term.topology_key, sign * term.weight, sums)
+        for group in _terms_about(cycle):
+            weight = self.hard_weight if group.term.role is Role.REQUIRES else group.term.weight
+            if weight and group.term.role is not Role.REPELS:
+                _add(weights, group.term.topology_key, weight, state.neighbours.carried(group))
+        if not weights:
+            return SKIP
+        cycle.slots[_SCORING] = weights
+        return SUCCESS
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
+        """int64 [M]: sum of the weights of the node's domains; may be negative."""
+        out: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
+        weights: dict[str, Int64] = cycle.slots[_SCORING]
+        for key, added in weights.items():
+            out += added[cycle.state.neighbours.domains(key).raw[nodes.slots]]
+        return out
+
+    def normalize(self, cycle: Cycle, raw: Int64, feasible: Bool) -> Int64:
+        """int64 [N]: from the least (0) to the most (100) feasible score.
+
+        In floating point and truncated, as kube-scheduler does it: 29 of 100 becomes 28.
+        """
+        values = raw[feasible]
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if high == low:
+            return np.zeros_like(raw)
+        return (MAX_NODE_SCORE * ((raw - low) / (high - low))).astype(np.int64)
+
+    # Queue
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Pods that matter came, changed or went; nodes came or have other labels; a namespace has."""
+        return {
+            Happened.POD_ADD: _came_near,
+            Happened.POD_UPDATE: None,
+            Happened.POD_DELETE: _went_away,
+            Happened.NODE_ADD | Happened.NODE_LABELS: None,
+            Happened.OTHER: lambda _, __, event: bool(event.namespace),
+        }
+
+
+def _terms_about(cycle: Cycle) -> list[TermGroup]:
+    """Terms of placed pods that speak of the cycle's pod, looked up once."""
+    found: list[TermGroup] | None = cycle.slots.get(_TERMS)
+    if found is None:
+        found = cycle.slots[_TERMS] = cycle.state.neighbours.terms_about(cycle.pod)
+    return found
+
+
+def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int64) -> None:
+    held = weights.get(key)
+    weights[key] = weight * sums if held is None else held + weight * sums
+
+
+def _unwanted(state: ClusterState, pod: Pod) -> _Verdicts:
+    """Domains without a pod that all the required affinity terms speak of; no label is no good either.
+
+    The first pod of a group that wants to be together may go anywhere where the keys exist: when nobody in
+    any domain is spoken of, and the pod is one that its own terms speak of.
+    """
+    terms = pod.pod_affinity.required
+    if not terms:
+        return {}
+    everyone = reached_by_all(state, pod, terms)
+    out: _Verdicts = {}
+    for key in dict.fromkeys(term.topology_key for term in terms):
+        domains = state.neighbours.domains(key)
+        out[key] = domains, state.neighbours.selected(everyone, domains) == 0
+    if everyone.takes(pod) and all(empty.all() for _, empty in out.values()):
+        for _, empty in out.values():
+            empty[:-1] = False
+    return out
+
+
+def _avoided(state: ClusterState, pod: Pod) -> _Verdicts:
+    """Domains with a pod that a required anti-affinity term speaks of."""
+    out: _Verdicts = {}
+    for term in pod.pod_anti_affinity.required:
+        domains = state.neighbours.domains(term.topology_key)
+        present = state.neighbours.selected(reached(state, pod, term), domains) > 0
+        _join(out, term.topology_key, domains, present)
+    return out
+
+
+def _guarded(state: ClusterState, groups: Sequence[TermGroup]) -> _Verdicts:
+    """Domains with a pod whose required anti-affinity speaks of this pod."""
+    out: _Verdicts = {}
+    for group in groups:
+        domains = state.neighbours.domains(group.term.topology_key)
+        _join(out, group.term.topology_key, domains, state.neighbours.carried(group) > 0)
+    return out
+
+
+def _join(verdicts: _Verdicts, key: str, domains: Domains, more: Bool) -> None:
+    held = verdicts.get(key)
+    verdicts[key] = domains, more if held is None else held[1] | more
+
+
+def _came_near(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """A new pod helps one whose required affinity speaks of it."""
+    terms = pod.pod_affinity.required
+    return event.pod is None or (bool(terms) and reached_by_all(state, pod, terms).takes(event.pod))
+
+
+def _went_away(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """A pod that left helps one that avoids it, one that it rejected, and the first of a group."""
+    gone = event.pod
+    if gone is None or gone.pod_anti_affinity.required:
+        return True
+    if any(reached(state, pod, term).takes(gone) for term in pod.pod_anti_affinity.required):
+        return True
+    return _came_near(state, pod, event)

@@ -1,0 +1,189 @@
+"""PodTopologySpread: pods that match a selector spread evenly over the domains of a topology key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.spread import (
+    SYSTEM_CONSTRAINTS,
+    constraints_of,
+    counted,
+    spread_domains,
+)
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.affinity import SpreadConstraint
+from scheduler_core.model.names import LABEL_HOSTNAME
+from scheduler_core.model.node import Node
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.domains import EACH_NODE, Domains
+from scheduler_core.state.events import ClusterEvent, Happened
+
+Bool = NDArray[np.bool_]
+
+REASONS: Final = (
+    Reason("node(s) didn't match pod topology spread constraints"),
+    Reason("node(s) didn't match pod topology spread constraints (missing required label)", resolvable=False),
+)
+_SCORING: Final = "PodTopologySpread/score"
+_NO_LABEL: Final = 2
+
+
+class _Scoring(NamedTuple):
+    """Per soft constraint its domains and what a domain adds, float64 [V + 1]; nodes that do not count."""
+
+    parts: list[tuple[Domains, NDArray[np.float64]]]
+    ignored: Bool  # [N]
+
+
+class PodTopologySpread:
+    """`defaults` are constraints for pods that bring none; their selectors come from the pods' controllers.
+
+    `system` says that they are kube-scheduler's own: then a node without a key still scores by the others.
+    """
+
+    name = "PodTopologySpread"
+    scope = Scope.CLUSTER
+
+    def __init__(
+        self, defaults: Sequence[SpreadConstraint] = SYSTEM_CONSTRAINTS, system: bool = True
+    ) -> None:
+        self.defaults = tuple(defaults)
+        self.system = system
+
+    # Hard constraints
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """A verdict per domain of every hard constraint; SKIP without one."""
+        constraints = constraints_of(cycle.pod, self.defaults, hard=True)
+        if not constraints:
+            return SKIP
+        keys = [constraint.topology_key for constraint in constraints]
+        cycle.slots[self.name] = [self._verdicts(cycle, constraint, keys) for constraint in constraints]
+        return SUCCESS
+
+    def _verdicts(
+        self, cycle: Cycle, constraint: SpreadConstraint, keys: Sequence[str]
+    ) -> tuple[Domains, Bits]:
+        """Bits per domain, uint64 [V + 1]: skewed if its pods, with this one, exceed the least by maxSkew."""
+        domains = spread_domains(cycle.state, cycle.pod, constraint, keys)
+        sums = cycle.state.neighbours.selected(counted(cycle.pod, constraint), domains)
+        least = domains.lowest(sums) if len(domains.occupied) >= constraint.min_domains else 0
+        itself = int(constraint.selector.matches(cycle.pod.labels))
+        bits = (sums > constraint.max_skew + least - itself).astype(np.uint64)
+        bits[-1] = _NO_LABEL
+        return domains, bits
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]: the first constraint that a node breaks decides, as in kube-scheduler."""
+        out: Bits | None = None
+        for domains, verdicts in cycle.slots[self.name]:
+            bits = verdicts[domains.raw[nodes.slots]]
+            out = bits if out is None else np.where(out != 0, out, bits)
+        assert out is not None
+        return out
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The two bits."""
+        return REASONS
+
+    # Soft constraints
+
+    def pre_score(self, cycle: Cycle, feasible: Bool) -> Status:
+        """What every domain adds to the score, weighted by how many there are; SKIP without constraints."""
+        constraints = constraints_of(cycle.pod, self.defaults, hard=False)
+        if not constraints:
+            return SKIP
+        keys = [constraint.topology_key for constraint in constraints]
+        counting = feasible
+        if not self.system or cycle.pod.spread:
+            counting = feasible.copy()
+            for key in dict.fromkeys(keys):
+                counting &= cycle.state.neighbours.domains(key).raw[: len(feasible)] >= 0
+        else:
+            keys = []
+        parts = [self._part(cycle, constraint, keys, counting) for constraint in constraints]
+        cycle.slots[_SCORING] = _Scoring(parts, feasible & ~counting)
+        return SUCCESS
+
+    def _part(
+        self, cycle: Cycle, constraint: SpreadConstraint, keys: Sequence[str], counting: Bool
+    ) -> tuple[Domains, NDArray[np.float64]]:
+        """kube-scheduler's scoreForCount: pods in the domain * log(domains + 2) + maxSkew - 1.
+
+        Under the hostname key every node counts its own pods.
+        """
+        state = cycle.state
+        per_node = constraint.topology_key == LABEL_HOSTNAME
+        labelled = state.neighbours.domains(constraint.topology_key).raw[: len(counting)]
+        if per_node:
+            domains, size = state.neighbours.domains(EACH_NODE), int(counting.sum())
+        else:
+            domains = spread_domains(state, cycle.pod, constraint, keys)
+            size = int(np.count_nonzero(np.bincount(labelled[counting] + 1)))
+        sums = state.neighbours.selected(counted(cycle.pod, constraint), domains)
+        added = sums.astype(np.float64)  # [V + 1]
+        added *= math.log(size + 2)
+        added += constraint.max_skew - 1
+        added[-1] = 0.0
+        if per_node:
+            added[: len(labelled)][labelled < 0] = 0.0
+        return domains, added
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
+        """int64 [M]: pods in the node's domains, weighted and rounded; more is worse."""
+        scoring: _Scoring = cycle.slots[_SCORING]
+        out = np.zeros(len(nodes), dtype=np.float64)  # [M]
+        for domains, added in scoring.parts:
+            out += added[domains.raw[nodes.slots]]
+        whole = np.trunc(out)
+        # Half rounds up; adding a half first would round 0.49999999999999994 up too.
+        whole += out - whole >= 0.5
+        return np.where(scoring.ignored[nodes.slots], 0, whole).astype(np.int64)
+
+    def normalize(self, cycle: Cycle, raw: Int64, feasible: Bool) -> Int64:
+        """int64 [N]: the least raw score becomes 100; nodes without a key get 0."""
+        scoring: _Scoring = cycle.slots[_SCORING]
+        counting = feasible & ~scoring.ignored
+        values = raw[counting]
+        if not len(values):
+            return np.zeros_like(raw)
+        low, high = int(values.min()), int(values.max())
+        if high == 0:
+            return np.where(scoring.ignored, 0, MAX_NODE_SCORE)
+        return np.where(scoring.ignored, 0, MAX_NODE_SCORE * (high + low - raw) // high)
+
+    # Queue
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Pods that are counted came, changed or went; nodes of the domains did."""
+        return {
+            Happened.POD_ADD | Happened.POD_UPDATE | Happened.POD_DELETE: self._pod_helps,
+            Happened.NODE_ADD | Happened.NODE_LABELS | Happened.NODE_TAINTS | Happened.NODE_DELETE: (
+                self._node_helps
+            ),
+        }
+
+    def _pod_helps(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        """An update may have taken the labels away that were counted, so any in the namespace is worth it."""
+        if event.pod is None or event.pod.namespace != pod.namespace:
+            return False
+        if event.what & Happened.POD_UPDATE:
+            return True
+        constraints = constraints_of(pod, self.defaults, hard=True)
+        return any(constraint.selector.matches(event.pod.labels) for constraint in constraints)
+
+    def _node_helps(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        """A node that has, or had, all topology keys."""
+        keys = [c.topology_key for c in constraints_of(pod, self.defaults, hard=True)]
+        forms: tuple[Node | None, ...] = (event.node, event.old_node)
+        return any(all(key in node.labels for key in keys) for node in forms if node is not None)

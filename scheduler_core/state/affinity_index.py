@@ -1,0 +1,142 @@
+"""Placed pods that carry (anti-)affinity terms, grouped by term, with the nodes that they are on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.model.affinity import PodTerm
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.selectors import Selector
+from scheduler_core.state.domains import DomainCounts
+from scheduler_core.state.selector_index import SelectorIndex
+
+
+class Role(Enum):
+    """What a term of a placed pod means to a pod that it matches."""
+
+    REPELS = "required anti-affinity"
+    REQUIRES = "required affinity"
+    PREFERS = "preferred affinity or anti-affinity"
+
+
+class TermKey(NamedTuple):
+    """A term as its carrier means it; the weight is negative for preferred anti-affinity, else 0 if required.
+
+    `namespaces` has the carrier's own one where the term names none.
+    """
+
+    role: Role
+    weight: int
+    topology_key: str
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector | None
+    selector: Selector
+
+    def matches(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
+        """Whether a pod, in a namespace with those labels, is one that the term speaks of."""
+        if pod.namespace not in self.namespaces and (
+            self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)
+        ):
+            return False
+        return self.selector.matches(pod.labels)
+
+
+def _key(role: Role, pod: Pod, term: PodTerm, weight: int) -> TermKey:
+    own = not term.namespaces and term.namespace_selector is None
+    namespaces = (pod.namespace,) if own else term.namespaces
+    return TermKey(role, weight, term.topology_key, namespaces, term.namespace_selector, term.selector)
+
+
+def terms_of(pod: Pod) -> Iterator[TermKey]:
+    """Every term that a pod carries. One that selects no pod at all is left out."""
+    wants, avoids = pod.pod_affinity, pod.pod_anti_affinity
+    carried = (
+        (Role.REPELS, 0, avoids.required),
+        (Role.REQUIRES, 0, wants.required),
+        (Role.PREFERS, 1, wants.preferred),
+        (Role.PREFERS, -1, avoids.preferred),
+    )
+    for role, sign, terms in carried:
+        for term in terms:
+            if not term.selector.nothing:
+                yield _key(role, pod, term, sign * term.weight)
+
+
+class TermGroup:
+    """Placed pods that carry the same term. `slots` counts the carriers per node slot."""
+
+    __slots__ = ("counts", "home", "slots", "term")
+
+    def __init__(self, home: AffinityIndex, term: TermKey) -> None:
+        self.home = home
+        self.term = term
+        self.slots: Counter[int] = Counter()
+        self.counts: dict[Hashable, DomainCounts] = {}
+
+    def spots(self) -> tuple[Int64, Int64]:
+        """Slots and carriers on each."""
+        size = len(self.slots)
+        slots = np.fromiter(self.slots.keys(), dtype=np.int64, count=size)
+        return slots, np.fromiter(self.slots.values(), dtype=np.int64, count=size)
+
+    def unused(self) -> None:
+        """A group goes with its carriers or its counts, whichever stays longer."""
+        self.home.tidy(self)
+
+
+class AffinityIndex:
+    """Term groups of all placed pods, found by the labels of a pod that they may concern."""
+
+    def __init__(self) -> None:
+        self.groups: dict[TermKey, TermGroup] = {}
+        self._index: SelectorIndex[TermGroup] = SelectorIndex()
+
+    def add(self, pod: Pod, slot: int, times: int) -> None:
+        """A pod came to a node (1) or left it (-1)."""
+        for term in terms_of(pod):
+            group = self.groups.get(term)
+            if group is None:
+                group = self.groups[term] = TermGroup(self, term)
+                self._index.add(group, term.selector)
+            group.slots[slot] += times
+            if not group.slots[slot]:
+                del group.slots[slot]
+            for counts in group.counts.values():
+                counts.add(slot, times)
+            self.tidy(group)
+
+    def tidy(self, group: TermGroup) -> None:
+        """Drop a group that nobody carries. One with counts is kept: its carriers often come back."""
+        if not group.slots and not group.counts:
+            del self.groups[group.term]
+            self._index.remove(group)
+
+    def matching(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[TermGroup]:
+        """Groups whose term speaks of a pod; `namespace_labels` are those of its namespace."""
+        if not self.groups:
+            return []
+        return [
+            group
+            for group in self._index.candidates(pod.labels)
+            if group.slots and group.term.matches(pod, namespace_labels)
+        ]
+
+    def check(self, placed: Iterable[tuple[Pod, int]]) -> list[str]:
+        """Broken invariants in words: the groups are those of the placed pods (with their slots)."""
+        expected: dict[TermKey, Counter[int]] = {}
+        for pod, slot in placed:
+            for term in terms_of(pod):
+                expected.setdefault(term, Counter())[slot] += 1
+        held = {term: group.slots for term, group in self.groups.items() if group.slots}
+        different = [term for term in expected | held if expected.get(term) != held.get(term)]
+        return [
+            f"{term.role.value} term by {term.topology_key}: index has {dict(held.get(term, {}))}, "
+            f"pods say {dict(expected.get(term, {}))}"
+            for term in different
+        ]

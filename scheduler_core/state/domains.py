@@ -1,0 +1,177 @@
+"""Topology domains: which node slot belongs to which value of a topology key, and counts per domain."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.intern import ABSENT
+from scheduler_core.state.nodes import NodeTable
+
+Bool = NDArray[np.bool_]
+
+# Every node is a domain of its own under this key; no label key is empty.
+EACH_NODE: Final = ""
+_MAX_DOMAINS: Final = 256
+_MAX_CELLS: Final = 4_000_000
+
+
+class Domains:
+    """The domains of one topology key over all node slots, as of one moment. Never changed, only replaced.
+
+    `raw` (int64 [capacity]) has the domain of each slot, ABSENT without the key; `ids` the same, ABSENT also
+    for nodes that are not eligible. `size` is the number V of domains; `occupied` lists those with an
+    eligible node. Arrays per domain have V + 1 entries: ABSENT reads the last, which stays 0.
+    """
+
+    __slots__ = ("ids", "key", "occupied", "position", "raw", "size")
+
+    def __init__(self, key: Hashable, raw: Int64, ids: Int64, size: int, position: int) -> None:
+        self.key = key
+        self.raw = raw
+        self.ids = ids
+        self.size = size
+        self.position = position
+        self.occupied: Int64 = np.flatnonzero(np.bincount(ids[ids >= 0], minlength=size))  # [domains in use]
+
+    def lowest(self, sums: Int64) -> int:
+        """The least of the sums (int64 [V + 1]) over the domains in use; there must be one."""
+        if len(self.occupied) == self.size:
+            return int(sums[: self.size].min())
+        return int(sums[self.occupied].min())
+
+    def same(self, other: Domains) -> bool:
+        """Whether nothing changed but the moment."""
+        return (
+            self.size == other.size
+            and np.array_equal(self.raw, other.raw)
+            and np.array_equal(self.ids, other.ids)
+        )
+
+
+class DomainCache:
+    """Domains by topology key and eligibility rule, remade only when labels or taints really changed."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._held: OrderedDict[Hashable, Domains] = OrderedDict()
+
+    def get(self, key: str, rule: Hashable = None, eligible: Callable[[], Bool] | None = None) -> Domains:
+        """Domains of a topology key. `eligible` gives bool [N]; `rule` must say all it depends on."""
+        held = self._held.get((key, rule))
+        position = self._nodes.static_changes.position
+        if held is not None:
+            self._held.move_to_end((key, rule))
+            if held.position == position and len(held.raw) == len(self._nodes.alive):
+                return held
+        made = self._make(key, rule, eligible)
+        if held is not None and held.same(made):
+            held.position = position
+            return held
+        self._held[key, rule] = made
+        if len(self._held) > _MAX_DOMAINS:
+            self._held.popitem(last=False)
+        return made
+
+    def _make(self, key: str, rule: Hashable, eligible: Callable[[], Bool] | None) -> Domains:
+        nodes = self._nodes
+        if key == EACH_NODE:
+            raw, size = np.arange(len(nodes.alive), dtype=np.int64), len(nodes.alive)  # [capacity]
+        else:
+            column = nodes.column(key)
+            raw, size = column.ids.astype(np.int64), len(column.values)  # [capacity]
+        ids = raw
+        if eligible is not None:
+            ids = raw.copy()
+            ids[: nodes.size][~eligible()] = ABSENT
+        return Domains((key, rule), raw, ids, size, nodes.static_changes.position)
+
+
+class Counted(Protocol):
+    """A set of placed pods whose numbers per domain are wanted."""
+
+    counts: dict[Hashable, DomainCounts]
+
+    def spots(self) -> tuple[Int64, Int64 | None]:
+        """Node slots int64 [K] of its pods, and how many each stands for (None: one)."""
+        ...
+
+    def unused(self) -> None:
+        """Nobody has its counts any more."""
+        ...
+
+
+class DomainCounts:
+    """How many of a set of pods are in each domain: `sums`, int64 [V + 1]."""
+
+    __slots__ = ("domains", "owner", "sums")
+
+    def __init__(self, owner: Counted, domains: Domains) -> None:
+        self.owner = owner
+        self.domains = domains
+        self.sums = fresh_sums(owner, domains)
+
+    def add(self, slot: int, times: int) -> None:
+        """Pods of the set came to a node, or left it. A slot younger than the domains is in none of them."""
+        ids = self.domains.ids
+        if slot < len(ids):
+            domain = ids[slot]
+            if domain != ABSENT:
+                self.sums[domain] += times
+
+
+def fresh_sums(owner: Counted, domains: Domains) -> Int64:
+    """int64 [V + 1], counted anew from where the pods are."""
+    slots, times = owner.spots()
+    if len(slots) and int(slots.max()) >= len(domains.ids):
+        known = slots < len(domains.ids)
+        slots, times = slots[known], None if times is None else times[known]
+    ids = domains.ids[slots]
+    inside = ids >= 0
+    weights = None if times is None else times[inside]
+    return np.bincount(ids[inside], weights, minlength=domains.size + 1).astype(np.int64)
+
+
+class CountCache:
+    """Counts that somebody asked for. Those not asked for longest go when there are too many cells."""
+
+    def __init__(self, cells: int = _MAX_CELLS) -> None:
+        self._limit = cells
+        self._cells = 0
+        self._recent: OrderedDict[DomainCounts, None] = OrderedDict()
+
+    def sums(self, owner: Counted, domains: Domains) -> Int64:
+        """int64 [V + 1], read-only: kept current while it is held."""
+        found = owner.counts.get(domains.key)
+        if found is not None:
+            if found.domains is domains:
+                self._recent.move_to_end(found)
+                return found.sums
+            self._forget(found)
+        made = owner.counts[domains.key] = DomainCounts(owner, domains)
+        self._recent[made] = None
+        self._cells += len(made.sums)
+        while self._cells > self._limit and len(self._recent) > 1:
+            oldest = next(iter(self._recent))
+            self._forget(oldest)
+            del oldest.owner.counts[oldest.domains.key]
+            if not oldest.owner.counts:
+                oldest.owner.unused()
+        return made.sums
+
+    def _forget(self, counts: DomainCounts) -> None:
+        del self._recent[counts]
+        self._cells -= len(counts.sums)
+
+    def check(self) -> list[str]:
+        """Broken invariants in words: counts kept current equal counts made anew."""
+        return [
+            f"counts by {counts.domains.key} are {counts.sums}, pods say {fresh}"
+            for counts in self._recent
+            if not np.array_equal(fresh := fresh_sums(counts.owner, counts.domains), counts.sums)
+        ]

@@ -1,0 +1,82 @@
+"""Selections: the placed pods that a selector matches, counted per topology domain and kept current."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.selectors import Selector
+from scheduler_core.state.domains import CountCache, DomainCounts, Domains
+from scheduler_core.state.pod_labels import PodLabels
+from scheduler_core.state.pods import PodTable
+from scheduler_core.state.selector_index import SelectorIndex
+
+
+class Selection(NamedTuple):
+    """Which placed pods: of some namespaces (None: all), with labels; `live` leaves out those on their way
+    to deletion.
+    """
+
+    namespaces: frozenset[str] | None
+    selector: Selector
+    live: bool
+
+    def takes(self, pod: Pod) -> bool:
+        """Whether a pod belongs to it."""
+        if self.namespaces is not None and pod.namespace not in self.namespaces:
+            return False
+        return not (self.live and pod.terminating) and self.selector.matches(pod.labels)
+
+
+class Selections:
+    """Counts of selections per domain. A selection is watched from its first question on, until forgotten."""
+
+    def __init__(self, table: PodTable, labels: PodLabels, cache: CountCache) -> None:
+        self.table = table
+        self.labels = labels
+        self.watched: dict[Selection, _Watched] = {}
+        self.index: SelectorIndex[_Watched] = SelectorIndex()
+        self._cache = cache
+
+    def sums(self, selection: Selection, domains: Domains) -> Int64:
+        """int64 [V + 1], read-only: pods of the selection per domain."""
+        watched = self.watched.get(selection)
+        if watched is None:
+            watched = self.watched[selection] = _Watched(self, selection)
+            self.index.add(watched, selection.selector)
+        return self._cache.sums(watched, domains)
+
+    def add(self, pod: Pod, slot: int, times: int) -> None:
+        """A pod came to a node (1) or left it (-1)."""
+        if not self.watched:
+            return
+        for watched in self.index.candidates(pod.labels):
+            if watched.selection.takes(pod):
+                for counts in watched.counts.values():
+                    counts.add(slot, times)
+
+
+class _Watched:
+    """A selection with the counts that somebody asked for."""
+
+    __slots__ = ("counts", "home", "selection")
+
+    def __init__(self, home: Selections, selection: Selection) -> None:
+        self.home = home
+        self.selection = selection
+        self.counts: dict[Hashable, DomainCounts] = {}
+
+    def spots(self) -> tuple[Int64, None]:
+        """Slots of the pods that it takes now."""
+        namespaces, selector, live = self.selection
+        rows = self.home.labels.rows(namespaces, selector, live=live)
+        return self.home.table.slot[rows].astype(np.int64), None
+
+    def unused(self) -> None:
+        """Stop watching."""
+        del self.home.watched[self.selection]
+        self.home.index.remove(self)
