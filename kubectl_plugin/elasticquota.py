@@ -12,6 +12,7 @@ from kubectl_plugin.options import global_flags
 NAME: Final = "elasticquota"
 COMMANDS: Final = {
     "get": ("kubectl_plugin.quota_get:get", "Show quotas: used, min, max, hard, borrowed, lent.", False),
+    "lending": ("kubectl_plugin.lending:lending", "Show who borrows from whom.", False),
     "lint": ("kubectl_plugin.lint:lint", "Check the quotas of a cluster against the rules.", False),
     "simulate": (
         "kubectl_plugin.simulate:simulate",
