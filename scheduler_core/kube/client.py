@@ -12,27 +12,19 @@ from scheduler_core.kube.errors import (
     Conflict,
     Invalid,
     NotFound,
-    as_conflict,
     decode_answer,
     error_from_status,
-    names_other_uid,
 )
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
+from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
 from scheduler_core.kube.session import Answer, Session, Stream
 from scheduler_core.kube.timestamps import timestamp
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
 
-FIELD_MANAGER = "muster"
 PAGE_SIZE = 500
 _MAX_REPEATS = 5
-_PATCH_CONTENT = {
-    "merge": "application/merge-patch+json",
-    "json": "application/json-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-    "apply": "application/apply-patch+yaml",
-}
 
 
 class ListMeta(msgspec.Struct):
@@ -175,54 +167,32 @@ class Client:
             case Delete():
                 return self.delete(write, dry_run=dry_run)
 
+    def _single(self, write: SingleWrite, dry_run: bool) -> bytes:
+        request = request_for(write, dry_run=dry_run)
+        return self.send(request.method, request.path, request.body, request.content_type)
+
     def create(self, write: Create, *, dry_run: bool = False) -> bytes:
         """POST of an object. Raises AlreadyExists."""
-        path = resource_path(write.resource, write.namespace)
-        return self.call("POST", _write_query(path, dry_run), write.body)
+        return self._single(write, dry_run)
 
     def replace(self, write: Replace, *, dry_run: bool = False) -> bytes:
         """PUT of an object or subresource. Raises Conflict if the body's resourceVersion is not current."""
-        path = resource_path(write.resource, write.namespace, write.name, write.subresource)
-        return self.call("PUT", _write_query(path, dry_run), write.body)
+        return self._single(write, dry_run)
 
     def patch(self, write: Patch, *, dry_run: bool = False) -> bytes:
         """PATCH with its preconditions inside. Raises Conflict if they fail (a JSON patch: Invalid)."""
-        path = resource_path(write.resource, write.namespace, write.name, write.subresource)
-        query: dict[str, str | bool | None] = {
-            "fieldManager": write.field_manager or FIELD_MANAGER,
-            "force": write.patch_type == "apply",
-            "dryRun": "All" if dry_run else None,
-        }
-        body = _with_preconditions(write)
         try:
-            return self.call("PATCH", with_query(path, query), body, _PATCH_CONTENT[write.patch_type])
+            return self._single(write, dry_run)
         except Invalid as error:
-            if write.uid and names_other_uid(error):
-                raise as_conflict(error) from None
-            raise
+            raise with_precondition(write, error) from None
 
     def delete(self, write: Delete, *, dry_run: bool = False) -> bytes:
         """DELETE with preconditions. Raises NotFound, and Conflict if a precondition fails."""
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = _set_fields(uid=write.uid, resourceVersion=write.resource_version)
-        if preconditions:
-            options["preconditions"] = preconditions
-        if write.grace_seconds is not None:
-            options["gracePeriodSeconds"] = write.grace_seconds
-        if dry_run:
-            options["dryRun"] = ["All"]
-        return self.call("DELETE", resource_path(write.resource, write.namespace, write.name), options)
+        return self._single(write, dry_run)
 
     def bind(self, write: Bind, *, dry_run: bool = False) -> bytes:
         """POST of the pod's binding. Raises Conflict if the pod is bound already or has another uid."""
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": write.name, "namespace": write.namespace, "uid": write.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": write.node},
-        }
-        path = resource_path(PODS, write.namespace, write.name, "binding")
-        return self.call("POST", _write_query(path, dry_run), body)
+        return self._single(write, dry_run)
 
     def evict(self, write: Evict, *, dry_run: bool = False) -> bytes:
         """Mark the pod as disrupted, then delete it; a pod gone or replaced is a success (empty body)."""
@@ -264,12 +234,24 @@ class Client:
         method: str,
         path: str,
         body: Mapping[str, Any] | list[Any] | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
         *,
         retry_budget: float | None = None,
     ) -> bytes:
         """One request to any path of the server, `body` encoded as JSON; returns the body of a 2xx answer."""
         payload = b"" if body is None else msgspec.json.encode(body)
+        return self.send(method, path, payload, content_type, retry_budget=retry_budget)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        payload: bytes,
+        content_type: str = JSON,
+        *,
+        retry_budget: float | None = None,
+    ) -> bytes:
+        """One request with its body as bytes; returns the body of a 2xx answer."""
         budget = self._retry_budget if retry_budget is None else retry_budget
         self._admit()
         answer = self.session.request(method, path, payload, content_type)
@@ -295,22 +277,3 @@ def _asked_to_wait(answer: Answer) -> float | None:
     if answer.status == 429 or answer.status >= 500:
         return answer.retry_after
     return None
-
-
-def _write_query(path: str, dry_run: bool) -> str:
-    return with_query(path, {"fieldManager": FIELD_MANAGER, "dryRun": "All" if dry_run else None})
-
-
-def _set_fields(**fields: str) -> dict[str, str]:
-    return {key: value for key, value in fields.items() if value}
-
-
-def _with_preconditions(write: Patch) -> Mapping[str, Any] | list[Any]:
-    """The patch with uid and resourceVersion in its metadata, or as leading tests of a JSON patch."""
-    expected = _set_fields(uid=write.uid, resourceVersion=write.resource_version)
-    if isinstance(write.body, list):
-        tests = [{"op": "test", "path": f"/metadata/{key}", "value": text} for key, text in expected.items()]
-        return [*tests, *write.body]
-    if not expected:
-        return write.body
-    return {**write.body, "metadata": {**write.body.get("metadata", {}), **expected}}

@@ -59,6 +59,20 @@ class Connection:
             raise
         self._socket = raw
 
+    @property
+    def raw(self) -> socket.socket:
+        """The open socket."""
+        assert self._socket is not None
+        return self._socket
+
+    def unblock(self) -> None:
+        """From now on reads and writes of the socket do not wait."""
+        self.raw.setblocking(False)
+
+    def holds_more(self) -> bool:
+        """True if bytes were received and decrypted that nobody has read."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
     def send(self, request: bytes) -> None:
         """Send a whole request. Raises OSError, in which case the server has not got all of it."""
         assert self._socket is not None

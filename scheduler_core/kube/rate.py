@@ -44,6 +44,12 @@ class RateLimiter:
             self._tokens -= 1
             return True
 
+    def delay(self) -> float:
+        """Seconds until `take` may succeed."""
+        with self._lock:
+            self._fill()
+            return max(0.0, (1 - self._tokens) / self._qps)
+
     def _reserve(self) -> float:
         """Tokens may go below zero: each waiter has reserved a place in the future."""
         with self._lock:

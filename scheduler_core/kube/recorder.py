@@ -7,12 +7,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import Correlator, Occurrence
 from scheduler_core.kube.errors import AlreadyExists, ApiError
 from scheduler_core.kube.rate import RateLimiter
+from scheduler_core.kube.writer import Writer
 from scheduler_core.model.writes import Create, Patch
 
 _TICK = 1.0
@@ -20,7 +22,7 @@ _RETRY_DELAYS = (0.5, 2.0)
 
 
 class Recorder:
-    """A bounded queue and one thread that writes what is in it.
+    """A bounded queue and one thread that writes what is in it; with a `writer`, new Events go that way.
 
     `dropped` counts by reason what was not written: `full` (the queue), `rate`, and `failed` (the server).
     `posted` counts Events created and counts written. Both may be read from any thread.
@@ -30,6 +32,7 @@ class Recorder:
         self,
         client: Client,
         *,
+        writer: Writer | None = None,
         correlator: Correlator | None = None,
         limiter: RateLimiter | None = None,
         capacity: int = 10_000,
@@ -47,16 +50,50 @@ class Recorder:
         self._wall = wall
         self._tick = tick
         self._retry_delays = retry_delays
-        self._queue: queue.Queue[Occurrence] = queue.Queue(capacity)
+        self._writer = writer
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._queue: queue.Queue[tuple[Occurrence, Create | Patch | None]] = queue.Queue(capacity)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="event-recorder", daemon=True)
 
     def record(self, occurrence: Occurrence) -> None:
         """Queue an occurrence; drops and counts it if the queue is full. Thread-safe, never blocks."""
+        if self._writer is None:
+            self._put(occurrence, None)
+        elif self._writer.waiting >= self._capacity:
+            self._drop("full")
+        else:
+            with self._lock:
+                writes = self._correlator.observe(occurrence)
+            for write in writes:
+                self._writer.submit(write, partial(self._outcome, occurrence, write), urgent=False)
+
+    def _put(self, occurrence: Occurrence, write: Create | Patch | None) -> None:
         try:
-            self._queue.put_nowait(occurrence)
+            self._queue.put_nowait((occurrence, write))
         except queue.Full:
-            self.dropped["full"] += 1
+            self._drop("full")
+
+    def _drop(self, reason: str) -> None:
+        with self._lock:
+            self.dropped[reason] += 1
+
+    def _outcome(self, occurrence: Occurrence, write: Create | Patch, error: MusterError | None) -> None:
+        """What the writer says: where the server is at fault, this recorder's thread tries again."""
+        if error is None or isinstance(error, AlreadyExists):
+            with self._lock:
+                self.posted += 1
+        elif isinstance(error, ApiError) and 0 < error.status < 500:
+            self._on_error(error)
+            self._drop("failed")
+            self._forget(occurrence)
+        else:
+            self._put(occurrence, write)
+
+    def _forget(self, occurrence: Occurrence) -> None:
+        with self._lock:
+            self._correlator.forget(occurrence)
 
     def start(self) -> None:
         self._thread.start()
@@ -74,29 +111,33 @@ class Recorder:
         flushed = time.monotonic()
         while not self._stopping.is_set():
             try:
-                occurrence = self._queue.get(timeout=self._tick)
+                occurrence, write = self._queue.get(timeout=self._tick)
             except queue.Empty:
                 pass
             else:
-                self._post(occurrence)
+                self._post(occurrence, write)
                 self._queue.task_done()
             if time.monotonic() - flushed >= self._tick:
                 flushed = time.monotonic()
                 self._flush()
 
-    def _post(self, occurrence: Occurrence) -> None:
-        for write in self._correlator.observe(occurrence):
+    def _post(self, occurrence: Occurrence, again: Create | Patch | None) -> None:
+        with self._lock:
+            writes = self._correlator.observe(occurrence) if again is None else [again]
+        for write in writes:
             if self._limiter is not None and not self._limiter.take():
-                self.dropped["rate"] += 1
+                self._drop("rate")
                 if isinstance(write, Create):
-                    self._correlator.forget(occurrence)
+                    self._forget(occurrence)
             elif not self._write(write):
-                self._correlator.forget(occurrence)
+                self._forget(occurrence)
 
     def _flush(self) -> None:
-        for patch in self._correlator.due(self._wall()):
+        with self._lock:
+            patches = self._correlator.due(self._wall())
+        for patch in patches:
             if self._limiter is not None and not self._limiter.take():
-                self.dropped["rate"] += 1
+                self._drop("rate")
                 return
             self._write(patch)
 
@@ -111,9 +152,10 @@ class Recorder:
                 self._on_error(error)
                 refused = isinstance(error, ApiError) and 0 < error.status < 500
                 if delay is None or refused or self._stopping.wait(delay):
-                    self.dropped["failed"] += 1
+                    self._drop("failed")
                     return False
             else:
                 break
-        self.posted += 1
+        with self._lock:
+            self.posted += 1
         return True

@@ -116,7 +116,7 @@ class Session:
         self.limits = limits or Limits()
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
-        self._pool = Pool(self._new_connection, monotonic)
+        self._pool = Pool(self.new_connection, monotonic)
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         self._head = (
             f"Host: {host}:{endpoint.port}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
@@ -175,7 +175,7 @@ class Session:
                 body = zlib.decompress(body, wbits=zlib.MAX_WBITS | 16)
         except (OSError, HTTPException, zlib.error) as error:
             connection.close()
-            raise self._unreachable(error, method, path, sent=True) from None
+            raise self.unreachable(error, method, path, sent=True) from None
         answer = Answer(response.status, _retry_after(response), body)
         if response.will_close:
             connection.close()
@@ -190,7 +190,7 @@ class Session:
 
         Reads may be repeated after they were sent, writes only if the server cannot have got them whole.
         """
-        request = self._encode(method, path, body, content_type)
+        request = self.encode(method, path, body, content_type)
         connection = self._pool.take()
         reused = connection.opened
         try:
@@ -214,9 +214,10 @@ class Session:
             return connection.receive(method, read_timeout)
         except (OSError, HTTPException) as error:
             connection.close()
-            raise self._unreachable(error, method, path, sent=sent) from error
+            raise self.unreachable(error, method, path, sent=sent) from error
 
-    def _encode(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
+    def encode(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        """A request as it is sent, with credentials. Raises KubeconfigError."""
         head = [f"{method} {self.endpoint.base_path}{path} HTTP/1.1\r\n", self._head]
         head += [f"{name}: {value}\r\n" for name, value in self._credentials.headers()]
         if body or method not in ("GET", "DELETE"):
@@ -224,7 +225,8 @@ class Session:
         head.append("\r\n")
         return "".join(head).encode("latin-1") + body
 
-    def _new_connection(self) -> Connection:
+    def new_connection(self) -> Connection:
+        """A connection to the server that is not open yet."""
         return Connection(self.endpoint, self._tls(), self.limits.connect)
 
     def _tls(self) -> ssl.SSLContext | None:
@@ -244,7 +246,8 @@ class Session:
         self._pool.clear()
         return True
 
-    def _unreachable(self, error: Exception, method: str, path: str, *, sent: bool) -> Unreachable:
+    def unreachable(self, error: Exception, method: str, path: str, *, sent: bool) -> Unreachable:
+        """The error for an exchange that broke; `sent` if the server may have got the whole request."""
         problem = f"{self.endpoint.server}: {_explain(error)}"
         refused = isinstance(error, ConnectionRefusedError) and not self.endpoint.proxy
         return Unreachable(problem, sent=sent, refused=refused, method=method, path=path)

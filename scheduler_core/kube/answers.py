@@ -1,0 +1,111 @@
+"""Answers from a growing buffer: the least of HTTP/1.1 that an API server says to a write. Pure.
+
+Reading the same through buffered files and `http.client` costs several times the processor time.
+"""
+
+from __future__ import annotations
+
+from http.client import HTTPException
+
+from scheduler_core.kube.session import Answer
+
+MAX_HEAD = 1 << 16
+MAX_BODY = 64 << 20
+
+
+class BrokenAnswer(HTTPException):
+    """Bytes that are no answer."""
+
+
+def read_answer(buffer: bytearray, *, ended: bool = False) -> tuple[Answer, bool] | None:
+    """The answer that `buffer` holds and whether its connection can be used again; None if bytes miss.
+
+    `ended` says that the server has closed the connection, so that nothing more comes. Answers of the 100
+    class are skipped (and cut from the buffer). Raises BrokenAnswer.
+    """
+    while True:
+        end = buffer.find(b"\r\n\r\n")
+        if end < 0:
+            if len(buffer) > MAX_HEAD:
+                raise BrokenAnswer("the head of an answer is too long")
+            if ended:
+                raise BrokenAnswer("the connection ended within the head of the answer")
+            return None
+        head = bytes(buffer[:end])
+        status = _status(head)
+        if status >= 200:
+            break
+        del buffer[: end + 4]
+    fields = _fields(head)
+    keep = head.startswith(b"HTTP/1.1") and b"close" not in fields.get(b"connection", b"").lower()
+    body = _body(buffer, end + 4, status, fields, ended)
+    if body is None:
+        return None
+    content, sized = body
+    text = fields.get(b"retry-after", b"")
+    retry_after = float(text) if text.isdigit() and len(text) < 7 else None
+    return Answer(status, retry_after, content), keep and sized and not ended
+
+
+def _status(head: bytes) -> int:
+    code = head[9:12]
+    if not head.startswith(b"HTTP/1.") or not code.isdigit() or len(code) < 3:
+        raise BrokenAnswer(f"not an HTTP answer: {head[:80]!r}")
+    return int(code)
+
+
+def _fields(head: bytes) -> dict[bytes, bytes]:
+    """Header fields by lower-case name."""
+    fields = {}
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        fields[name.lower()] = value.strip()
+    return fields
+
+
+def _body(
+    buffer: bytearray, start: int, status: int, fields: dict[bytes, bytes], ended: bool
+) -> tuple[bytes, bool] | None:
+    """The body and whether its length was told; None if bytes miss."""
+    if status in (204, 304):
+        return b"", True
+    if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
+        content = _chunks(buffer, start)
+        if content is None and ended:
+            raise BrokenAnswer("the connection ended within the answer")
+        return None if content is None else (content, True)
+    length = fields.get(b"content-length", b"")
+    if not length:
+        return (bytes(buffer[start:]), False) if ended else None
+    if not length.isdigit() or int(length) > MAX_BODY:
+        raise BrokenAnswer(f"Content-Length {length[:20]!r}")
+    size = int(length)
+    if len(buffer) - start < size:
+        if ended:
+            raise BrokenAnswer("the connection ended within the answer")
+        return None
+    return bytes(buffer[start : start + size]), True
+
+
+def _chunks(buffer: bytearray, position: int) -> bytes | None:
+    """The chunks from `position` put together; None if bytes miss."""
+    parts: list[bytes] = []
+    while True:
+        line_end = buffer.find(b"\r\n", position)
+        if line_end < 0:
+            return None
+        digits = bytes(buffer[position:line_end]).partition(b";")[0].strip()
+        try:
+            size = int(digits, 16)
+        except ValueError:
+            raise BrokenAnswer(f"chunk size {digits[:20]!r}") from None
+        if not 0 <= size <= MAX_BODY:
+            raise BrokenAnswer(f"chunk size {digits[:20]!r}")
+        position = line_end + 2
+        if size == 0:
+            # Trailers end with an empty line; API servers send none.
+            return b"".join(parts) if buffer.find(b"\r\n", position) >= 0 else None
+        if len(buffer) < position + size + 2:
+            return None
+        parts.append(bytes(buffer[position : position + size]))
+        position += size + 2
