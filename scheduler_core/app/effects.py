@@ -146,6 +146,8 @@ class Effects:
             "Scheduling",
             decision.message,
         )
+        for write in decision.writes:
+            self._controller_write(write)
         patch = rejection_patch(decision, self._wall())
         if patch is not None:
             self._try(patch)

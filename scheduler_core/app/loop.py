@@ -12,9 +12,10 @@ from scheduler_core.app.outcomes import BindAccepted, BindFailed, Inbox, Stop, W
 from scheduler_core.engine.decisions import Decision, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, Resource
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, Resource
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
 
 log = logging.getLogger(__name__)
 
@@ -143,3 +144,7 @@ class Loop:
         write = outcome.write
         if isinstance(write, Patch) and write.resource == ELASTIC_QUOTAS:
             self.scheduler.state.quota_dirty.add(write.namespace)
+        elif isinstance(write, Patch) and write.resource == PERSISTENT_VOLUME_CLAIMS:
+            # The pods that use the claim decide again on what it is now.
+            claim = self.scheduler.state.storage.claims.get(f"{write.namespace}/{write.name}")
+            self.scheduler.tell([ClusterEvent(Happened.VOLUME, obj=claim)], self._wall())

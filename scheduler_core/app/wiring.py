@@ -20,17 +20,27 @@ from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.kinds import (
+    CSI_NODES,
     ELASTIC_QUOTAS,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    STORAGE_CLASSES,
     Resource,
 )
 from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.storage import (
+    parse_csi_node,
+    parse_persistent_volume,
+    parse_persistent_volume_claim,
+    parse_storage_class,
+)
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 
@@ -41,6 +51,10 @@ WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
     (NAMESPACES, parse_namespace),
     (ELASTIC_QUOTAS, parse_elastic_quota),
     (POD_DISRUPTION_BUDGETS, parse_pdb),
+    (PERSISTENT_VOLUMES, parse_persistent_volume),
+    (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
+    (STORAGE_CLASSES, parse_storage_class),
+    (CSI_NODES, parse_csi_node),
     (PODS, parse_pod),
 )
 

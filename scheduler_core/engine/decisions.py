@@ -21,7 +21,10 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A pod has no node now. `nominated` is the node it waits for after a preemption, if any."""
+    """A pod has no node now. `nominated` is the node it waits for, if any.
+
+    `writes` prepare that node for the pod (volumes to be made there).
+    """
 
     pod: Pod
     profile: str
@@ -29,6 +32,7 @@ class Rejected(msgspec.Struct, frozen=True):
     message: str
     diagnosis: Diagnosis | None = None
     nominated: str = ""
+    writes: tuple[Write, ...] = ()
 
 
 class Evicted(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from scheduler_core.errors import PluginError
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import NormalizePlugin, PostFilterResult
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.status import Bits, Code, Diagnosis, Status
+from scheduler_core.framework.status import Bits, Code, Diagnosis, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
@@ -39,6 +39,7 @@ from scheduler_core.state.events import ClusterEvent
 _MAX_CACHED_CELLS: Final = 4_000_000
 _MIN_CACHED_CLASSES: Final = 16
 _MAX_STATICS: Final = 64
+DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 
 class Attempt(msgspec.Struct):
@@ -101,6 +102,9 @@ class PodCycle:
 
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
         """The first refusal of the plugins that are asked for every attempt, or None."""
+        if cycle.pod.needs_claims:
+            # Kubernetes' DynamicResources decides these; without it no node may be taken for the pod.
+            return unresolvable("resource claims are not supported by this scheduler").of(DYNAMIC_RESOURCES)
         for plugin in profile.attempt_pre_filter:
             cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(cycle)

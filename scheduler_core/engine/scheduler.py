@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.engine.signature import signature
 from scheduler_core.errors import PluginError
+from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
 from scheduler_core.model.elastic_quota import ElasticQuota
@@ -19,9 +20,19 @@ from scheduler_core.model.node import Node
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler_core.quota.policy import borrowed
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
+
+# Kinds that are only looked up by plugins, and what a change of one is called.
+_LOOKED_UP: Final[Mapping[type, Happened]] = {
+    PodDisruptionBudget: Happened.OTHER,
+    PersistentVolume: Happened.VOLUME,
+    PersistentVolumeClaim: Happened.VOLUME,
+    StorageClass: Happened.VOLUME,
+    CSINode: Happened.VOLUME,
+}
 
 
 class Scheduler:
@@ -59,10 +70,8 @@ class Scheduler:
             self.tell(self.state.put_quota(obj), now)
         elif isinstance(obj, Namespace):
             self.tell(self.state.put_namespace(obj), now)
-        elif isinstance(obj, PodDisruptionBudget):
-            self.tell(self.state.put_object(obj, Happened.OTHER), now)
         else:
-            raise TypeError(f"no place for {type(obj).__name__}")
+            self.tell(self.state.put_object(obj, _LOOKED_UP[type(obj)]), now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
@@ -75,10 +84,8 @@ class Scheduler:
             self.tell(self.state.remove_quota(obj), now)
         elif isinstance(obj, Namespace):
             self.tell(self.state.remove_namespace(obj.name), now)
-        elif isinstance(obj, PodDisruptionBudget):
-            self.tell(self.state.remove_object(obj, Happened.OTHER), now)
         else:
-            raise TypeError(f"no place for {type(obj).__name__}")
+            self.tell(self.state.remove_object(obj, _LOOKED_UP[type(obj)]), now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod)
@@ -142,10 +149,20 @@ class Scheduler:
             return [Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))]
         if isinstance(reserved, Status):
             self.queue.failed(unit, {reserved.plugin}, now)
-            return [Rejected(pod, profile.name, REASON_UNSCHEDULABLE, reserved.reason)]
+            return [self._not_reserved(pod, profile, attempt, reserved)]
         self.queue.remove(pod.uid)
         node = self.state.nodes.names[reserved.slot]
         return [Placed(pod, node, profile.name, reserved.bind, reserved.pre_bind, reserved.post_bind)]
+
+    def _not_reserved(self, pod: Pod, profile: Profile, attempt: Attempt, status: Status) -> Rejected:
+        """A node was found, but a plugin refused it or has to prepare something for the pod there first."""
+        if not isinstance(status.detail, Preparation):
+            return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason)
+        node = self.state.nodes.names[attempt.slot]
+        self.state.nominations.put(pod, node, attempt.cycle.vector)
+        return Rejected(
+            pod, profile.name, REASON_UNSCHEDULABLE, status.reason, None, node, status.detail.writes
+        )
 
     def _rejected(
         self, unit: QueuedUnit, pod: Pod, profile: Profile, attempt: Attempt, now: float

@@ -21,6 +21,14 @@ LABEL_ZONE: Final = "topology.kubernetes.io/zone"
 LABEL_REGION: Final = "topology.kubernetes.io/region"
 TAINT_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 FIELD_NODE_NAME: Final = "metadata.name"
+LABEL_LEGACY_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+LABEL_LEGACY_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+
+# Storage
+STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED_ANNOTATION: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER_ANNOTATION: Final = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE_ANNOTATION: Final = "volume.kubernetes.io/selected-node"
 
 # Pod group membership
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"

@@ -19,15 +19,21 @@ from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllo
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.default_binder import DefaultBinder
 from scheduler_core.plugins.default_preemption import DefaultPreemption
+from scheduler_core.plugins.image_locality import ImageLocality
 from scheduler_core.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_name import NodeName
+from scheduler_core.plugins.node_ports import NodePorts
 from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
+from scheduler_core.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.plugins.scheduling_gates import SchedulingGates
 from scheduler_core.plugins.taint_toleration import TaintToleration
+from scheduler_core.plugins.volume_binding import VolumeBinding
+from scheduler_core.plugins.volume_restrictions import VolumeRestrictions
+from scheduler_core.plugins.volume_zone import VolumeZone
 
 
 def _fit(args: NodeResourcesFitArgs) -> Plugin:
@@ -51,14 +57,20 @@ FACTORIES: Final[Mapping[str, Factory]] = {
     "CapacityScheduling": lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
     "DefaultBinder": lambda args: DefaultBinder(),
     "DefaultPreemption": lambda args: DefaultPreemption(),
+    "ImageLocality": lambda args: ImageLocality(),
     "InterPodAffinity": _affinity,
     "NodeAffinity": lambda args: NodeAffinity(),
     "NodeName": lambda args: NodeName(),
+    "NodePorts": lambda args: NodePorts(),
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesFit": _fit,
     "NodeUnschedulable": lambda args: NodeUnschedulable(),
+    "NodeVolumeLimits": lambda args: NodeVolumeLimits(),
     "PodTopologySpread": _spread,
     "PrioritySort": lambda args: PrioritySort(),
     "SchedulingGates": lambda args: SchedulingGates(),
     "TaintToleration": lambda args: TaintToleration(),
+    "VolumeBinding": lambda args: VolumeBinding(),
+    "VolumeRestrictions": lambda args: VolumeRestrictions(),
+    "VolumeZone": lambda args: VolumeZone(),
 }

@@ -18,6 +18,12 @@ from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.storage import (
+    parse_csi_node,
+    parse_persistent_volume,
+    parse_persistent_volume_claim,
+    parse_storage_class,
+)
 from scheduler_core.model.writes import Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
@@ -35,6 +41,10 @@ PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
     "ElasticQuota": parse_elastic_quota,
     "Namespace": parse_namespace,
     "PodDisruptionBudget": parse_pdb,
+    "PersistentVolume": parse_persistent_volume,
+    "PersistentVolumeClaim": parse_persistent_volume_claim,
+    "StorageClass": parse_storage_class,
+    "CSINode": parse_csi_node,
 }
 
 
@@ -108,6 +118,8 @@ class Simulation:
                 self.rejected[pod.key] = decision
                 if before is None or before.message != decision.message:
                     self._event(pod.key, names.EVENT_FAILED_SCHEDULING, decision.message)
+                for write in decision.writes:
+                    self._write(write)
                 return self._nominate(decision)
 
     def _nominate(self, decision: Rejected) -> bool:

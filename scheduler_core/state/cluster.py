@@ -15,10 +15,13 @@ from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.images import ImageIndex
 from scheduler_core.state.neighbours import Neighbours
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.pods import PodTable
+from scheduler_core.state.ports import PortUse
+from scheduler_core.state.storage import Storage
 
 
 class Placement:
@@ -52,6 +55,9 @@ class ClusterState:
         self.nominations = Nominations()
         self.namespaces: dict[str, Namespace] = {}
         self.neighbours = Neighbours(self.nodes, self.table, self.namespaces)
+        self.images = ImageIndex(self.nodes)
+        self.ports = PortUse()
+        self.storage = Storage(self.nodes)
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
 
@@ -128,12 +134,18 @@ class ClusterState:
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
         self.neighbours.placed(row, pod, slot)
         placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at)
+        if pod.host_ports or pod.volumes:
+            self.ports.place(pod, slot)
+            self.storage.place(pod, slot)
         self.ledger.charge(pod.namespace, pod.uid, pod.requests)
         self.quota_dirty.add(pod.namespace)
         return placement
 
     def _unplace(self, uid: str) -> Pod:
         placement = self.placed.pop(uid)
+        if placement.pod.host_ports or placement.pod.volumes:
+            self.ports.unplace(placement.pod, placement.slot)
+            self.storage.unplace(placement.pod, placement.slot)
         self.nodes.unplace(placement.pod, placement.slot, placement.vector)
         self.table.remove(placement.row)
         self.neighbours.removed(placement.pod, placement.slot)
@@ -233,11 +245,15 @@ class ClusterState:
     def put_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
         """Any other object that plugins look up, in `objects` by the name of its type and its key."""
         self.objects.setdefault(type(obj).__name__, {})[obj.key] = obj
-        return [ClusterEvent(what)]
+        if what is Happened.VOLUME:
+            self.storage.put(obj)
+        return [ClusterEvent(what, obj=obj)]
 
     def remove_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
         """Such an object is gone."""
         self.objects.get(type(obj).__name__, {}).pop(obj.key, None)
+        if what is Happened.VOLUME:
+            self.storage.remove(obj)
         return [ClusterEvent(what)]
 
     def check(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Flag, auto
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,8 @@ class Happened(Flag):
 class ClusterEvent(msgspec.Struct, frozen=True):
     """One event. `pod` is an assigned pod that came, changed or went; `node` the new form of a node.
 
-    `namespace` is that of the quota or group concerned, empty where it could be any.
+    `namespace` is that of the quota or group concerned, empty where it could be any. `obj` is the new form of
+    an object of another kind (claims, volumes), None where it is gone.
     """
 
     what: Happened
@@ -45,3 +47,4 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     old_node: Node | None = None
     pod: Pod | None = None
     namespace: str = ""
+    obj: Any = None

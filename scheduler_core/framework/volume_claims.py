@@ -1,0 +1,52 @@
+"""What several volume plugins ask of a pod's claims, in one place and in kube-scheduler's words."""
+
+from __future__ import annotations
+
+from scheduler_core.framework.status import Status, unresolvable
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler_core.model.volumes import PodVolume
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent
+
+
+def claim_volumes(pod: Pod) -> list[PodVolume]:
+    """The pod's volumes that are claims, generic ephemeral ones included."""
+    return [volume for volume in pod.volumes if not volume.disk]
+
+
+def named_claims(pod: Pod) -> list[PodVolume]:
+    """The claims that the pod names itself."""
+    return [volume for volume in claim_volumes(pod) if not volume.ephemeral]
+
+
+def find_claim(state: ClusterState, pod: Pod, volume: PodVolume) -> PersistentVolumeClaim | None:
+    """The claim behind a volume of the pod."""
+    return state.storage.claims.get(f"{pod.namespace}/{volume.claim}")
+
+
+def not_found(kind: str, name: str) -> Status:
+    """UNRESOLVABLE, as an API server would say it."""
+    return unresolvable(f'{kind} "{name}" not found')
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a claim is one of the pod's."""
+    return pod.namespace == claim.namespace and any(v.claim == claim.name for v in claim_volumes(pod))
+
+
+def claim_may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Hint: a claim of the pod came or changed, unless its volume is still being made."""
+    claim = event.obj
+    if not isinstance(claim, PersistentVolumeClaim) or not uses_claim(pod, claim):
+        return False
+    return claim.bound or not claim.selected_node
+
+
+def volume_may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Hint: a claim of the pod, a volume that is free or reserved for one of its claims, or any class."""
+    obj = event.obj
+    if isinstance(obj, PersistentVolume):
+        claims = {f"{pod.namespace}/{volume.claim}" for volume in claim_volumes(pod)}
+        return not obj.claim or obj.claim in claims
+    return isinstance(obj, StorageClass) or claim_may_help(state, pod, event)

@@ -1,0 +1,317 @@
+"""Storage objects that constrain where a pod can run: volumes, claims, classes, and the limits of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model import names
+from scheduler_core.model.meta import ObjectMeta, Wire, decode
+from scheduler_core.model.resources import parse_resource_list
+from scheduler_core.model.selectors import (
+    IN,
+    LabelSelectorWire,
+    NodeTerm,
+    NodeTermWire,
+    Requirement,
+    Selector,
+    parse_node_term,
+    parse_selector,
+)
+
+STORAGE: Final = "storage"
+FILESYSTEM: Final = "Filesystem"
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+BOUND: Final = "Bound"
+LOST: Final = "Lost"
+AVAILABLE: Final = "Available"
+
+Raw = bytes | msgspec.Raw | Mapping[str, Any]
+
+
+class _RefWire(msgspec.Struct, frozen=True, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class _CsiWire(msgspec.Struct, frozen=True, rename="camel"):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class _TermsWire(msgspec.Struct, frozen=True, rename="camel"):
+    node_selector_terms: tuple[NodeTermWire, ...] | None = None
+
+
+class _VolumeAffinityWire(msgspec.Struct, frozen=True, rename="camel"):
+    required: _TermsWire | None = None
+
+
+class _VolumeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    capacity: dict[str, Any] | None = None
+    access_modes: tuple[str, ...] | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: _VolumeAffinityWire | None = None
+    claim_ref: _RefWire | None = None
+    csi: _CsiWire | None = None
+
+
+class _PhaseWire(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
+
+
+class _VolumeWire(Wire, frozen=True, rename="camel"):
+    spec: _VolumeSpecWire = _VolumeSpecWire()
+    status: _PhaseWire = _PhaseWire()
+
+
+class _RequestsWire(msgspec.Struct, frozen=True, rename="camel"):
+    requests: dict[str, Any] | None = None
+
+
+class _ClaimSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    access_modes: tuple[str, ...] | None = None
+    resources: _RequestsWire | None = None
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    selector: LabelSelectorWire | None = None
+
+
+class _ClaimWire(Wire, frozen=True, rename="camel"):
+    spec: _ClaimSpecWire = _ClaimSpecWire()
+    status: _PhaseWire = _PhaseWire()
+
+
+class _TopologyValuesWire(msgspec.Struct, frozen=True, rename="camel"):
+    key: str
+    values: tuple[str, ...] = ()
+
+
+class _TopologyWire(msgspec.Struct, frozen=True, rename="camel"):
+    match_label_expressions: tuple[_TopologyValuesWire, ...] | None = None
+
+
+class _ClassWire(Wire, frozen=True, rename="camel"):
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[_TopologyWire, ...] | None = None
+
+
+class _CountWire(msgspec.Struct, frozen=True, rename="camel"):
+    count: int | None = None
+
+
+class _DriverWire(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    allocatable: _CountWire | None = None
+
+
+class _CsiNodeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    drivers: tuple[_DriverWire, ...] | None = None
+
+
+class _CsiNodeWire(Wire, frozen=True, rename="camel"):
+    spec: _CsiNodeSpecWire = _CsiNodeSpecWire()
+
+
+class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
+    """A volume. `claim` is `namespace/name` of the claim it is reserved for (`claim_uid` may be empty).
+
+    `free` says that it can be matched to a claim; `terms` are its node affinity, None if it has none.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    labels: dict[str, str]
+    capacity: int
+    modes: frozenset[str]
+    storage_class: str
+    volume_mode: str
+    attributes_class: str
+    terms: tuple[NodeTerm, ...] | None
+    claim: str
+    claim_uid: str
+    free: bool
+    deleting: bool
+    driver: str
+    handle: str
+
+    @property
+    def key(self) -> str:
+        """The volume's name."""
+        return self.name
+
+
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, eq=False):
+    """A claim. `bound` means that the binding to `volume` is complete; `owner` is its controller's uid."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    request: int
+    modes: frozenset[str]
+    storage_class: str
+    volume_mode: str
+    attributes_class: str
+    selector: Selector | None
+    volume: str
+    bound: bool
+    lost: bool
+    deleting: bool
+    selected_node: str
+    owner: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class StorageClass(msgspec.Struct, frozen=True, eq=False):
+    """A class: who provisions its volumes, whether binding waits for a pod, and where volumes may be."""
+
+    name: str
+    provisioner: str
+    binding_mode: str
+    topologies: tuple[NodeTerm, ...]
+
+    @property
+    def key(self) -> str:
+        """The class's name."""
+        return self.name
+
+    @property
+    def waits(self) -> bool:
+        """Whether claims are bound only once a pod that uses them is scheduled."""
+        return self.binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    @property
+    def provisions(self) -> bool:
+        """Whether volumes can be made on demand."""
+        return self.provisioner not in ("", NO_PROVISIONER)
+
+
+class CSINode(msgspec.Struct, frozen=True, eq=False):
+    """How many volumes of each CSI driver a node can attach; drivers without a limit are left out."""
+
+    name: str
+    limits: dict[str, int]
+
+    @property
+    def key(self) -> str:
+        """The node's name."""
+        return self.name
+
+
+def _class_of(meta: ObjectMeta, name: str | None) -> str:
+    """The legacy annotation goes before the field, as in Kubernetes."""
+    return (meta.annotations or {}).get(names.STORAGE_CLASS_ANNOTATION, name or "")
+
+
+def _amount(raw: Mapping[str, Any] | None, path: str, *, capacity: bool) -> int:
+    rounding = "down" if capacity else "up"
+    only = {key: value for key, value in (raw or {}).items() if key == STORAGE}
+    return parse_resource_list(only, path, rounding=rounding).get(STORAGE, 0)  # type: ignore[arg-type]
+
+
+def _terms(wire: _VolumeAffinityWire | None) -> tuple[NodeTerm, ...] | None:
+    if wire is None or wire.required is None:
+        return None
+    path = "spec.nodeAffinity.required.nodeSelectorTerms"
+    terms = wire.required.node_selector_terms or ()
+    return tuple(parse_node_term(term, f"{path}[{i}]") for i, term in enumerate(terms))
+
+
+def parse_persistent_volume(raw: Raw) -> PersistentVolume:
+    """Read a PersistentVolume. Raises ModelError naming the volume and the field."""
+    wire = decode(raw, _VolumeWire, "PersistentVolume")
+    meta, spec = wire.metadata, wire.spec
+    reference, csi = spec.claim_ref, spec.csi or _CsiWire()
+    try:
+        return PersistentVolume(
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            labels=meta.labels or {},
+            capacity=_amount(spec.capacity, "spec.capacity", capacity=True),
+            modes=frozenset(spec.access_modes or ()),
+            storage_class=_class_of(meta, spec.storage_class_name),
+            volume_mode=spec.volume_mode or FILESYSTEM,
+            attributes_class=spec.volume_attributes_class_name or "",
+            terms=_terms(spec.node_affinity),
+            claim=f"{reference.namespace}/{reference.name}" if reference else "",
+            claim_uid=reference.uid if reference else "",
+            # A server always gives a phase; only objects that never met one have none.
+            free=wire.status.phase in ("", AVAILABLE) and meta.deletion_timestamp is None,
+            deleting=meta.deletion_timestamp is not None,
+            driver=csi.driver,
+            handle=csi.volume_handle,
+        )
+    except ModelError as error:
+        raise error.within("PersistentVolume", "", meta.name, meta.uid) from None
+
+
+def parse_persistent_volume_claim(raw: Raw) -> PersistentVolumeClaim:
+    """Read a PersistentVolumeClaim. Raises ModelError naming the claim and the field."""
+    wire = decode(raw, _ClaimWire, "PersistentVolumeClaim")
+    meta, spec = wire.metadata, wire.spec
+    notes = meta.annotations or {}
+    try:
+        requests = spec.resources.requests if spec.resources else None
+        request = _amount(requests, "spec.resources.requests", capacity=False)
+        selector = parse_selector(spec.selector, "spec.selector") if spec.selector is not None else None
+    except ModelError as error:
+        raise error.within("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid) from None
+    complete = names.BIND_COMPLETED_ANNOTATION in notes or wire.status.phase == BOUND
+    return PersistentVolumeClaim(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        request=request,
+        modes=frozenset(spec.access_modes or ()),
+        storage_class=_class_of(meta, spec.storage_class_name),
+        volume_mode=spec.volume_mode or FILESYSTEM,
+        attributes_class=spec.volume_attributes_class_name or "",
+        selector=selector,
+        volume=spec.volume_name,
+        bound=bool(spec.volume_name) and complete,
+        lost=wire.status.phase == LOST,
+        deleting=meta.deletion_timestamp is not None,
+        selected_node=notes.get(names.SELECTED_NODE_ANNOTATION, ""),
+        owner=meta.controller.uid if meta.controller else "",
+    )
+
+
+def parse_storage_class(raw: Raw) -> StorageClass:
+    """Read a StorageClass. Raises ModelError naming the class and the field."""
+    wire = decode(raw, _ClassWire, "StorageClass")
+    topologies = tuple(
+        NodeTerm(tuple(Requirement(item.key, IN, item.values) for item in term.match_label_expressions or ()))
+        for term in wire.allowed_topologies or ()
+    )
+    mode = wire.volume_binding_mode or "Immediate"
+    return StorageClass(wire.metadata.name, wire.provisioner, mode, topologies)
+
+
+def parse_csi_node(raw: Raw) -> CSINode:
+    """Read a CSINode. Raises ModelError naming the node and the field."""
+    wire = decode(raw, _CsiNodeWire, "CSINode")
+    limits = {
+        driver.name: driver.allocatable.count
+        for driver in wire.spec.drivers or ()
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+    return CSINode(wire.metadata.name, limits)

@@ -1,0 +1,84 @@
+"""NodeVolumeLimits: no more CSI volumes on a node than its drivers can attach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
+from scheduler_core.framework.view import NodeView
+from scheduler_core.framework.volume_claims import claim_may_help, claim_volumes, find_claim
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.storage import CSINode
+from scheduler_core.state.attachments import Handle
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.held import mask
+
+REASONS: Final = (Reason("node(s) exceed max volume count"),)
+
+
+class NodeVolumeLimits:
+    """Distinct volumes of a node's pods and of this pod, per driver, against the limits of its CSINode.
+
+    A node without CSINode, or a driver without a count there, has no limit.
+    """
+
+    name = "NodeVolumeLimits"
+    scope = Scope.CLUSTER
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """SKIP without CSI volumes; UNRESOLVABLE for a claim that does not exist. Notes the volumes."""
+        if not cycle.pod.volumes:
+            return SKIP
+        state, pod = cycle.state, cycle.pod
+        wanted: set[Handle] = set()
+        for volume in claim_volumes(pod):
+            claim = find_claim(state, pod, volume)
+            if claim is None:
+                missing = f'persistentvolumeclaim "{volume.claim}" not found'
+                return unresolvable(f"looking up PVC {pod.namespace}/{volume.claim}: {missing}")
+            handle = state.storage.handle(claim.key)
+            if handle is not None:
+                wanted.add(handle)
+        cycle.slots[self.name] = sorted(wanted)
+        return SUCCESS if wanted else SKIP
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]."""
+        wanted: list[Handle] = cycle.slots[self.name]
+        attachments, size = cycle.state.storage.attachments, nodes.table.size
+        over = np.zeros(size, dtype=np.bool_)  # [N]
+        for driver in {driver for driver, _ in wanted}:
+            new = np.zeros(size, dtype=np.int64)  # [N] volumes that the node does not have yet
+            for handle in wanted:
+                if handle[0] == driver:
+                    new += ~mask(tuple(attachments.slots_with(handle)), size)
+            # Only drivers of which something is new can be over: what is there may stay.
+            over |= (new > 0) & (attachments.attached(driver) > attachments.limit(driver) - new)
+        bits: Bits = over[nodes.slots].astype(np.uint64)
+        return bits
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The one bit."""
+        return REASONS
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """A node or limit came, a pod with claims went, or a claim of the pod came or changed."""
+        return {
+            Happened.NODE_ADD: None,
+            Happened.POD_DELETE: _detaches,
+            Happened.VOLUME: _limit_or_claim,
+        }
+
+
+def _detaches(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return event.pod is None or bool(claim_volumes(event.pod))
+
+
+def _limit_or_claim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return isinstance(event.obj, CSINode) or claim_may_help(state, pod, event)
