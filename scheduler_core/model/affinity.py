@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -170,6 +170,12 @@ def parse_node_affinity(wire: NodeAffinityWire | None, path: str) -> NodeAffinit
         for i, item in enumerate(wire.preferred or ())
     )
     return NodeAffinity(required, preferred)
+
+
+def read_node_affinity(raw: Any) -> NodeAffinity:
+    """Typed node affinity of plain data in the API's form (None: no affinity), as a configuration has it."""
+    wire = msgspec.convert(raw, NodeAffinityWire) if raw is not None else None
+    return parse_node_affinity(wire, "addedAffinity")
 
 
 def _keyed(selector: Selector, keys: tuple[str, ...], labels: dict[str, str], operator: str) -> Selector:

@@ -57,11 +57,8 @@ class NodeAffinity:
         """int64 [M]: sum of the weights of the preferred terms that match."""
         out: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
         for preferred in (*self.added.preferred, *cycle.pod.node_affinity.preferred):
-            # A preferred term without requirements matches every node, unlike a required one.
-            if preferred.term.empty:
-                out += preferred.weight
-            else:
-                out += preferred.weight * match_term(nodes, preferred.term)
+            # An empty term matches no node here either: it counts for nothing.
+            out += preferred.weight * match_term(nodes, preferred.term)
         return out
 
     def normalize(self, cycle: Cycle, raw: Int64, feasible: NDArray[np.bool_]) -> Int64:

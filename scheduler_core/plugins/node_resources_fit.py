@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import PODS_ROW, Int64
+from scheduler_core.framework.allocation import LEAST, Strategy
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
-from scheduler_core.framework.scoring import DEFAULT_RESOURCES, percent, used_after
+from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
@@ -21,13 +22,11 @@ from scheduler_core.state.events import ClusterEvent, Happened
 _NEVER_SHIFT = 32
 
 
-def least_allocated(allocatable: Int64, used: Int64) -> Int64:
-    """floor((allocatable - used) * 100 / allocatable), 0 if over, int64 [M]; allocatable > 0."""
-    return percent(np.maximum(allocatable - used, 0), allocatable)
-
-
 class NodeResourcesFit:
-    """`resources` are the (name, weight) pairs that the score looks at."""
+    """`resources` are the (name, weight) pairs that the score looks at, `strategy` is how.
+
+    `ignored` are extended resources, and `ignored_groups` their prefixes, that somebody else accounts for.
+    """
 
     name = "NodeResourcesFit"
     scope = Scope.USAGE
@@ -37,10 +36,12 @@ class NodeResourcesFit:
         resources: Sequence[tuple[str, int]] = DEFAULT_RESOURCES,
         ignored: Sequence[str] = (),
         ignored_groups: Sequence[str] = (),
+        strategy: Strategy = LEAST,
     ) -> None:
         self.resources = tuple(resources)
         self.ignored = frozenset(ignored)
         self.ignored_groups = frozenset(ignored_groups)
+        self.strategy = strategy
 
     def _ignores(self, resource: str) -> bool:
         """Extended resources that an extender or device manager accounts for."""
@@ -83,22 +84,25 @@ class NodeResourcesFit:
         return SUCCESS
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
-        """int64 [M] 0..100: weighted mean of what stays free, floor division."""
+        """int64 [M] 0..100: weighted mean of the resources' points."""
+        strategy = self.strategy
         total: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
-        weights: Int64 | int = 0  # [M], or one number while every node has every resource
+        weights: Int64 | int = 0  # [M], or one number while every resource counts on every node
         for resource, weight in self.resources:
             pair = used_after(cycle, nodes, resource, nonzero=True)
             if pair is None:
                 continue
             allocatable, used = pair
-            if int(allocatable.min(initial=1)) > 0:
-                total += weight * least_allocated(allocatable, used)
+            if not strategy.scored_only and int(allocatable.min(initial=1)) > 0:
+                total += weight * strategy.points(allocatable, used)
                 weights = weights + weight
             else:
                 has = allocatable > 0
-                total += weight * np.where(has, least_allocated(np.maximum(allocatable, 1), used), 0)
-                weights = weights + weight * has
-        return total // np.maximum(weights, 1)
+                points = np.where(has, strategy.points(np.maximum(allocatable, 1), used), 0)
+                counts = points > 0 if strategy.scored_only else has
+                total += weight * points
+                weights = weights + weight * counts
+        return strategy.mean(total, weights)
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Room came: a node, more allocatable, a pod that went or shrank."""

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from scheduler_core.config.args import (
+    MOST_ALLOCATED,
+    REQUESTED_TO_CAPACITY_RATIO,
     SYSTEM_DEFAULTING,
     InterPodAffinityArgs,
+    NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    ScoringStrategy,
 )
 from scheduler_core.config.spread_args import PodTopologySpreadArgs
+from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
 from scheduler_core.framework.interface import Plugin
 from scheduler_core.framework.registry import Factory
 from scheduler_core.framework.spread import default_constraints
+from scheduler_core.model.affinity import read_node_affinity
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.default_binder import DefaultBinder
@@ -38,7 +46,19 @@ from scheduler_core.plugins.volume_zone import VolumeZone
 
 def _fit(args: NodeResourcesFitArgs) -> Plugin:
     resources = [(spec.name, spec.weight) for spec in args.strategy.resources]
-    return NodeResourcesFit(resources, args.ignored_resources, args.ignored_resource_groups)
+    strategy = _strategy(args.strategy)
+    return NodeResourcesFit(resources, args.ignored_resources, args.ignored_resource_groups, strategy)
+
+
+def _strategy(args: ScoringStrategy) -> Strategy:
+    if args.type == REQUESTED_TO_CAPACITY_RATIO and args.requested_to_capacity_ratio is not None:
+        shape = [(point.utilization, point.score) for point in args.requested_to_capacity_ratio.shape]
+        return Strategy(capacity_ratio(shape), scored_only=True)
+    return MOST if args.type == MOST_ALLOCATED else LEAST
+
+
+def _node_affinity(args: NodeAffinityArgs) -> Plugin:
+    return NodeAffinity(read_node_affinity(msgspec.to_builtins(args.added_affinity)))
 
 
 def _balanced(args: NodeResourcesBalancedAllocationArgs) -> Plugin:
@@ -59,7 +79,7 @@ FACTORIES: Final[Mapping[str, Factory]] = {
     "DefaultPreemption": lambda args: DefaultPreemption(),
     "ImageLocality": lambda args: ImageLocality(),
     "InterPodAffinity": _affinity,
-    "NodeAffinity": lambda args: NodeAffinity(),
+    "NodeAffinity": _node_affinity,
     "NodeName": lambda args: NodeName(),
     "NodePorts": lambda args: NodePorts(),
     "NodeResourcesBalancedAllocation": _balanced,
