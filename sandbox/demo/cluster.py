@@ -1,0 +1,163 @@
+"""The demo's cluster: the sandbox on a thread of this process, webhook and scheduler as child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from sandbox.builtin import LEASES, MUTATING_WEBHOOKS
+from sandbox.cluster import ClusterOptions, SandboxCluster, crd_dir, read_crds
+from sandbox.kinds import ApiKind
+from sandbox.nodes import NodeShape, node
+from sandbox.objects import Obj
+from sandbox.server import ServerOptions
+from sandbox.stack import ProcessEnded, Stack, commands
+from sandbox.store import EventType, Store
+from scheduler_core.errors import MusterError
+from scheduler_core.model.names import LABEL_HOSTNAME
+
+START_SECONDS: Final = 60.0
+_KEPT_LINES: Final = 5
+
+NODES: Final = {
+    "gpu-0": NodeShape(cpu="64", memory="256Gi", gpus="10"),
+    "cpu-0": NodeShape(cpu="2", memory="8Gi"),
+    "cpu-1": NodeShape(cpu="2", memory="8Gi"),
+}
+
+
+class ClusterFailed(MusterError):
+    """The cluster did not come up, or ended early; `last` is the last line that its processes printed."""
+
+    def __init__(self, problem: str, last: str) -> None:
+        self.problem = problem
+        self.last = last
+        super().__init__(problem, last)
+
+    def __str__(self) -> str:
+        return self.problem + (f" (last line: {self.last})" if self.last else "")
+
+
+class DemoCluster:
+    """A context: inside it, `kubeconfig` leads to a cluster where webhook and scheduler are at work.
+
+    `log` takes every line that the processes print. Leaving the context ends everything that was started.
+    """
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self.kubeconfig = Path()
+        self.directory = Path()
+        self._log = log
+        self._last: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._up: Future[None] = Future()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._serve, name="demo-cluster")
+
+    def __enter__(self) -> DemoCluster:
+        self._thread.start()
+        try:
+            self._up.result(START_SECONDS)
+        except TimeoutError:
+            self._end()
+            problem = f"webhook and scheduler were not at work after {START_SECONDS:.0f} s"
+            raise ClusterFailed(problem, self._last_line()) from None
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise what ended the cluster, if anything did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _last_line(self) -> str:
+        return self._last[-1] if self._last else ""
+
+    # On the thread
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except ProcessEnded as error:
+            self._failed(
+                ClusterFailed(f"the {error.name} ended with exit code {error.code}", self._last_line())
+            )
+        except BaseException as error:
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = error
+        if not self._up.done():
+            self._up.set_exception(error)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        nodes = [node(name, shape.capacity(), {LABEL_HOSTNAME: name}) for name, shape in NODES.items()]
+        cluster = SandboxCluster(ClusterOptions(ServerOptions(), nodes, read_crds(crd_dir())))
+        await cluster.start()
+        try:
+            self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.directory
+            signs = asyncio.create_task(_signs(cluster.server.store))
+            stack = Stack(commands(self.kubeconfig, self.directory), self._say)
+            await self._run(signs, asyncio.create_task(stack.run()))
+        finally:
+            await cluster.stop()
+
+    async def _run(self, signs: asyncio.Task[None], running: asyncio.Task[None]) -> None:
+        """Until told to stop, or until a process ends: then raise ProcessEnded."""
+        stopping = asyncio.create_task(self._stop.wait())
+        tasks = [signs, running, stopping]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if signs.done():
+                self._up.set_result(None)
+                await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                running.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _say(self, line: str) -> None:
+        self._last.append(line)
+        self._log(line)
+
+
+async def _signs(store: Store) -> None:
+    """Wait until the webhook has registered and a scheduler leads."""
+    await asyncio.gather(*(_first(store, kind) for kind in (MUTATING_WEBHOOKS, LEASES)))
+
+
+async def _first(store: Store, kind: ApiKind) -> None:
+    seen = asyncio.Event()
+
+    def notice(event: EventType, obj: Obj, old: Obj | None) -> None:
+        seen.set()
+
+    unsubscribe = store.subscribe(kind, notice)
+    try:
+        await seen.wait()
+    finally:
+        unsubscribe()

@@ -1,0 +1,100 @@
+"""Which chapters there are, and how they are played on one cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sandbox.demo.cluster import NODES, DemoCluster
+from sandbox.demo.player import Player, set_stage
+from sandbox.demo.priority import priority_stays_within
+from sandbox.demo.reach import across_nodes
+from sandbox.demo.three_teams import three_teams
+from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
+from scheduler_core.errors import ConfigError
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter. `after` are those that it builds on; `namespaces` is what its story leaves behind."""
+
+    title: str
+    act: Callable[[Player], None]
+    namespaces: tuple[str, ...]
+    after: tuple[int, ...] = ()
+
+
+_TWO: Final = ("team-a", "team-b")
+CHAPTERS: Final = {
+    1: Chapter("Two teams share ten GPUs", two_quotas, _TWO),
+    2: Chapter("One team borrows, up to its max", borrowing, _TWO, (1,)),
+    3: Chapter("The other team takes back what is its own", reclaim, _TWO, (1, 2)),
+    4: Chapter("Three teams: who has to give", three_teams, ("blue", "red", "green")),
+    5: Chapter("Priority does not cross quotas", priority_stays_within, ("analytics", "urgent", "web")),
+    6: Chapter("What was lent comes back from several nodes", across_nodes, ("batch", "owner")),
+}
+
+
+def listing() -> list[str]:
+    """One line per chapter."""
+    return [f"{number}  {chapter.title}" for number, chapter in CHAPTERS.items()]
+
+
+def chosen(numbers: Iterable[int]) -> list[int]:
+    """The chapters asked for, in order; all of them if none is. Raises ConfigError for one that is not."""
+    found = sorted(set(numbers)) or list(CHAPTERS)
+    for number in found:
+        if number not in CHAPTERS:
+            raise ConfigError("--chapter", f"there is no chapter {number}, only 1 to {len(CHAPTERS)}")
+    return found
+
+
+def play(numbers: Iterable[int], *, pause: bool, log: Path | None) -> None:
+    """Start a cluster, play chapters, end the cluster.
+
+    Raises StoryFailed, ToolMissing, ClusterFailed, ConfigError, OSError.
+    """
+    if not (ROOT / "examples").is_dir():
+        raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
+    with contextlib.ExitStack() as stack:
+        lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
+        set_stage(ROOT, Path(), Path())  # what is missing is said before anything is started
+        cluster = stack.enter_context(
+            DemoCluster(lambda line: print(line, file=lines, flush=True) if lines else None)
+        )
+        stage = set_stage(ROOT, cluster.kubeconfig, cluster.directory / "kubectl-cache")
+        player = Player(stage, cluster.check, pause=pause)
+        print(f"A Kubernetes API in this process with the nodes {', '.join(NODES)}; kubectl is real.")
+        _perform(player, list(numbers))
+
+
+def _perform(player: Player, numbers: list[int]) -> None:
+    on_stage: tuple[str, ...] = ()
+    played: set[int] = set()
+    for number in numbers:
+        chapter = CHAPTERS[number]
+        if on_stage and on_stage != chapter.namespaces:
+            player.say("That story is over; its namespaces go.")
+            player.do(f"kubectl delete namespace {' '.join(on_stage)}")
+        on_stage = chapter.namespaces
+        player.quiet = True
+        for earlier in chapter.after:
+            if earlier not in played:
+                _act(player, earlier)
+                played.add(earlier)
+        player.quiet = False
+        _act(player, number)
+        played.add(number)
+    player.say("Who uses, borrows and lends what at the end:")
+    player.look("kubectl elasticquota get -A")
+
+
+def _act(player: Player, number: int) -> None:
+    chapter = CHAPTERS[number]
+    player.title(number, chapter.title)
+    chapter.act(player)

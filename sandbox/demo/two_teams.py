@@ -1,0 +1,97 @@
+"""Chapters 1 to 3: two teams on ten GPUs, from within min over borrowing to reclaim."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sandbox.demo.player import Player
+
+FILES: Final = "examples/two-teams"
+_GPU: Final = "nvidia.com/gpu"
+_GET: Final = "kubectl elasticquota get -A"
+
+
+def two_quotas(play: Player) -> None:
+    """Both teams within what is guaranteed, and two quotas that are refused."""
+    play.say("One node has ten GPUs, two have none.")
+    play.look(
+        "kubectl get nodes -o custom-columns='NAME:.metadata.name,CPU:.status.allocatable.cpu,"
+        "GPU:.status.allocatable.nvidia\\.com/gpu'",
+        "gpu-0 64 10",
+    )
+    play.say("team-a is guaranteed 4 of them and may use 6, team-b is guaranteed 6 and may use 8.")
+    play.do(f"kubectl apply -f {FILES}/quotas.yaml", "elasticquota.scheduling.x-k8s.io/quota created")
+    play.say(
+        "A min above its max is refused by the CRD itself; a max above the hard of a ResourceQuota,",
+        "which takes a look at another object, by the webhook.",
+    )
+    play.do(f"kubectl apply -f {FILES}/wrong-min-over-max.yaml", "min must not exceed max", fails=True)
+    play.do(
+        f"kubectl replace -f {FILES}/wrong-max-over-hard.yaml",
+        "denied the request",
+        f"spec.max[{_GPU}]=12 exceeds hard[requests.{_GPU}]=8 of ResourceQuota team-b/created",
+        fails=True,
+    )
+    for namespace in ("team-a", "team-b"):
+        play.scheduled_by_muster(namespace)
+    play.say("Pods of namespaces with a quota go to Muster's scheduler; nobody has to write its name.")
+    play.do(f"kubectl apply -f {FILES}/1-within-min.yaml")
+    play.look(
+        "kubectl get pods -A -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,"
+        "SCHEDULER:.spec.schedulerName,NODE:.spec.nodeName,STATUS:.status.phase'",
+        "team-a train-1 muster-scheduler gpu-0 Running",
+        "team-b serve-1 muster-scheduler gpu-0 Running",
+    )
+    play.look(_GET, f"team-a quota {_GPU} 2 4 6 - 0 0", f"team-b quota {_GPU} 3 6 8 8 0 0")
+
+
+def borrowing(play: Player) -> None:
+    """team-a reaches its min, then its max, and no more."""
+    play.say("team-a reaches its min of 4. Nothing is borrowed yet.")
+    play.do(f"kubectl apply -f {FILES}/2-team-a-reaches-min.yaml")
+    play.look(_GET, f"team-a quota {_GPU} 4 4 6 - 0 0", f"team-b quota {_GPU} 3 6 8 8 0 0")
+    play.say("Three GPUs are idle and team-a asks for all of them. Two bring it to its max of 6.")
+    play.do(f"kubectl apply -f {FILES}/3-team-a-borrows.yaml")
+    play.do("kubectl wait -n team-a --for=condition=Ready pod/train-3 --timeout=20s")
+    play.say("The last pod waits, and says why.")
+    reason = f"ElasticQuota team-a/quota: used {_GPU}=6 + requested 1 exceeds max=6"
+    play.look("kubectl events -n team-a --for pod/train-4", reason)
+    play.look(
+        "kubectl describe pod train-4 -n team-a | sed -n '/^Events/,$p'", "Warning FailedScheduling", reason
+    )
+    play.say("Who uses what, who waits for how much, and who borrows from whom:")
+    play.look(
+        f"{_GET} -o wide",
+        f"team-a quota {_GPU} 6 4 6 - 2 0 2 1",
+        f"team-b quota {_GPU} 3 6 8 8 0 2 0 0",
+    )
+    play.look("kubectl elasticquota lending -A", f"{_GPU} team-a team-b 2 2")
+
+
+def reclaim(play: Player) -> None:
+    """team-b asks for its min: a pod of team-a goes. Then for more: it waits."""
+    before = play.placed("team-a")
+    play.say("team-b asks for three GPUs more. One is idle; the rest of its min of 6 is lent to team-a.")
+    play.do(f"kubectl apply -f {FILES}/4-team-b-reclaims.yaml")
+    play.do("kubectl wait -n team-b --for=condition=Ready pod/serve-2 --timeout=20s")
+    play.say("One pod of team-a had to go: as much as it had borrowed, not more. Its event tells for whom.")
+    gone = before.keys() - play.placed("team-a").keys()
+    victim = next(iter(gone), "nobody")
+    play.expect(
+        f"one of team-a's pods was evicted (it was {', '.join(sorted(gone)) or victim})",
+        lambda: len(gone) == 1,
+    )
+    play.look(
+        "kubectl events -n team-a --types=Normal | grep -e Preempted -e LAST",
+        f"Preempted Pod/{victim}",
+        "team-b/serve-2",
+    )
+    both = (f"team-a quota {_GPU} 4 4 6 - 0 0", f"team-b quota {_GPU} 6 6 8 8 0 0")
+    play.look(_GET, *both)
+    play.say("team-b may use 8, but what team-a has left is guaranteed to team-a: the next pod waits.")
+    play.do(f"kubectl apply -f {FILES}/5-team-b-asks-for-more.yaml")
+    play.look(
+        "kubectl events -n team-b --for pod/serve-3",
+        f"used by all quotas {_GPU}=10 + requested 1 exceeds sum(min)=10",
+    )
+    play.look(_GET, *both)
