@@ -37,29 +37,29 @@ class Reevaluation:
         return SUCCESS if status is None else status
 
     def _fresh(self) -> Cycle:
-        return self._cycles.new_cycle(self._profile, self._cycle.pod, self._cycle.now)
+        cycle = self._cycles.new_cycle(self._profile, self._cycle.pod, self._cycle.now)
+        cycle.after_leaving = True
+        return cycle
 
     def fits(self, slot: int) -> bool:
-        """Whether the pod passes everything on one node now.
+        """Whether the pod passes everything on one node, once the pods that are on their way out are gone.
 
         Nominated pods of at least its priority count as if they were there, and again as if they were not:
         a pod may neither take their room nor depend on them (kube-scheduler runs the filters twice).
         """
-        if not self._passes(slot):
-            return False
-        state, pod = self._cycles.state, self._cycle.pod
-        name = state.nodes.names[slot]
-        ahead = [
-            item.pod
-            for item in state.nominations.others(pod, state.placed)
-            if item.node == name and item.pod.priority >= pod.priority
-        ]
-        if not ahead:
-            return True
+        state = self._cycles.state
         with Trial(state, self._cycle.now) as trial:
-            for other in ahead:
-                trial.place(other, slot)
-            return self._passes(slot, quotas=False)
+            for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
+                trial.lift(uid)
+            return self._passes(slot) and self._passes_with_nominated(trial, slot)
+
+    def _passes_with_nominated(self, trial: Trial, slot: int) -> bool:
+        state, pod = self._cycles.state, self._cycle.pod
+        on_node = state.nominations.on_node(state.nodes.names[slot], pod)
+        ahead = [item.pod for item in on_node if item.pod.priority >= pod.priority]
+        for other in ahead:
+            trial.place(other, slot)
+        return not ahead or self._passes(slot, quotas=False)
 
     def _passes(self, slot: int, *, quotas: bool = True) -> bool:
         """PreFilter and all filters on one node. Without `quotas` the per-attempt refusals do not count."""

@@ -9,6 +9,7 @@ part first. Gated units are kept out by PreEnqueue.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
@@ -81,6 +82,8 @@ class SchedulingQueue:
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting: dict[Part, dict[str, QueuedUnit]] = {Part.UNSCHEDULABLE: {}, Part.GATED: {}}
         self._entries = 0
+        # How many units entered which part because of what, under kube-scheduler's event names.
+        self.incoming: Counter[tuple[str, str]] = Counter()
         self._by_pod: dict[str, str] = {}
 
     # Pods come and go
@@ -95,7 +98,7 @@ class SchedulingQueue:
             unit = self.units[key] = QueuedUnit(key, created)
         unit.pods[pod.uid] = pod
         self._by_pod[pod.uid] = key
-        self.activate(unit, now)
+        self.activate(unit, now, "PodAdd")
 
     def refresh(self, pod: Pod) -> bool:
         """Replace a queued pod by a newer form that changes nothing for scheduling; False if unknown."""
@@ -129,27 +132,28 @@ class SchedulingQueue:
             waiting.pop(unit.key, None)
         unit.entry = -1
 
-    def _enter(self, unit: QueuedUnit, part: Part, now: float) -> int:
+    def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
         self._leave(unit)
         self._entries += 1
+        self.incoming[part.value, cause] += 1
         unit.part, unit.entry, unit.entered = part, self._entries, now
         waiting = self._waiting.get(part)
         if waiting is not None:
             waiting[unit.key] = unit
         return self._entries
 
-    def activate(self, unit: QueuedUnit, now: float) -> None:
+    def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
         """Let a unit be tried as soon as its backoff allows, unless a gate holds it."""
         gate = self._gate(unit)
         if gate:
             unit.plugins = frozenset({gate})
-            self._enter(unit, Part.GATED, now)
+            self._enter(unit, Part.GATED, now, cause)
             return
         ready = unit.failed_at + self.backoff(unit.attempts) if unit.attempts else now
         if ready > now:
-            heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now), unit.key))
+            heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now, cause), unit.key))
             return
-        entry = self._enter(unit, Part.ACTIVE, now)
+        entry = self._enter(unit, Part.ACTIVE, now, cause)
         heapq.heappush(self._active, (self._sort_key(unit), entry, unit.key))
 
     def backoff(self, attempts: int) -> float:
@@ -176,22 +180,23 @@ class SchedulingQueue:
             return
         unit.plugins = frozenset(plugins)
         unit.failed_at = now
-        self._enter(unit, Part.UNSCHEDULABLE, now)
+        self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
 
     def retry(self, unit: QueuedUnit, now: float) -> None:
         """A tried unit failed by an error: again after its backoff, without waiting for an event."""
         if unit.key not in self.units:
             return
         unit.failed_at = now
-        self.activate(unit, now)
+        self.activate(unit, now, "ScheduleAttemptFailure")
 
     def on_event(self, event: ClusterEvent, now: float) -> int:
         """Wake the unschedulable and gated units that the event may help; returns how many."""
         woken = [
             unit for part in self._waiting.values() for unit in part.values() if self._wakes(unit, event)
         ]
+        cause = _cause(event) if woken else ""
         for unit in woken:
-            self.activate(unit, now)
+            self.activate(unit, now, cause)
         return len(woken)
 
     def flush(self, now: float) -> None:
@@ -200,14 +205,14 @@ class SchedulingQueue:
             _, entry, key = heapq.heappop(self._backoff)
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry:
-                self.activate(unit, now)
+                self.activate(unit, now, "BackoffComplete")
         waiting = self._waiting[Part.UNSCHEDULABLE]
         while waiting:
             # Insertion order is order of time, so the first one is the oldest.
             unit = next(iter(waiting.values()))
             if unit.entered + FLUSH_AFTER_SECONDS > now:
                 break
-            self.activate(unit, now)
+            self.activate(unit, now, "UnschedulableTimeout")
 
     def has_active(self) -> bool:
         """Whether a unit waits for its turn (entries that were overtaken count until they are popped)."""
@@ -224,3 +229,9 @@ class SchedulingQueue:
     def count(self, part: Part) -> int:
         """How many units are in a part."""
         return sum(1 for unit in self.units.values() if unit.part is part and unit.entry >= 0)
+
+
+def _cause(event: ClusterEvent) -> str:
+    """The event's first kind in the manner of kube-scheduler: `NodeAdd`, `PodDelete`."""
+    kinds = event.what.name or ""
+    return "".join(word.capitalize() for word in kinds.partition("|")[0].split("_"))

@@ -174,14 +174,11 @@ class Scheduler:
         evicted: list[Decision] = []
         if result is not None:
             victims = frozenset(victim.uid for victim in result.victims)
-            self.state.nominations.put(pod, result.nominated, victims)
+            self.state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
             for victim in result.victims:
                 self.state.condemn(victim.uid)
                 text = eviction_message(self.state, pod, victim, result.nominated)
                 evicted.append(Evicted(victim, pod, profile.name, text))
-            if not victims:
-                # Room came free while we looked: nothing has to end first.
-                self.queue.retry(unit, now)
         elif not self._waits_for_victims(pod):
             self.state.nominations.remove(pod.uid)
         nomination = self.state.nominations.get(pod.uid)

@@ -16,10 +16,12 @@ class Cycle:
 
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
     that run now, so that broken code can be named. `enabled` are the profile's plugins; `evaluation` is there
-    for PostFilter; `signature` is what the pod shares with equal pods.
+    for PostFilter, and while it looks again `after_leaving` says that pods on their way out do not count any
+    more; `signature` is what the pod shares with equal pods.
     """
 
     __slots__ = (
+        "after_leaving",
         "calling",
         "enabled",
         "evaluation",
@@ -45,3 +47,4 @@ class Cycle:
         self.enabled: frozenset[str] = frozenset()
         self.evaluation: Evaluation | None = None
         self.signature: Hashable = None
+        self.after_leaving = False

@@ -20,7 +20,10 @@ class Evaluation(Protocol):
         ...
 
     def fits(self, slot: int) -> bool:
-        """Whether PreFilter admits the pod and every filter passes one node now, nominated pods respected."""
+        """Whether PreFilter and every filter let the pod onto one node.
+
+        Pods on their way out are taken as gone, nominated pods of at least the pod's priority as there.
+        """
         ...
 
     def hopeless(self) -> Bool:

@@ -33,8 +33,8 @@ _EXACT_DIVISOR = 2**45
 def percent(part: Int64, whole: Int64) -> Int64:
     """floor(part * 100 / whole), int64 [M], exact; 0 <= part <= whole, whole > 0.
 
-    Division in float64 is several times faster than in int64, and floors the same while `whole` is below 2^45:
-    a quotient that is no integer is at least 1/whole away from one, which is more than its rounding error.
+    Division in float64 is several times faster than in int64, and floors the same while `whole` is below
+    2^45: a quotient that is no integer is at least 1/whole away from one, more than its rounding error.
     """
     if len(whole) and int(whole.max()) < _EXACT_DIVISOR:
         return (part * MAX_NODE_SCORE / whole).astype(np.int64)

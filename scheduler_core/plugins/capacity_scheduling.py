@@ -34,7 +34,14 @@ class CapacityScheduling:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help."""
         state, pod = cycle.state, cycle.pod
         own, total = nominated_requests(state, pod) if len(state.nominations) else (_NONE, _NONE)
-        refusal = admit(state.ledger, pod.namespace, pod.requests, nominated=own, nominated_total=total)
+        refusal = admit(
+            state.ledger,
+            pod.namespace,
+            pod.requests,
+            nominated=own,
+            nominated_total=total,
+            after_leaving=cycle.after_leaving,
+        )
         return SUCCESS if refusal is None else unschedulable(str(refusal), refusal)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:

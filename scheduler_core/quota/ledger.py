@@ -31,10 +31,12 @@ class LedgerError(MusterError):
 class _Account:
     """What one namespace uses, and the quotas that claim it (oldest first)."""
 
-    __slots__ = ("charges", "quotas", "used")
+    __slots__ = ("charges", "leaving", "leaving_uids", "quotas", "used")
 
     def __init__(self) -> None:
         self.charges: dict[str, ResourceList] = {}
+        self.leaving: dict[str, int] = {}
+        self.leaving_uids: set[str] = set()
         self.quotas: list[ElasticQuota] = []
         self.used: dict[str, int] = {}
 
@@ -60,6 +62,7 @@ class QuotaLedger:
         self._min_named: dict[str, int] = {}
         self.total_used: dict[str, int] = {}
         self.total_min: dict[str, int] = {}
+        self.total_leaving: dict[str, int] = {}
         self.version = 0
 
     # Quotas
@@ -79,15 +82,15 @@ class QuotaLedger:
     def _rebind(self, account: _Account, quotas: list[ElasticQuota]) -> None:
         before, after = account.quota, quotas[0] if quotas else None
         if before is not None:
-            self._count(before, account.used, -1)
+            self._count(before, account, -1)
         account.quotas = quotas
         if after is not None:
-            self._count(after, account.used, +1)
+            self._count(after, account, +1)
         self.version += 1
 
-    def _count(self, quota: ElasticQuota, used: ResourceList, sign: int) -> None:
-        for name, value in used.items():
-            self.total_used[name] = self.total_used.get(name, 0) + sign * value
+    def _count(self, quota: ElasticQuota, account: _Account, sign: int) -> None:
+        shift(self.total_used, account.used, sign)
+        shift(self.total_leaving, account.leaving, sign)
         for name, value in quota.min.items():
             self.total_min[name] = self.total_min.get(name, 0) + sign * value
             self._min_named[name] = self._min_named.get(name, 0) + sign
@@ -123,7 +126,34 @@ class QuotaLedger:
         account = self._accounts.get(namespace)
         if account is None or uid not in account.charges:
             raise LedgerError(namespace, uid, "is not charged")
+        self._leave(account, uid, -1)
         self._move(account, account.charges.pop(uid), -1)
+
+    def mark_leaving(self, namespace: str, uid: str) -> None:
+        """A charged pod is terminating or its eviction is decided: it counts until it is gone, and is known
+        to go. Idempotent."""
+        account = self._accounts.get(namespace)
+        if account is not None and uid in account.charges:
+            self._leave(account, uid, +1)
+
+    def _leave(self, account: _Account, uid: str, sign: int) -> None:
+        if (uid in account.leaving_uids) == (sign > 0):
+            return
+        amounts = charged(account.charges[uid])
+        (account.leaving_uids.add if sign > 0 else account.leaving_uids.discard)(uid)
+        shift(account.leaving, amounts, sign)
+        if account.quotas:
+            shift(self.total_leaving, amounts, sign)
+
+    def is_leaving(self, namespace: str, uid: str) -> bool:
+        """Whether the pod counts and is on its way out."""
+        account = self._accounts.get(namespace)
+        return account is not None and uid in account.leaving_uids
+
+    def leaving(self, namespace: str) -> ResourceList:
+        """The part of `used` that pods hold which are on their way out. Read only."""
+        account = self._accounts.get(namespace)
+        return account.leaving if account is not None else {}
 
     def _move(self, account: _Account, requests: ResourceList, sign: int) -> None:
         total = self.total_used if account.quotas else None
@@ -158,6 +188,7 @@ class QuotaLedger:
         """Every broken invariant in words: sums equal their parts, nothing is negative."""
         problems: list[str] = []
         total: dict[str, int] = {}
+        leaving: dict[str, int] = {}
         for namespace, account in self._accounts.items():
             fresh: dict[str, int] = {}
             for requests in account.charges.values():
@@ -165,9 +196,16 @@ class QuotaLedger:
                     fresh[name] = fresh.get(name, 0) + value
             if not _equal(fresh, account.used):
                 problems.append(f"used of {namespace} is {account.used}, its pods sum to {fresh}")
+            gone: dict[str, int] = {}
+            for uid in account.leaving_uids:
+                shift(gone, charged(account.charges[uid]), 1)
+            if not _equal(gone, account.leaving):
+                problems.append(f"leaving of {namespace} is {account.leaving}, its pods sum to {gone}")
             if account.quotas:
-                for name, value in fresh.items():
-                    total[name] = total.get(name, 0) + value
+                shift(total, fresh, 1)
+                shift(leaving, gone, 1)
+        if not _equal(leaving, self.total_leaving):
+            problems.append(f"total leaving is {self.total_leaving}, the quotas sum to {leaving}")
         if not _equal(total, self.total_used):
             problems.append(f"total used is {self.total_used}, the quotas sum to {total}")
         minimum: dict[str, int] = {}
@@ -177,6 +215,12 @@ class QuotaLedger:
         if minimum != self.total_min:
             problems.append(f"total min is {self.total_min}, the quotas sum to {minimum}")
         return problems
+
+
+def shift(totals: dict[str, int], amounts: ResourceList, sign: int = 1) -> None:
+    """Add amounts to totals in place, or take them away with a sign of -1."""
+    for name, value in amounts.items():
+        totals[name] = totals.get(name, 0) + sign * value
 
 
 def _equal(left: ResourceList, right: ResourceList) -> bool:

@@ -49,6 +49,7 @@ def admit(
     *,
     nominated: ResourceList = _NOTHING,
     nominated_total: ResourceList = _NOTHING,
+    after_leaving: bool = False,
 ) -> Refusal | None:
     """None if the pod may be scheduled under its quota, else the first refusal in resource order.
 
@@ -56,11 +57,16 @@ def admit(
     `used of all quotas + nominated_total + request <= sum of min`. Only strictly greater is refused, only
     resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
     quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
+    With `after_leaving` the pods that are on their way out no longer count.
     """
     quota = ledger.quota_of(namespace)
     if quota is None:
         return None
-    used = ledger.used(namespace)
+    used: ResourceList = ledger.used(namespace)
+    total_used: ResourceList = ledger.total_used
+    if after_leaving:
+        used = _less(used, ledger.leaving(namespace))
+        total_used = _less(total_used, ledger.total_leaving)
     demand = charged(requests)
     for name in sorted(demand):
         asked = demand[name]
@@ -74,10 +80,14 @@ def admit(
         total = ledger.total_min.get(name)
         if asked > 0 and total is not None:
             extra = nominated_total.get(name, 0)
-            in_use = ledger.total_used.get(name, 0)
+            in_use = total_used.get(name, 0)
             if in_use + extra + asked > total:
                 return Refusal(quota.key, "sum(min)", name, in_use, extra, asked, total)
     return None
+
+
+def _less(left: ResourceList, right: ResourceList) -> ResourceList:
+    return {name: value - right.get(name, 0) for name, value in left.items()} if right else left
 
 
 def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:
@@ -92,8 +102,12 @@ def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:
 def within_min(
     ledger: QuotaLedger, quota: ElasticQuota, requests: ResourceList, nominated: ResourceList = _NOTHING
 ) -> bool:
-    """Whether a pod would stay within its quota's min: `used + nominated + request <= min` (rule 7)."""
-    used, names = ledger.used(quota.namespace), relevant(ledger, quota)
+    """Whether a pod would stay within its quota's min: `used + nominated + request <= min` (rule 7).
+
+    Pods of its own that are on their way out make room for it and do not count.
+    """
+    names = relevant(ledger, quota)
+    used = _less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
     return all(
         used.get(name, 0) + nominated.get(name, 0) + asked <= quota.min.get(name, 0)
         for name, asked in charged(requests).items()

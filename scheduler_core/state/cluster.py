@@ -85,7 +85,7 @@ class ClusterState:
             if pod.finished or pod.terminating:
                 self.nominations.remove(pod.uid)
             else:
-                self.nominations.refresh(pod)
+                self._renominate(pod)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
             # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
@@ -95,6 +95,14 @@ class ClusterState:
             self._unplace(pod.uid)
             return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
         return self._confirm(placement, pod, old)
+
+    def _renominate(self, pod: Pod) -> None:
+        """A waiting pod in a newer form: keep what we decided, believe the API about what we do not know."""
+        known = self.nominations.get(pod.uid)
+        if known is not None:
+            self.nominations.put(pod, known.node, self.vector(pod), known.victims)
+        elif pod.nominated_node:
+            self.nominations.put(pod, pod.nominated_node, self.vector(pod))
 
     def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
         moved = self.nodes.names[placement.slot] != pod.node_name
@@ -116,6 +124,8 @@ class ClusterState:
         old, placement.pod = placement.pod, pod
         self.table.refresh(placement.row, pod)
         self.neighbours.swapped(placement.row, old, pod, placement.slot)
+        if pod.terminating:
+            self._leaves(placement)
         self.nodes.pods[placement.slot][pod.uid] = pod
 
     def remove_pod(self, uid: str) -> list[ClusterEvent]:
@@ -132,14 +142,21 @@ class ClusterState:
             vector = self.vector(pod)
         slot = self.nodes.place(pod, node, vector)
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
-        self.neighbours.placed(row, pod, slot)
         placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at)
+        self._charge(placement)
+        return placement
+
+    def _charge(self, placement: Placement) -> None:
+        pod = placement.pod
+        self.neighbours.placed(placement.row, pod, placement.slot)
+        self.nominations.hold(pod.uid)
         if pod.host_ports or pod.volumes:
-            self.ports.place(pod, slot)
-            self.storage.place(pod, slot)
+            self.ports.place(pod, placement.slot)
+            self.storage.place(pod, placement.slot)
         self.ledger.charge(pod.namespace, pod.uid, pod.requests)
         self.quota_dirty.add(pod.namespace)
-        return placement
+        if pod.terminating:
+            self._leaves(placement)
 
     def _unplace(self, uid: str) -> Pod:
         placement = self.placed.pop(uid)
@@ -148,6 +165,7 @@ class ClusterState:
             self.storage.unplace(placement.pod, placement.slot)
         self.nodes.unplace(placement.pod, placement.slot, placement.vector)
         self.table.remove(placement.row)
+        self.nominations.release(uid)
         self.neighbours.removed(placement.pod, placement.slot)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
@@ -175,15 +193,23 @@ class ClusterState:
 
     def put_back(self, placement: Placement, going: bool, start: float) -> None:
         """Undo `lift`: the pod is placed as before, `going` and `start` as the table had them."""
-        restored = self._place(placement.pod, self.nodes.names[placement.slot], placement.assumed_at)
-        self.table.going[restored.row] = going
-        self.table.start[restored.row] = start
+        pod, vector = placement.pod, placement.vector
+        placement.slot = self.nodes.place(pod, self.nodes.names[placement.slot], vector)
+        self.table.put_back(placement.row, pod, placement.slot, vector, start)
+        self.placed[pod.uid] = placement
+        self._charge(placement)
+        if going:
+            self._leaves(placement)
 
     def condemn(self, uid: str) -> None:
         """The eviction of a pod was decided: it counts until it is gone, but is nobody's victim again."""
         placement = self.placed.get(uid)
         if placement is not None:
-            self.table.going[placement.row] = True
+            self._leaves(placement)
+
+    def _leaves(self, placement: Placement) -> None:
+        self.table.going[placement.row] = True
+        self.ledger.mark_leaving(placement.pod.namespace, placement.pod.uid)
 
     # Other objects
 
@@ -269,6 +295,9 @@ class ClusterState:
                 problems.append(f"pod {placement.pod.key} has no row in the table of placed pods")
             if self.table.slot[placement.row] != placement.slot:
                 problems.append(f"pod {placement.pod.key} has the wrong slot in the table of placed pods")
+            going = bool(self.table.going[placement.row])
+            if going != self.ledger.is_leaving(placement.pod.namespace, placement.pod.uid):
+                problems.append(f"pod {placement.pod.key}: going is {going}, the ledger disagrees")
         if int(self.table.alive.sum()) != len(self.placed):
             problems.append(f"{int(self.table.alive.sum())} rows alive, {len(self.placed)} placements")
         on_nodes = sum(len(pods) for pods in self.nodes.pods)

@@ -33,7 +33,8 @@ class PodTable:
         self.going: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.pods: list[Pod | None] = []
         self.namespaces: Interner[str] = Interner()
-        self._free: list[int] = []
+        self._free: dict[int, None] = {}
+        self._order: NDArray[np.int64] | None = None
 
     @property
     def size(self) -> int:
@@ -42,37 +43,54 @@ class PodTable:
 
     def add(self, pod: Pod, slot: int, vector: Int64, now: float) -> int:
         """Take a row for a placed pod; returns it."""
+        self._order = None
         if self._free:
-            row = self._free.pop()
-            self.pods[row] = pod
+            row, _ = self._free.popitem()
         else:
             row = len(self.pods)
             if row == len(self.alive):
                 self._grow(2 * row)
-            self.pods.append(pod)
+            self.pods.append(None)
+        self._fill(row, pod, slot, vector)
+        self.start[row] = pod.start_time if pod.start_time is not None else now
+        return row
+
+    def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float) -> None:
+        """Undo `remove`: the pod takes its old row again, so that nothing else changes."""
+        del self._free[row]
+        self._fill(row, pod, slot, vector)
+        self.start[row] = start
+
+    def _fill(self, row: int, pod: Pod, slot: int, vector: Int64) -> None:
+        self.pods[row] = pod
         if len(vector) > self.requests.shape[0]:
             self._grow_rows(len(vector))
         self.requests[:, row] = 0
         self.requests[: len(vector), row] = vector
         self.slot[row], self.priority[row] = slot, pod.priority
-        self.start[row] = pod.start_time if pod.start_time is not None else now
         self.namespace[row] = self.namespaces.id(pod.namespace)
         self.alive[row], self.going[row] = True, pod.terminating
-        return row
 
     def refresh(self, row: int, pod: Pod) -> None:
         """The same pod in a newer form: its start, priority or deletion may be known now."""
         self.pods[row] = pod
-        self.priority[row] = pod.priority
-        if pod.start_time is not None:
-            self.start[row] = pod.start_time
+        start = self.start[row] if pod.start_time is None else pod.start_time
+        if self.priority[row] != pod.priority or self.start[row] != start:
+            self.priority[row], self.start[row] = pod.priority, start
+            self._order = None
         self.going[row] |= pod.terminating
 
     def remove(self, row: int) -> None:
         """Give a row back."""
         self.alive[row] = False
         self.pods[row] = None
-        self._free.append(row)
+        self._free[row] = None
+
+    def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
+        """Rows where `chosen` (bool [size]) holds, least important first: lowest priority, latest start."""
+        if self._order is None:
+            self._order = np.lexsort((-self.start[: self.size], self.priority[: self.size]))
+        return self._order[chosen[self._order]]
 
     def _grow(self, capacity: int) -> None:
         def longer(array: NDArray) -> NDArray:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.preemption.demand import Demand, Lenders, Rows
-from scheduler_core.framework.preemption.lanes import removal_order
 from scheduler_core.state.pods import PodTable
 
 Bool = NDArray[np.bool_]
@@ -28,7 +27,7 @@ def victims_anywhere(table: PodTable, demand: Demand, local: Rows, need: Int64) 
         return np.zeros(0, dtype=np.int64)
     rows = demand.candidates[~np.isin(demand.candidates, local)]
     useful = (table.requests[: len(need)][lacking][:, rows] > 0).any(axis=0)
-    ordered = removal_order(table, rows[useful])
+    ordered = rows[useful]
     if demand.lenders is not None:
         ordered = _reclaimable(table, demand.lenders, local, ordered, lacking)
     freed = np.cumsum(table.requests[: len(need)][:, ordered], axis=1)  # [R, K]

@@ -13,7 +13,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import over_min, relevant, within_min
 from scheduler_core.state.cluster import ClusterState
 
@@ -39,8 +39,8 @@ class Lenders(msgspec.Struct, frozen=True):
 class Demand(msgspec.Struct, frozen=True):
     """A preemptor's case. `need` int64 [R]: what victims must free for its quota to admit it.
 
-    `candidates` are rows of the pod table. `lenders` is set where the pod reclaims its min from other quotas;
-    the over-min test then holds for every victim.
+    `candidates` are rows of the pod table, least important first. `lenders` is set where the pod reclaims
+    its min from other quotas; the over-min test then holds for every victim.
     """
 
     pod: Pod
@@ -58,18 +58,30 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
     """
     own: dict[str, int] = {}
     total: dict[str, int] = {}
-    for item in state.nominations.others(pod, state.placed):
-        quota = state.ledger.quota_of(item.pod.namespace)
+    for (namespace, priority), sums in state.nominations.sums.items():
+        quota = state.ledger.quota_of(namespace)
         if quota is None:
             continue
-        same = item.pod.namespace == pod.namespace
-        counts = item.pod.priority >= pod.priority if same else not over_min(state.ledger, quota)
-        if counts:
-            for name, value in charged(item.pod.requests).items():
-                total[name] = total.get(name, 0) + value
-                if same:
-                    own[name] = own.get(name, 0) + value
+        same = namespace == pod.namespace
+        if priority >= pod.priority if same else not over_min(state.ledger, quota):
+            shift(total, sums)
+            if same:
+                shift(own, sums)
+    if state.nominations.counts(pod.uid) and state.ledger.quota_of(pod.namespace) is not None:
+        # The pod's own nomination is in the sums: its request is what we are asked about.
+        for sums in (own, total):
+            shift(sums, charged(pod.requests), -1)
     return own, total
+
+
+def nominated_room(state: ClusterState, pod: Pod) -> Int64:
+    """int64 [R, N]: what nominated pods of at least the pod's priority will take of every node."""
+    room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
+    for item in state.nominations.others(pod):
+        slot = state.nodes.slot(item.node)
+        if slot is not None and item.pod.priority >= pod.priority:
+            room[: len(item.vector), slot] += item.vector
+    return room
 
 
 def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
@@ -83,7 +95,7 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
         free = [state.ledger.quota_of(name) is None for name in table.namespaces.values]
         victims &= np.array([*free, True], dtype=np.bool_)[table.namespace[:size]]
     none: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
-    return Demand(pod, state.vector(pod), none, np.flatnonzero(victims))
+    return Demand(pod, state.vector(pod), none, table.removal_order(victims))
 
 
 def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
@@ -96,12 +108,12 @@ def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
         lenders = _lenders(state, quota)
         of = np.append(lenders.of, NO_QUOTA)
         victims = _available(state) & (of[table.namespace[:size]] != NO_QUOTA)
-        return Demand(pod, request, need, np.flatnonzero(victims), quota, lenders)
+        return Demand(pod, request, need, table.removal_order(victims), quota, lenders)
     need = np.maximum(need, _max_need(state, pod, quota, own))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
-    return Demand(pod, request, need, np.flatnonzero(victims), quota)
+    return Demand(pod, request, need, table.removal_order(victims), quota)
 
 
 def _available(state: ClusterState) -> Bool:
@@ -111,28 +123,35 @@ def _available(state: ClusterState) -> Bool:
 
 
 def _deficit(
-    state: ClusterState, pod: Pod, used: ResourceList, extra: ResourceList, limit: Mapping[str, int]
+    state: ClusterState,
+    pod: Pod,
+    used: ResourceList,
+    leaving: ResourceList,
+    extra: ResourceList,
+    limit: Mapping[str, int],
 ) -> Int64:
-    """int64 [R]: by how much use, nominations and the request exceed a limit; 0 where they do not."""
+    """int64 [R]: by how much use that stays, nominations and the request exceed a limit; else 0."""
     need: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
     for name, asked in charged(pod.requests).items():
         row = state.index.row(name)
         if asked > 0 and row is not None and name in limit:
-            need[row] = max(0, used.get(name, 0) + extra.get(name, 0) + asked - limit[name])
+            stays = used.get(name, 0) - leaving.get(name, 0)
+            need[row] = max(0, stays + extra.get(name, 0) + asked - limit[name])
     return need
 
 
 def _sum_need(state: ClusterState, pod: Pod, total: ResourceList) -> Int64:
     ledger = state.ledger
-    return _deficit(state, pod, ledger.total_used, total, ledger.total_min)
+    return _deficit(state, pod, ledger.total_used, ledger.total_leaving, total, ledger.total_min)
 
 
 def _max_need(state: ClusterState, pod: Pod, quota: ElasticQuota, own: ResourceList) -> Int64:
-    return _deficit(state, pod, state.ledger.used(quota.namespace), own, quota.max)
+    ledger, namespace = state.ledger, quota.namespace
+    return _deficit(state, pod, ledger.used(namespace), ledger.leaving(namespace), own, quota.max)
 
 
 def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
-    """Quotas over min, without the preemptor's own."""
+    """Quotas over min, without the preemptor's own; what is on its way out they do not borrow any more."""
     ledger, index = state.ledger, state.index
     found = [q for q in ledger.quotas() if q.namespace != borrower.namespace and over_min(ledger, q)]
     shape = (len(found), len(index))
@@ -140,11 +159,11 @@ def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
     counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
     of: Int64 = np.full(len(state.table.namespaces), NO_QUOTA, dtype=np.int64)  # [namespaces]
     for number, quota in enumerate(found):
-        in_use = ledger.used(quota.namespace)
+        in_use, leaving = ledger.used(quota.namespace), ledger.leaving(quota.namespace)
         for name in relevant(ledger, quota):
             row = index.row(name)
             if row is not None:
-                used[number, row] = in_use.get(name, 0)
+                used[number, row] = in_use.get(name, 0) - leaving.get(name, 0)
                 low[number, row] = quota.min.get(name, 0)
                 counts[number, row] = True
         namespace = state.table.namespaces.find(quota.namespace)

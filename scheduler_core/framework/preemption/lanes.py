@@ -9,6 +9,7 @@ quotas that borrow a lacking resource, as far as they borrow it; the same beyond
 
 from __future__ import annotations
 
+import heapq
 from typing import Final
 
 import numpy as np
@@ -23,44 +24,48 @@ Bool = NDArray[np.bool_]
 EMPTY: Final = -1
 
 
-def removal_order(table: PodTable, rows: Rows) -> Rows:
-    """Rows from the least important: lowest priority, then latest start."""
-    return rows[np.lexsort((rows, -table.start[rows], table.priority[rows]))]
-
-
 class Lanes:
-    """L lanes of at most J candidates each, in order of removal.
+    """L lanes of at most J candidates each, in order of removal, over the K resources that are lacking.
 
     `slots` int64 [L]; `rows` int64 [L, J] rows of the pod table (EMPTY behind the last); `deficit` int64
-    [L, R] what must come free; `removed` bool [L, J] the victims; `violating` bool [L, J] candidates whose
-    eviction would violate a disruption budget.
+    [L, K] what must come free; `freed` int64 [L, K]; `removed` bool [L, J] the victims; `violating` bool
+    [L, J] candidates whose eviction would violate a disruption budget.
     """
 
     def __init__(self, table: PodTable, demand: Demand, slots: Rows, deficit: Int64) -> None:
         self.table = table
         self.demand = demand
-        self.slots = slots
-        self.deficit = deficit
-        self.rows = _by_slot(table, removal_order(table, demand.candidates), slots)
-        self.vectors: Int64 = table.requests[: deficit.shape[1]].T[self.rows]  # [L, J, R]
-        self.present: Bool = self.rows != EMPTY  # [L, J]
-        self.vectors[~self.present] = 0
-        self.removed: Bool = np.zeros(self.rows.shape, dtype=np.bool_)  # [L, J]
-        self.violating: Bool = np.zeros(self.rows.shape, dtype=np.bool_)  # [L, J]
-        self.freed: Int64 = np.zeros_like(deficit)  # [L, R]
+        self._lacking = np.flatnonzero((deficit > 0).any(axis=0))  # [K] rows of the resource index
+        ordered, lanes, position = _by_slot(table, demand.candidates, slots)
+        enough = self._free_enough(ordered, lanes, deficit)
+        lane_of: Rows = np.cumsum(enough) - 1  # [L] number among those that stay
+        keep = enough[lanes]
+        ordered, lanes, position = ordered[keep], lane_of[lanes[keep]], position[keep]
+        self.slots = slots[enough]
+        self.deficit: Int64 = deficit[enough][:, self._lacking]
+        shape = (len(self.slots), int(position.max(initial=-1)) + 1)
+        self.rows: Rows = np.full(shape, EMPTY, dtype=np.int64)  # [L, J]
+        self.rows[lanes, position] = ordered
+        self.vectors: Int64 = np.zeros((*shape, len(self._lacking)), dtype=np.int64)  # [L, J, K]
+        self.vectors[lanes, position] = table.requests[self._lacking][:, ordered].T
+        self.removed: Bool = np.zeros(shape, dtype=np.bool_)  # [L, J]
+        self.violating: Bool = np.zeros(shape, dtype=np.bool_)  # [L, J]
+        self.freed: Int64 = np.zeros_like(self.deficit)  # [L, K]
 
-    @property
-    def satisfied(self) -> Bool:
-        """bool [L]: lanes on which enough is free."""
-        enough: Bool = np.all(self.freed >= self.deficit, axis=1)
+    def _free_enough(self, ordered: Rows, lanes: Rows, deficit: Int64) -> Bool:
+        """bool [L]: lanes on which all candidates together free what is lacking."""
+        enough: Bool = np.ones(len(deficit), dtype=np.bool_)  # [L]
+        for row in self._lacking:
+            freed = np.bincount(lanes, weights=self.table.requests[row][ordered], minlength=len(deficit))
+            # Sums in float64 are exact to 2^53; beyond that a lane may stay that the removal then drops.
+            enough &= freed >= deficit[:, row]
         return enough
 
-    def keep(self, chosen: Bool) -> None:
+    def _keep(self, chosen: Bool) -> None:
         """Drop all other lanes; `chosen` is bool [L]."""
         self.slots, self.deficit, self.freed = self.slots[chosen], self.deficit[chosen], self.freed[chosen]
         self.rows, self.vectors = self.rows[chosen], self.vectors[chosen]
-        self.present, self.removed = self.present[chosen], self.removed[chosen]
-        self.violating = self.violating[chosen]
+        self.removed, self.violating = self.removed[chosen], self.violating[chosen]
 
     def victims(self, lane: int) -> Rows:
         """Rows of a lane's victims, most important first."""
@@ -70,49 +75,62 @@ class Lanes:
 
     def remove(self) -> None:
         """Take candidates away until every lane is satisfied; lanes that cannot be are dropped."""
-        self.keep((self.vectors.sum(axis=1) >= self.deficit).all(axis=1))
         lenders = self.demand.lenders
         if lenders is None:
             for j in range(self.rows.shape[1]):
                 self._take(j, self._useful(j))
-            self.keep(self.satisfied)
-            return
-        self._owner = np.append(lenders.of, EMPTY)[self.table.namespace[self.rows]]  # [L, J]
-        taken = np.zeros((len(self.slots), *lenders.used.shape), dtype=np.int64)  # [L, Q, R]
-        for only_contended, within_loan in ((True, True), (True, False), (False, False)):
+        else:
+            self._reclaim_all(lenders)
+        self._keep(np.all(self.freed >= self.deficit, axis=1, keepdims=False))
+
+    def _useful(self, j: int) -> Rows:
+        """Lanes where candidate j still runs and frees something that is lacking."""
+        useful = ((self.freed < self.deficit) & (self.vectors[:, j] > 0)).any(axis=1)
+        useful &= ~self.removed[:, j]
+        return np.flatnonzero(useful)
+
+    def _take(self, j: int, lanes: Rows) -> None:
+        self.removed[lanes, j] = True
+        self.freed[lanes] += self.vectors[lanes, j]
+
+    def _reclaim_all(self, lenders: Lenders) -> None:
+        owner = np.append(lenders.of, EMPTY)[self.table.namespace[self.rows]]  # [L, J]
+        borrowed = (lenders.used - lenders.min)[:, self._lacking]  # [Q, K]
+        counts = lenders.counts[:, self._lacking]  # [Q, K]
+        taken = np.zeros((len(self.slots), *borrowed.shape), dtype=np.int64)  # [L, Q, K]
+        for within_loan in (True, False):
             for j in range(self.rows.shape[1]):
-                self._reclaim(j, lenders, taken, only_contended, within_loan)
-        self.keep(self.satisfied)
+                lanes = self._useful(j)
+                if not len(lanes):
+                    continue
+                quota = owner[lanes, j]
+                left = borrowed[quota] - taken[lanes, quota]  # [M, K]
+                contended = (self.freed[lanes] < self.deficit[lanes]) & counts[quota]
+                fit = ((left > 0) & contended).any(axis=1)
+                if within_loan:
+                    fit &= ~((left < self.vectors[lanes, j]) & contended).any(axis=1)
+                lanes, quota = lanes[fit], quota[fit]
+                taken[lanes, quota] += self.vectors[lanes, j]
+                self._take(j, lanes)
+        self._reclaim_rest(lenders, owner)
 
-    def _useful(self, j: int) -> Bool:
-        """bool [L]: candidate j is there, still running, and frees something that its lane lacks."""
-        lacking = self.freed < self.deficit  # [L, R]
-        useful = (lacking & (self.vectors[:, j] > 0)).any(axis=1)
-        return useful & self.present[:, j] & ~self.removed[:, j]
-
-    def _take(self, j: int, chosen: Bool) -> None:
-        self.removed[:, j] |= chosen
-        self.freed += np.where(chosen[:, None], self.vectors[:, j], 0)
-
-    def _reclaim(self, j: int, lenders: Lenders, taken: Int64, contended: bool, within_loan: bool) -> None:
-        lanes = np.flatnonzero(self._useful(j))
-        if not len(lanes):
-            return
-        quota = self._owner[lanes, j]
-        left = lenders.used[quota] - taken[lanes, quota]  # [M, R]
-        over = (left > lenders.min[quota]) & lenders.counts[quota]  # [M, R]
-        if contended:
-            lacking = self.freed[lanes] < self.deficit[lanes]
-            over &= lacking
-            if within_loan:
-                after = left - self.vectors[lanes, j]
-                over &= ~((after < lenders.min[quota]) & lacking).any(axis=1)[:, None]
-        lanes = lanes[over.any(axis=1)]
-        quota = self._owner[lanes, j]
-        taken[lanes, quota] += self.vectors[lanes, j]
-        chosen: Bool = np.zeros(len(self.slots), dtype=np.bool_)  # [L]
-        chosen[lanes] = True
-        self._take(j, chosen)
+    def _reclaim_rest(self, lenders: Lenders, owner: Rows) -> None:
+        """The third pass: quotas over min in any resource, tested over all resources before each removal."""
+        open_lanes = np.flatnonzero((self.freed < self.deficit).any(axis=1))
+        width = lenders.used.shape[1]
+        for lane in open_lanes:
+            left = lenders.used - lenders.min  # [Q, R]
+            gone = self.rows[lane][self.removed[lane]]
+            np.subtract.at(left, owner[lane][self.removed[lane]], self.table.requests[:width].T[gone])
+            for j in range(self.rows.shape[1]):
+                needs = self.freed[lane] < self.deficit[lane]
+                if not needs.any():
+                    break
+                quota = owner[lane, j]
+                helps = not self.removed[lane, j] and (needs & (self.vectors[lane, j] > 0)).any()
+                if helps and ((left[quota] > 0) & lenders.counts[quota]).any():
+                    left[quota] -= self.table.requests[:width, self.rows[lane, j]]
+                    self._take(j, np.array([lane]))
 
     # Giving back
 
@@ -120,31 +138,36 @@ class Lanes:
         """Give back every victim that its lane can spare: violating ones first, most important first."""
         for violating in (True, False):
             for j in range(self.rows.shape[1] - 1, -1, -1):
-                considered = self.removed[:, j] & (self.violating[:, j] == violating)
-                if considered.any():
-                    without = self.freed - self.vectors[:, j]
-                    spare = considered & (without >= self.deficit).all(axis=1)
-                    self.removed[:, j] &= ~spare
-                    self.freed = np.where(spare[:, None], without, self.freed)
+                lanes = np.flatnonzero(self.removed[:, j] & (self.violating[:, j] == violating))
+                if len(lanes):
+                    without = self.freed[lanes] - self.vectors[lanes, j]
+                    spare = (without >= self.deficit[lanes]).all(axis=1)
+                    self.removed[lanes[spare], j] = False
+                    self.freed[lanes[spare]] = without[spare]
 
 
-def _by_slot(table: PodTable, ordered: Rows, slots: Rows) -> Rows:
-    """int64 [L, J]: candidates of each slot in the given order, EMPTY behind the last."""
-    lane_of: Rows = np.full(int(max(slots.max(initial=-1), table.slot.max(initial=-1))) + 1, EMPTY)  # [N]
+def _by_slot(table: PodTable, candidates: Rows, slots: Rows) -> tuple[Rows, Rows, Rows]:
+    """(rows, their lane, their position in it), each int64 [candidates on these slots], in removal order."""
+    lane_of = np.full(int(table.slot.max(initial=-1)) + 1, EMPTY, dtype=_lane_type(len(slots)))  # [N]
     lane_of[slots] = np.arange(len(slots))
-    lanes = lane_of[table.slot[ordered]]
-    ordered, lanes = ordered[lanes != EMPTY], lanes[lanes != EMPTY]
+    lanes = lane_of[table.slot[candidates]]
+    here = lanes != EMPTY
+    rows, lanes = candidates[here], lanes[here]
+    # Candidates come in removal order, so a stable sort by lane keeps it within each.
     grouped = np.argsort(lanes, kind="stable")
-    ordered, lanes = ordered[grouped], lanes[grouped]
+    rows, lanes = rows[grouped], lanes[grouped].astype(np.int64)
     counts = np.bincount(lanes, minlength=len(slots))  # [L]
     starts = np.cumsum(counts) - counts
-    out: Rows = np.full((len(slots), int(counts.max(initial=0))), EMPTY, dtype=np.int64)  # [L, J]
-    out[lanes, np.arange(len(lanes)) - starts[lanes]] = ordered
-    return out
+    return rows, lanes, np.arange(len(lanes)) - starts[lanes]
 
 
-def rank(lanes: Lanes, names: list[str]) -> list[int]:
-    """Lanes from best to worst (reference, rule 12).
+def _lane_type(lanes: int) -> type[np.signedinteger]:
+    """The smallest type that numbers the lanes: 16 bits are sorted by radix, several times faster."""
+    return np.int16 if lanes < 2**15 else np.int64
+
+
+def rank(lanes: Lanes, names: list[str], limit: int) -> list[int]:
+    """The best `limit` lanes, best first (reference, rule 12).
 
     Fewest violations, lowest top priority, lowest sum of priorities, fewest victims, latest start of the most
     important victims; the node's name decides among equally best lanes.
@@ -170,5 +193,5 @@ def rank(lanes: Lanes, names: list[str]) -> list[int]:
     equal: Bool = np.ones(len(order), dtype=np.bool_)  # [L]
     for key in keys:
         equal &= key[order] == key[order[0]]
-    best = sorted(order[equal], key=lambda lane: names[int(lanes.slots[lane])])
-    return [int(lane) for lane in (*best, *order[~equal])]
+    best = heapq.nsmallest(limit, order[equal], key=lambda lane: names[int(lanes.slots[lane])])
+    return [int(lane) for lane in (*best, *order[~equal][:limit])][:limit]

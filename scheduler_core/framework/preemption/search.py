@@ -18,8 +18,8 @@ from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.across import victims_anywhere
 from scheduler_core.framework.preemption.budgets import mark_violations, violating
-from scheduler_core.framework.preemption.demand import Demand, Rows
-from scheduler_core.framework.preemption.lanes import Lanes, rank, removal_order
+from scheduler_core.framework.preemption.demand import Demand, Rows, nominated_room
+from scheduler_core.framework.preemption.lanes import Lanes, rank
 from scheduler_core.framework.status import SUCCESS, unschedulable
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import NEVER, Pod
@@ -73,12 +73,18 @@ class Search:
     def run(self, *, across_nodes: bool) -> PostFilterResult:
         """The best node and its victims, or why no eviction helps."""
         demand, table = self.demand, self.state.table
+        hopeless = self.evaluation.hopeless() if self._anything_leaves() else None
+        if hopeless is not None:
+            slot = self._after_leaving(hopeless)
+            if slot >= 0:
+                node = self.state.nodes.names[slot]
+                return PostFilterResult(SUCCESS, node, (), f"waiting for pods to end on node {node}.")
         if not len(demand.candidates):
             return refused("No preemption victims found for incoming pod")
         most = table.requests[: len(demand.need)][:, demand.candidates].sum(axis=1)
         if (most < demand.need).any():
             return refused("No set of victims frees enough of the quota")
-        hopeless = self.evaluation.hopeless()
+        hopeless = self.evaluation.hopeless() if hopeless is None else hopeless
         lacking = np.maximum(demand.request[:, None] - self._free(), 0)  # [R, N]
         found = self._on_one_node(hopeless, lacking)
         if found is None and across_nodes and (demand.need > 0).any():
@@ -89,22 +95,37 @@ class Search:
         node = self.state.nodes.names[slot]
         return PostFilterResult(SUCCESS, node, tuple(victims), self._message(node, victims))
 
+    def _anything_leaves(self) -> bool:
+        table = self.state.table
+        return bool((table.going[: table.size] & table.alive[: table.size]).any())
+
+    def _after_leaving(self, hopeless: Bool) -> int:
+        """A node on which the pod fits as soon as pods that are on their way out are gone, or -1."""
+        if (self.demand.need > 0).any():
+            return -1
+        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~hopeless
+        fits &= ~self.evaluation.beyond_resources()
+        for slot in np.flatnonzero(fits)[:MAX_TRIALS]:
+            if self.evaluation.fits(int(slot)):
+                return int(slot)
+        return -1
+
     def _free(self) -> Int64:
-        """int64 [R, N]: free of every node, less what nominated pods of at least this priority will take."""
-        nodes = self.state.nodes
+        """int64 [R, N]: what will be free of every node when the pods on their way out are gone,
+
+        less what nominated pods of at least this priority will take.
+        """
+        nodes, table = self.state.nodes, self.state.table
         free: Int64 = (nodes.allocatable - nodes.requested)[:, : nodes.size]
-        for item in self.state.nominations.others(self.pod, self.state.placed):
-            slot = nodes.slot(item.node)
-            if slot is not None and item.pod.priority >= self.pod.priority:
-                vector = self.state.vector(item.pod)
-                free[: len(vector), slot] -= vector
-        return free
+        going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
+        np.add.at(free.T, table.slot[going], table.requests[: len(free)].T[going])
+        return free - nominated_room(self.state, self.pod)
 
     # One node
 
     def _on_one_node(self, hopeless: Bool, lacking: Int64) -> tuple[int, list[Pod]] | None:
-        occupied = np.unique(self.state.table.slot[self.demand.candidates]).astype(np.int64)
-        slots = occupied[~hopeless[occupied]]
+        counts = np.bincount(self.state.table.slot[self.demand.candidates], minlength=len(hopeless))  # [N]
+        slots = np.flatnonzero((counts > 0) & ~hopeless)
         if not len(slots):
             return None
         beyond = self.evaluation.beyond_resources()[slots]
@@ -114,7 +135,7 @@ class Search:
     def _by_arrays(self, slots: Rows, lacking: Int64) -> tuple[int, list[Pod]] | None:
         deficit = np.maximum(lacking[:, slots], self.demand.need[:, None]).T  # [L, R]
         lanes = self._lanes(slots, deficit)
-        for lane in rank(lanes, self.state.nodes.names)[:MAX_TRIALS]:
+        for lane in rank(lanes, self.state.nodes.names, MAX_TRIALS):
             slot = int(lanes.slots[lane])
             victims = self._proved(slot, list(self.state.table.of(lanes.victims(lane))))
             if victims is not None:
@@ -134,7 +155,7 @@ class Search:
         best: tuple[tuple[float, ...], int, list[Pod]] | None = None
         for slot in slots:
             here = self.demand.candidates[table.slot[self.demand.candidates] == slot]
-            pods = list(table.of(removal_order(table, here)))[::-1]
+            pods = list(table.of(here[::-1]))
             victims = self._proved(int(slot), pods)
             if victims:
                 cost = self._cost(victims)
@@ -155,13 +176,14 @@ class Search:
         slots = np.flatnonzero(~hopeless)
         lanes = self._lanes(slots, lacking[:, slots].T.copy())
         table = self.state.table
-        for lane in rank(lanes, self.state.nodes.names)[:MAX_TRIALS]:
+        for lane in rank(lanes, self.state.nodes.names, MAX_TRIALS):
             local = lanes.victims(lane)
             freed = table.requests[: len(self.demand.need)][:, local].sum(axis=1)
             rest = victims_anywhere(table, self.demand, local, np.maximum(self.demand.need - freed, 0))
             if rest is None:
                 continue
-            chosen = removal_order(table, np.concatenate([local, rest]))[::-1]
+            wanted = np.isin(self.demand.candidates, np.concatenate([local, rest]))
+            chosen = self.demand.candidates[wanted][::-1]
             victims = self._proved(int(lanes.slots[lane]), list(table.of(chosen)))
             if victims:
                 return int(lanes.slots[lane]), victims
