@@ -27,7 +27,7 @@ def three_teams(play: Player) -> None:
     play.say("All ten are busy. red asks for the last GPU of its min: only blue is over its own.")
     play.do(f"kubectl apply -f {FILES}/3-red-reclaims.yaml")
     play.do("kubectl wait -n red --for=condition=Ready pod/red-3 --timeout=20s")
-    play.look("kubectl events -n blue --types=Normal | grep -e Preempted -e LAST", "Preempted", "red/red-3")
+    play.look("kubectl get events -n blue --field-selector reason=Preempted", "Preempted", "red/red-3")
     play.look(
         _GET,
         f"blue quota {_GPU} 2 3 4 - 0 0",
@@ -51,7 +51,7 @@ def _own_pods_only(play: Player) -> None:
     play.do(f"kubectl apply -f {FILES}/5-red-preempts-itself.yaml")
     play.do("kubectl wait -n red --for=condition=Ready pod/pod-c --timeout=20s")
     play.look("kubectl get pods -n red", "pod-b 1/1 Running", "pod-c 1/1 Running", never=["pod-a"])
-    play.look("kubectl events -n red --types=Normal | grep -e Preempted -e LAST", "Preempted Pod/pod-a")
+    play.look("kubectl get events -n red --field-selector reason=Preempted", "Preempted pod/pod-a")
     play.expect(
         "the pods of blue and green still run", lambda: (play.placed("blue"), play.placed("green")) == others
     )
