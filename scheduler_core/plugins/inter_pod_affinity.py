@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
 from scheduler_core.framework.pod_terms import reached, reached_by_all
@@ -73,12 +74,12 @@ class InterPodAffinity:
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]: bit 0 the pod's affinity, else bit 1 its anti-affinity, else bit 2 that of others."""
         filtering: _Filtering = cycle.slots[self.name]
-        out = np.zeros(len(nodes), dtype=np.uint64)  # [M]
+        out = np.zeros(len(nodes), dtype=np.uint8)  # [M]
         # Written over from the last reason to the first, which is the one that is told.
         for verdicts, bit in zip(reversed(filtering), (_EXISTING, _ANTI_AFFINITY, _AFFINITY), strict=True):
             for domains, ruled_out in verdicts.values():
-                out[ruled_out[domains.raw[nodes.slots]]] = bit
-        return out
+                np.putmask(out, ruled_out[domains.raw[nodes.slots]], bit)
+        return out.astype(np.uint64)
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
         """The three bits."""
@@ -120,7 +121,7 @@ class InterPodAffinity:
 
         In floating point and truncated, as kube-scheduler does it: 29 of 100 becomes 28.
         """
-        values = raw[feasible]
+        values = raw.compress(feasible)
         low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
         if high == low:
             return np.zeros_like(raw)
@@ -147,9 +148,10 @@ def _terms_about(cycle: Cycle) -> list[TermGroup]:
     return found
 
 
-def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int64) -> None:
+def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int32) -> None:
+    added: Int64 = sums * np.int64(weight)  # [V + 1]
     held = weights.get(key)
-    weights[key] = weight * sums if held is None else held + weight * sums
+    weights[key] = added if held is None else held + added
 
 
 def _unwanted(state: ClusterState, pod: Pod) -> _Verdicts:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.scoring import percent
 from scheduler_core.framework.spread import (
     SYSTEM_CONSTRAINTS,
     constraints_of,
@@ -42,7 +43,7 @@ class _Scoring(NamedTuple):
     """Per soft constraint its domains and what a domain adds, float64 [V + 1]; nodes that do not count."""
 
     parts: list[tuple[Domains, NDArray[np.float64]]]
-    ignored: Bool  # [N]
+    ignored: Bool | None  # [N]
 
 
 class PodTopologySpread:
@@ -73,24 +74,24 @@ class PodTopologySpread:
 
     def _verdicts(
         self, cycle: Cycle, constraint: SpreadConstraint, keys: Sequence[str]
-    ) -> tuple[Domains, Bits]:
-        """Bits per domain, uint64 [V + 1]: skewed if its pods, with this one, exceed the least by maxSkew."""
+    ) -> tuple[Domains, NDArray[np.uint8]]:
+        """Bits per domain, uint8 [V + 1]: skewed if its pods, with this one, exceed the least by maxSkew."""
         domains = spread_domains(cycle.state, cycle.pod, constraint, keys)
         sums = cycle.state.neighbours.selected(counted(cycle.pod, constraint), domains)
         least = domains.lowest(sums) if len(domains.occupied) >= constraint.min_domains else 0
         itself = int(constraint.selector.matches(cycle.pod.labels))
-        bits = (sums > constraint.max_skew + least - itself).astype(np.uint64)
+        bits = (sums > constraint.max_skew + least - itself).view(np.uint8)
         bits[-1] = _NO_LABEL
         return domains, bits
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]: the first constraint that a node breaks decides, as in kube-scheduler."""
-        out: Bits | None = None
+        out = np.zeros(len(nodes), dtype=np.uint8)  # [M]
         for domains, verdicts in cycle.slots[self.name]:
             bits = verdicts[domains.raw[nodes.slots]]
-            out = bits if out is None else np.where(out != 0, out, bits)
-        assert out is not None
-        return out
+            bits *= out == 0
+            out |= bits
+        return out.astype(np.uint64)
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
         """The two bits."""
@@ -108,11 +109,12 @@ class PodTopologySpread:
         if not self.system or cycle.pod.spread:
             counting = feasible.copy()
             for key in dict.fromkeys(keys):
-                counting &= cycle.state.neighbours.domains(key).raw[: len(feasible)] >= 0
+                counting &= cycle.state.neighbours.domains(key).labelled[: len(feasible)]
         else:
             keys = []
         parts = [self._part(cycle, constraint, keys, counting) for constraint in constraints]
-        cycle.slots[_SCORING] = _Scoring(parts, feasible & ~counting)
+        ignored = feasible & ~counting  # [N]
+        cycle.slots[_SCORING] = _Scoring(parts, ignored if ignored.any() else None)
         return SUCCESS
 
     def _part(
@@ -124,19 +126,21 @@ class PodTopologySpread:
         """
         state = cycle.state
         per_node = constraint.topology_key == LABEL_HOSTNAME
-        labelled = state.neighbours.domains(constraint.topology_key).raw[: len(counting)]
+        everywhere = state.neighbours.domains(constraint.topology_key)
+        labelled = everywhere.labelled[: len(counting)]
         if per_node:
-            domains, size = state.neighbours.domains(EACH_NODE), int(counting.sum())
+            domains, size = state.neighbours.domains(EACH_NODE), int(np.count_nonzero(counting))
         else:
             domains = spread_domains(state, cycle.pod, constraint, keys)
-            size = int(np.count_nonzero(np.bincount(labelled[counting] + 1)))
+            # Nodes without the key, where they count, are one domain more.
+            size = everywhere.among(counting) + bool((counting & ~labelled).any())
         sums = state.neighbours.selected(counted(cycle.pod, constraint), domains)
         added = sums.astype(np.float64)  # [V + 1]
         added *= math.log(size + 2)
         added += constraint.max_skew - 1
         added[-1] = 0.0
         if per_node:
-            added[: len(labelled)][labelled < 0] = 0.0
+            added[: len(labelled)] *= labelled
         return domains, added
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
@@ -145,22 +149,26 @@ class PodTopologySpread:
         out = np.zeros(len(nodes), dtype=np.float64)  # [M]
         for domains, added in scoring.parts:
             out += added[domains.raw[nodes.slots]]
-        whole = np.trunc(out)
-        # Half rounds up; adding a half first would round 0.49999999999999994 up too.
-        whole += out - whole >= 0.5
-        return np.where(scoring.ignored[nodes.slots], 0, whole).astype(np.int64)
+        # Rounds as Go does: what is added is 0 or at least log 2, so the sum is never just below a half.
+        out += 0.5
+        rounded = out.astype(np.int64)
+        if scoring.ignored is not None:
+            rounded *= ~scoring.ignored[nodes.slots]
+        return rounded
 
     def normalize(self, cycle: Cycle, raw: Int64, feasible: Bool) -> Int64:
         """int64 [N]: the least raw score becomes 100; nodes without a key get 0."""
         scoring: _Scoring = cycle.slots[_SCORING]
-        counting = feasible & ~scoring.ignored
-        values = raw[counting]
+        values = raw.compress(feasible if scoring.ignored is None else feasible & ~scoring.ignored)
         if not len(values):
             return np.zeros_like(raw)
         low, high = int(values.min()), int(values.max())
-        if high == 0:
-            return np.where(scoring.ignored, 0, MAX_NODE_SCORE)
-        return np.where(scoring.ignored, 0, MAX_NODE_SCORE * (high + low - raw) // high)
+        out = np.full_like(raw, MAX_NODE_SCORE)
+        if high > 0:
+            out = percent(high + low - raw, np.array([high], dtype=np.int64))
+        if scoring.ignored is not None:
+            out *= ~scoring.ignored
+        return out
 
     # Queue
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
-from scheduler_core.arrays.intern import ABSENT
+from scheduler_core.arrays.intern import ABSENT, Int32
 from scheduler_core.state.nodes import NodeTable
 
 Bool = NDArray[np.bool_]
@@ -18,7 +18,8 @@ Bool = NDArray[np.bool_]
 # Every node is a domain of its own under this key; no label key is empty.
 EACH_NODE: Final = ""
 _MAX_DOMAINS: Final = 256
-_MAX_CELLS: Final = 4_000_000
+# Of 4 bytes each.
+_MAX_CELLS: Final = 8_000_000
 
 
 class Domains:
@@ -26,10 +27,11 @@ class Domains:
 
     `raw` (int64 [capacity]) has the domain of each slot, ABSENT without the key; `ids` the same, ABSENT also
     for nodes that are not eligible. `size` is the number V of domains; `occupied` lists those with an
-    eligible node. Arrays per domain have V + 1 entries: ABSENT reads the last, which stays 0.
+    eligible node, and `samples` one such node for each. `labelled` (bool [capacity]) marks nodes with the
+    key. Arrays per domain have V + 1 entries: ABSENT reads the last, which stays 0.
     """
 
-    __slots__ = ("ids", "key", "occupied", "position", "raw", "size")
+    __slots__ = ("ids", "key", "labelled", "occupied", "position", "raw", "samples", "size")
 
     def __init__(self, key: Hashable, raw: Int64, ids: Int64, size: int, position: int) -> None:
         self.key = key
@@ -37,13 +39,20 @@ class Domains:
         self.ids = ids
         self.size = size
         self.position = position
-        self.occupied: Int64 = np.flatnonzero(np.bincount(ids[ids >= 0], minlength=size))  # [domains in use]
+        self.labelled: Bool = raw >= 0  # [capacity]
+        self.occupied, self.samples = _in_use(ids)  # [domains in use] each
 
-    def lowest(self, sums: Int64) -> int:
-        """The least of the sums (int64 [V + 1]) over the domains in use; there must be one."""
+    def lowest(self, sums: Int32) -> int:
+        """The least of the sums (int32 [V + 1]) over the domains in use; there must be one."""
         if len(self.occupied) == self.size:
             return int(sums[: self.size].min())
         return int(sums[self.occupied].min())
+
+    def among(self, nodes: Bool) -> int:
+        """Number of domains that some of the chosen nodes (bool [N]) are in, of those in use."""
+        if nodes[self.samples].all():
+            return len(self.occupied)
+        return int(np.count_nonzero(np.bincount(self.ids[: len(nodes)][nodes & self.labelled[: len(nodes)]])))
 
     def same(self, other: Domains) -> bool:
         """Whether nothing changed but the moment."""
@@ -52,6 +61,13 @@ class Domains:
             and np.array_equal(self.raw, other.raw)
             and np.array_equal(self.ids, other.ids)
         )
+
+
+def _in_use(ids: Int64) -> tuple[Int64, Int64]:
+    """Domains that occur, ascending, and the first slot of each."""
+    occupied, first = np.unique(ids, return_index=True)
+    inside = occupied >= 0
+    return occupied[inside], first[inside]
 
 
 class DomainCache:
@@ -107,7 +123,7 @@ class Counted(Protocol):
 
 
 class DomainCounts:
-    """How many of a set of pods are in each domain: `sums`, int64 [V + 1]."""
+    """How many of a set of pods are in each domain: `sums`, int32 [V + 1]."""
 
     __slots__ = ("domains", "owner", "sums")
 
@@ -125,8 +141,8 @@ class DomainCounts:
                 self.sums[domain] += times
 
 
-def fresh_sums(owner: Counted, domains: Domains) -> Int64:
-    """int64 [V + 1], counted anew from where the pods are."""
+def fresh_sums(owner: Counted, domains: Domains) -> Int32:
+    """int32 [V + 1], counted anew from where the pods are."""
     slots, times = owner.spots()
     if len(slots) and int(slots.max()) >= len(domains.ids):
         known = slots < len(domains.ids)
@@ -134,7 +150,7 @@ def fresh_sums(owner: Counted, domains: Domains) -> Int64:
     ids = domains.ids[slots]
     inside = ids >= 0
     weights = None if times is None else times[inside]
-    return np.bincount(ids[inside], weights, minlength=domains.size + 1).astype(np.int64)
+    return np.bincount(ids[inside], weights, minlength=domains.size + 1).astype(np.int32)
 
 
 class CountCache:
@@ -145,8 +161,8 @@ class CountCache:
         self._cells = 0
         self._recent: OrderedDict[DomainCounts, None] = OrderedDict()
 
-    def sums(self, owner: Counted, domains: Domains) -> Int64:
-        """int64 [V + 1], read-only: kept current while it is held."""
+    def sums(self, owner: Counted, domains: Domains) -> Int32:
+        """int32 [V + 1], read-only: kept current while it is held."""
         found = owner.counts.get(domains.key)
         if found is not None:
             if found.domains is domains:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.intern import Int32
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.selectors import Selector
@@ -72,12 +72,12 @@ class Neighbours:
         """Domains of a topology key; see `DomainCache.get`."""
         return self._domains.get(key, rule, eligible)
 
-    def selected(self, selection: Selection, domains: Domains) -> Int64:
-        """int64 [V + 1], read-only: placed pods of a selection per domain."""
+    def selected(self, selection: Selection, domains: Domains) -> Int32:
+        """int32 [V + 1], read-only: placed pods of a selection per domain."""
         return self._selections.sums(selection, domains)
 
-    def carried(self, group: TermGroup) -> Int64:
-        """int64 [V + 1], read-only: carriers of a term per domain of its topology key."""
+    def carried(self, group: TermGroup) -> Int32:
+        """int32 [V + 1], read-only: carriers of a term per domain of its topology key."""
         return self._cache.sums(group, self._domains.get(group.term.topology_key))
 
     def terms_about(self, pod: Pod) -> list[TermGroup]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.intern import Int32
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.selectors import Selector
 from scheduler_core.state.domains import CountCache, DomainCounts, Domains
@@ -41,9 +42,10 @@ class Selections:
         self.watched: dict[Selection, _Watched] = {}
         self.index: SelectorIndex[_Watched] = SelectorIndex()
         self._cache = cache
+        self._latest: tuple[Selection, Int64] | None = None
 
-    def sums(self, selection: Selection, domains: Domains) -> Int64:
-        """int64 [V + 1], read-only: pods of the selection per domain."""
+    def sums(self, selection: Selection, domains: Domains) -> Int32:
+        """int32 [V + 1], read-only: pods of the selection per domain."""
         watched = self.watched.get(selection)
         if watched is None:
             watched = self.watched[selection] = _Watched(self, selection)
@@ -51,13 +53,22 @@ class Selections:
         return self._cache.sums(watched, domains)
 
     def add(self, pod: Pod, slot: int, times: int) -> None:
-        """A pod came to a node (1) or left it (-1)."""
+        """A pod came to a node (1) or left it (-1). Its labels must be in the columns already."""
+        self._latest = None
         if not self.watched:
             return
         for watched in self.index.candidates(pod.labels):
             if watched.selection.takes(pod):
                 for counts in watched.counts.values():
                     counts.add(slot, times)
+
+    def slots(self, selection: Selection) -> Int64:
+        """Node slots of the pods of a selection; found once for all topology keys that are asked about."""
+        if self._latest is None or self._latest[0] is not selection:
+            namespaces, selector, live = selection
+            rows = self.labels.rows(namespaces, selector, live=live)
+            self._latest = selection, self.table.slot[rows].astype(np.int64)
+        return self._latest[1]
 
 
 class _Watched:
@@ -72,9 +83,7 @@ class _Watched:
 
     def spots(self) -> tuple[Int64, None]:
         """Slots of the pods that it takes now."""
-        namespaces, selector, live = self.selection
-        rows = self.home.labels.rows(namespaces, selector, live=live)
-        return self.home.table.slot[rows].astype(np.int64), None
+        return self.home.slots(self.selection), None
 
     def unused(self) -> None:
         """Stop watching."""
