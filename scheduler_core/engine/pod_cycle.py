@@ -180,11 +180,11 @@ class PodCycle:
         """Apply the filters and scores that are computed anew for every attempt."""
         view = NodeView.all(self.state.nodes)
         feasible = total != INFEASIBLE
-        for plugin in profile.cluster_filter:
-            if plugin.name not in cycle.skipped:
-                cycle.calling = (plugin.name, "filter")
-                feasible &= plugin.filter(cycle, view) == 0
-        out = np.where(feasible, total, INFEASIBLE)
+        asked = [plugin for plugin in profile.cluster_filter if plugin.name not in cycle.skipped]
+        for plugin in asked:
+            cycle.calling = (plugin.name, "filter")
+            feasible &= plugin.filter(cycle, view) == 0
+        out = np.where(feasible, total, INFEASIBLE) if asked else total
         if not feasible.any():
             return out
         skipped = self._pre_score(profile, cycle, feasible)
@@ -194,7 +194,7 @@ class PodCycle:
                 raw = score.score(cycle, view)
                 if isinstance(score, NormalizePlugin):
                     raw = score.normalize(cycle, raw, feasible)
-                out += np.where(feasible, profile.weight(score) * raw, 0)
+                out = out + np.where(feasible, profile.weight(score) * raw, 0)
         return out
 
     def _pre_score(self, profile: Profile, cycle: Cycle, feasible: np.ndarray) -> set[str]:
