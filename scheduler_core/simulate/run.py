@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
@@ -12,18 +11,8 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model import names
-from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.namespace import parse_namespace
-from scheduler_core.model.node import parse_node
-from scheduler_core.model.pdb import parse_pdb
-from scheduler_core.model.pod import parse_pod
-from scheduler_core.model.storage import (
-    parse_csi_node,
-    parse_persistent_volume,
-    parse_persistent_volume_claim,
-    parse_storage_class,
-)
+from scheduler_core.model.watched import WATCHED, Parse
 from scheduler_core.model.writes import Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
@@ -35,17 +24,7 @@ from scheduler_core.state.cluster import ClusterState
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
 _MAX_ROUNDS: Final = 10_000
 
-PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "Pod": parse_pod,
-    "Node": parse_node,
-    "ElasticQuota": parse_elastic_quota,
-    "Namespace": parse_namespace,
-    "PodDisruptionBudget": parse_pdb,
-    "PersistentVolume": parse_persistent_volume,
-    "PersistentVolumeClaim": parse_persistent_volume_claim,
-    "StorageClass": parse_storage_class,
-    "CSINode": parse_csi_node,
-}
+PARSERS: Final[dict[str, Parse]] = {resource.kind: parse for resource, parse in WATCHED}
 
 
 class Simulation:

@@ -1,0 +1,64 @@
+"""Third-party plugins: found by entry point, merged with those that come with Muster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.config.plugins import KNOWN_PLUGINS, NOT_IMPLEMENTED
+from scheduler_core.errors import ConfigError
+from scheduler_core.framework.interface import POINTS
+from scheduler_core.framework.registry import Factory
+from scheduler_core.plugins.registry import FACTORIES
+
+GROUP: Final = "muster.plugins"
+
+
+class Plugins(msgspec.Struct, frozen=True):
+    """Everything that a profile can enable: extension points and factory by plugin name."""
+
+    points: Mapping[str, frozenset[str]]
+    factories: Mapping[str, Factory]
+
+
+def extension_points(plugin: type[Any]) -> frozenset[str]:
+    """The points that a plugin class serves: those of whose Protocol it has every member."""
+    return frozenset(
+        point
+        for point, protocol in POINTS.items()
+        if all(hasattr(plugin, member) for member in dir(protocol) if not member.startswith("_"))
+    )
+
+
+def load_plugins(found: Iterable[EntryPoint] | None = None) -> Plugins:
+    """Muster's plugins and those of the entry-point group `muster.plugins`.
+
+    The entry point's name is the plugin's; it refers to a class that is called with the plugin's args as the
+    configuration has them (None without). Raises ConfigError for a class that cannot be loaded or is no
+    plugin, and for a name that is taken.
+    """
+    points, factories = dict(KNOWN_PLUGINS), dict(FACTORIES)
+    for entry in sorted(entry_points(group=GROUP) if found is None else found, key=lambda e: e.name):
+        path = f"{GROUP}[{entry.name}]"
+        if entry.name in points or entry.name in NOT_IMPLEMENTED:
+            raise ConfigError(path, f"{entry.value}: the name is taken by another plugin", kind="Duplicate")
+        plugin = _class(entry, path)
+        points[entry.name] = extension_points(plugin)
+        factories[entry.name] = plugin
+    return Plugins(points, factories)
+
+
+def _class(entry: EntryPoint, path: str) -> type[Any]:
+    try:
+        plugin = entry.load()
+    except Exception as error:
+        raise ConfigError(path, f"{entry.value} cannot be loaded: {error!r}", kind="Invalid") from error
+    if not isinstance(plugin, type) or getattr(plugin, "name", None) != entry.name:
+        problem = f"{entry.value} is not a class whose name is {entry.name}"
+        raise ConfigError(path, problem, kind="Invalid")
+    if not extension_points(plugin):
+        raise ConfigError(path, f"{entry.value} extends no point", kind="Invalid")
+    return plugin

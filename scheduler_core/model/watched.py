@@ -1,0 +1,46 @@
+"""Every kind that the scheduler reads, and how one object of it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from scheduler_core.model.elastic_quota import parse_elastic_quota
+from scheduler_core.model.kinds import (
+    CSI_NODES,
+    ELASTIC_QUOTAS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from scheduler_core.model.namespace import parse_namespace
+from scheduler_core.model.node import parse_node
+from scheduler_core.model.pdb import parse_pdb
+from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.storage import (
+    parse_csi_node,
+    parse_persistent_volume,
+    parse_persistent_volume_claim,
+    parse_storage_class,
+)
+
+# From raw JSON or a dict to the typed object; raises ModelError.
+Parse = Callable[[Any], Any]
+
+# Pods last: they are decided on what the others say.
+WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
+    (NODES, parse_node),
+    (NAMESPACES, parse_namespace),
+    (ELASTIC_QUOTAS, parse_elastic_quota),
+    (POD_DISRUPTION_BUDGETS, parse_pdb),
+    (STORAGE_CLASSES, parse_storage_class),
+    (CSI_NODES, parse_csi_node),
+    (PERSISTENT_VOLUMES, parse_persistent_volume),
+    (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
+    (PODS, parse_pod),
+)
