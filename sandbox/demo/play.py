@@ -21,22 +21,43 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter. `after` are those that it builds on; `namespaces` is what its story leaves behind."""
+    """One chapter. `namespaces` is what its story leaves behind, `after` are the chapters that it builds on.
+
+    `ending` is what the table of quotas must show where the tour ends with it.
+    """
 
     title: str
     act: Callable[[Player], None]
     namespaces: tuple[str, ...]
+    ending: str
     after: tuple[int, ...] = ()
 
 
-_TWO: Final = ("team-a", "team-b")
+_TEAMS: Final = ("team-a", "team-b")
+_COLOURS: Final = ("blue", "red", "green")
+_SERVICES: Final = ("analytics", "urgent", "web")
 CHAPTERS: Final = {
-    1: Chapter("Two teams share ten GPUs", two_quotas, _TWO),
-    2: Chapter("One team borrows, up to its max", borrowing, _TWO, (1,)),
-    3: Chapter("The other team takes back what is its own", reclaim, _TWO, (1, 2)),
-    4: Chapter("Three teams: who has to give", three_teams, ("blue", "red", "green")),
-    5: Chapter("Priority does not cross quotas", priority_stays_within, ("analytics", "urgent", "web")),
-    6: Chapter("What was lent comes back from several nodes", across_nodes, ("batch", "owner")),
+    1: Chapter("Two teams share ten GPUs", two_quotas, _TEAMS, "team-a quota nvidia.com/gpu 2 4 6"),
+    2: Chapter(
+        "One team borrows, up to its max", borrowing, _TEAMS, "team-a quota nvidia.com/gpu 6 4 6 - 2 0", (1,)
+    ),
+    3: Chapter(
+        "The other team takes back what is its own",
+        reclaim,
+        _TEAMS,
+        "team-b quota nvidia.com/gpu 6 6 8 8 0 0",
+        (1, 2),
+    ),
+    4: Chapter("Three teams: who has to give", three_teams, _COLOURS, "red quota nvidia.com/gpu 5 4 6 - 1 0"),
+    5: Chapter(
+        "Priority does not cross quotas", priority_stays_within, _SERVICES, "web quota cpu 1 1 2 - 0 0"
+    ),
+    6: Chapter(
+        "What was lent comes back from several nodes",
+        across_nodes,
+        ("batch", "owner"),
+        "batch quota cpu 2 0 2 - 2 0",
+    ),
 }
 
 
@@ -91,7 +112,7 @@ def _perform(player: Player, numbers: list[int]) -> None:
         _act(player, number)
         played.add(number)
     player.say("Who uses, borrows and lends what at the end:")
-    player.look("kubectl elasticquota get -A")
+    player.look("kubectl elasticquota get -A", CHAPTERS[numbers[-1]].ending)
 
 
 def _act(player: Player, number: int) -> None:

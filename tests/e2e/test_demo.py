@@ -1,0 +1,109 @@
+"""The demo plays its six chapters to the end, notices what goes wrong, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.demo.play import CHAPTERS
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.e2e
+TOUR_SECONDS = 110
+
+
+@pytest.fixture
+def environment(kubectl: Path, tmp_path: Path) -> dict[str, str]:
+    """kubectl on PATH, and a folder of our own for what is temporary."""
+    path = f"{kubectl.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    """After each test: no file in the temporary folder, no process that was started with one from it."""
+    yield
+    assert eventually(lambda: not [line for line in _command_lines() if str(tmp_path) in line])
+    assert [path.name for path in tmp_path.iterdir() if path.name != "kept"] == []
+
+
+def _command_lines() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_text(errors="replace")
+        except OSError:
+            continue  # it has ended
+
+
+def _demo(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "sandbox", "demo", *arguments]
+
+
+@pytest.mark.timeout(TOUR_SECONDS + 30)
+def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        _demo(),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TOUR_SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:] + done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("===")] == [
+        f"=== {number}. {chapter.title} ===" for number, chapter in CHAPTERS.items()
+    ]
+    assert "\x1b" not in done.stdout
+    lines = done.stdout.splitlines()
+    last = max(number for number, line in enumerate(lines) if line.startswith("$ "))
+    assert lines[last] == "$ kubectl elasticquota get -A"
+    assert [line.split()[:8] for line in lines[last + 2 :]] == [
+        ["batch", "quota", "cpu", "2", "0", "2", "-", "2"],
+        ["owner", "quota", "cpu", "0", "2", "2", "-", "0"],
+    ]
+
+
+def test_it_fails_where_a_program_answers_differently(environment: dict[str, str], tmp_path: Path) -> None:
+    """A kubectl that accepts what the webhook refuses: the demo must not go on."""
+    fake = tmp_path / "kept" / "kubectl"
+    fake.parent.mkdir()
+    real = subprocess.run(
+        ["/bin/sh", "-c", "command -v kubectl"], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    fake.write_text(f'#!/bin/sh\ncase "$*" in *wrong-max*) echo replaced; exit 0;; esac\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    environment = {**environment, "PATH": f"{fake.parent}{os.pathsep}{environment['PATH']}"}
+    done = subprocess.run(
+        _demo("--chapter", "1"), env=environment, capture_output=True, text=True, timeout=TOUR_SECONDS
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: chapter 1: kubectl replace -f examples/two-teams/wrong-max-over-hard.yaml: "
+        "ended with exit code 0: replaced\n"
+    )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+def test_an_interrupted_tour_cleans_up(environment: dict[str, str], number: int, code: int) -> None:
+    process = subprocess.Popen(
+        _demo(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    watchdog = threading.Timer(TOUR_SECONDS / 2, process.terminate)
+    watchdog.start()
+    try:
+        while not (line := process.stdout.readline()).startswith("$ kubectl apply"):
+            assert line, "ended before the first apply"
+        process.send_signal(number)
+        _, complaint = process.communicate(timeout=30)
+    finally:
+        watchdog.cancel()
+    assert process.returncode == code
+    assert "Traceback" not in complaint
