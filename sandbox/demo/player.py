@@ -61,8 +61,8 @@ class Stage:
 def set_stage(folder: Path, kubeconfig: Path, cache: Path) -> Stage:
     """The environment of typed commands. Raises ToolMissing.
 
-    The programs of this Python environment are found even where it is not on PATH. kubectl's discovery cache is
-    keyed by host and port, which may have been another server's before, so it gets a folder of its own.
+    The programs of this Python environment are found even where it is not on PATH. kubectl's discovery cache
+    is keyed by host and port, which may have been another server's before, so it gets a folder of its own.
     """
     path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
     for name, advice in _PROGRAMS.items():
