@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 
 # Keys kept as columns at most: 4 bytes per placed pod each.
 _MAX_COLUMNS: Final = 256
-# A column that has seen this many more values than there are rows is made anew: job names never come back.
+# A column that has seen this many more values than twice the rows is dropped: job names never come back.
 _SPARE_VALUES: Final = 1024
 
 
@@ -39,8 +39,14 @@ class PodLabels:
         if row >= len(self.leaving):
             self._grow(len(self._table.alive))
         self.leaving[row] = pod.terminating
+        limit = 2 * self._table.size + _SPARE_VALUES
+        worn = None
         for key, column in self._columns.items():
             column.set(row, pod.labels.get(key))
+            if len(column.values) > limit:
+                worn = key
+        if worn is not None:
+            del self._columns[worn]
 
     def _grow(self, capacity: int) -> None:
         leaving: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
@@ -52,14 +58,13 @@ class PodLabels:
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use and kept current from then on."""
         found = self._columns.get(key)
-        if found is not None and len(found.values) <= 2 * self._table.size + _SPARE_VALUES:
+        if found is not None:
             self._columns.move_to_end(key)
             return found
         made = self._columns[key] = LabelColumn(len(self.leaving))
         for row, pod in enumerate(self._table.pods):
             if pod is not None:
                 made.set(row, pod.labels.get(key))
-        self._columns.move_to_end(key)
         if len(self._columns) > _MAX_COLUMNS:
             self._columns.popitem(last=False)
         return made
