@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler_core.framework.status import Diagnosis
+from scheduler_core.model.names import EVENT_FAILED_SCHEDULING
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
 
@@ -21,7 +22,9 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A pod has no node now. `nominated` is the node it waits for, if any.
+    """A pod has no node now. `event` is the reason of its event: Unschedulable where the group, not a node,
+
+    is what is missing (coscheduling seed). `nominated` is the node it waits for, if any.
 
     `writes` prepare that node for the pod (volumes to be made there).
     """
@@ -33,6 +36,7 @@ class Rejected(msgspec.Struct, frozen=True):
     diagnosis: Diagnosis | None = None
     nominated: str = ""
     writes: tuple[Write, ...] = ()
+    event: str = EVENT_FAILED_SCHEDULING
 
 
 class Evicted(msgspec.Struct, frozen=True):
@@ -44,4 +48,17 @@ class Evicted(msgspec.Struct, frozen=True):
     message: str
 
 
-Decision = Placed | Rejected | Evicted
+class Noticed(msgspec.Struct, frozen=True):
+    """Something to say of an object that is no pod: an event on a group."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    profile: str
+    reason: str
+    message: str
+
+
+Decision = Placed | Rejected | Evicted | Noticed

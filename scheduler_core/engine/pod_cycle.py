@@ -82,8 +82,11 @@ class PodCycle:
 
     # Steps 1 to 5
 
-    def attempt(self, profile: Profile, pod: Pod, now: float) -> Attempt:
-        """Try one pod; the state is unchanged afterwards. Raises PluginError for broken plugin code."""
+    def attempt(self, profile: Profile, pod: Pod, now: float, *, post_filter: bool = True) -> Attempt:
+        """Try one pod; the state is unchanged afterwards. Raises PluginError for broken plugin code.
+
+        Without `post_filter` a pod that fits nowhere is only diagnosed.
+        """
         cycle = self.new_cycle(profile, pod, now)
         scores = None
         try:
@@ -96,6 +99,8 @@ class PodCycle:
                 if slot >= 0:
                     return Attempt(cycle, slot)
             diagnosis = self._diagnose(profile, cycle, scores, status)
+            if not post_filter:
+                return Attempt(cycle, -1, diagnosis)
             return self._post_filter(profile, cycle, diagnosis)
         except Exception as error:
             plugin, point = _calling(cycle, scores)

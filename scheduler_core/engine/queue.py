@@ -31,13 +31,29 @@ class Part(Enum):
 
 
 class QueuedUnit:
-    """A pod alone or a gang, with its history in the queue."""
+    """A pod alone or a gang, with its history in the queue; `since` is when it first failed."""
 
-    __slots__ = ("attempts", "created", "entered", "entry", "failed_at", "key", "part", "plugins", "pods")
+    __slots__ = (
+        "attempts",
+        "created",
+        "entered",
+        "entry",
+        "failed_at",
+        "gang",
+        "gang_priority",
+        "key",
+        "part",
+        "plugins",
+        "pods",
+        "since",
+    )
 
-    def __init__(self, key: str, created: float) -> None:
+    def __init__(self, key: str, created: float, gang: bool = False) -> None:
         self.key = key
         self.created = created
+        self.gang = gang
+        self.gang_priority: int | None = None
+        self.since: float | None = None
         self.pods: dict[str, Pod] = {}
         self.part = Part.GATED
         self.attempts = 0
@@ -48,7 +64,9 @@ class QueuedUnit:
 
     @property
     def priority(self) -> int:
-        """Highest priority of its pods."""
+        """The group's own priority where it has one, else the highest of its pods."""
+        if self.gang_priority is not None:
+            return self.gang_priority
         return max((pod.priority for pod in self.pods.values()), default=0)
 
 
@@ -88,14 +106,15 @@ class SchedulingQueue:
 
     # Pods come and go
 
-    def put(self, pod: Pod, key: str, created: float, now: float) -> None:
+    def put(self, pod: Pod, key: str, created: float, now: float, *, gang: bool = False) -> None:
         """Add a waiting pod to its unit, or replace it by its newer form; the unit gets another try."""
         known = self._by_pod.get(pod.uid)
         if known is not None and known != key:
             self.remove(pod.uid)
         unit = self.units.get(key)
         if unit is None:
-            unit = self.units[key] = QueuedUnit(key, created)
+            unit = self.units[key] = QueuedUnit(key, created, gang)
+        unit.created = created
         unit.pods[pod.uid] = pod
         self._by_pod[pod.uid] = key
         self.activate(unit, now, "PodAdd")
@@ -180,6 +199,7 @@ class SchedulingQueue:
             return
         unit.plugins = frozenset(plugins)
         unit.failed_at = now
+        unit.since = now if unit.since is None else unit.since
         self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
 
     def retry(self, unit: QueuedUnit, now: float) -> None:

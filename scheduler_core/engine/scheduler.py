@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
-from scheduler_core.engine.pod_cycle import Attempt, PodCycle
+from scheduler_core.engine.gang_cycle import COSCHEDULING, GangCycle, GangOutcome, missing, schedules_group
+from scheduler_core.engine.messages import eviction_message, unschedulable_event
+from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.engine.signature import signature
 from scheduler_core.errors import PluginError
@@ -14,19 +16,18 @@ from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.names import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
+from scheduler_core.model.gang import RESOURCES, Gang, group_of
+from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from scheduler_core.quota.policy import borrowed
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
 # Kinds that are only looked up by plugins, and what a change of one is called.
-_LOOKED_UP: Final[Mapping[type, Happened]] = {
+LOOKED_UP: Final[Mapping[type, Happened]] = {
     PodDisruptionBudget: Happened.OTHER,
     PersistentVolume: Happened.VOLUME,
     PersistentVolumeClaim: Happened.VOLUME,
@@ -49,6 +50,7 @@ class Scheduler:
         self.state = state
         self.profiles = profiles
         self.cycle = PodCycle(state)
+        self.gangs = GangCycle(self.cycle)
         first = next(iter(profiles.values()))
         self.queue = SchedulingQueue(
             first.queue_sort.sort_key,
@@ -70,8 +72,10 @@ class Scheduler:
             self.tell(self.state.put_quota(obj), now)
         elif isinstance(obj, Namespace):
             self.tell(self.state.put_namespace(obj), now)
+        elif isinstance(obj, Gang):
+            self._put_gang(obj, now)
         else:
-            self.tell(self.state.put_object(obj, _LOOKED_UP[type(obj)]), now)
+            self.tell(self.state.put_object(obj, LOOKED_UP[type(obj)]), now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
@@ -84,8 +88,10 @@ class Scheduler:
             self.tell(self.state.remove_quota(obj), now)
         elif isinstance(obj, Namespace):
             self.tell(self.state.remove_namespace(obj.name), now)
+        elif isinstance(obj, Gang):
+            self.tell(self.state.remove_gang(obj), now)
         else:
-            self.tell(self.state.remove_object(obj, _LOOKED_UP[type(obj)]), now)
+            self.tell(self.state.remove_object(obj, LOOKED_UP[type(obj)]), now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod)
@@ -95,9 +101,26 @@ class Scheduler:
         elif pod.uid not in self.state.placed:
             known = self.queue.get(pod.uid)
             if known is None or _schedules_differently(known, pod):
-                self.queue.put(pod, pod.key, pod.created, now)
+                self._enqueue(pod, now)
             else:
                 self.queue.refresh(pod)
+        self.tell(events, now)
+
+    def _enqueue(self, pod: Pod, now: float) -> None:
+        """Add a waiting pod to its unit: its gang where its profile schedules gangs, else itself."""
+        ref = group_of(pod)
+        if ref is None or not schedules_group(self.profiles[pod.scheduler_name], ref):
+            self.queue.put(pod, pod.key, pod.created, now)
+            return
+        gang = self.state.gangs.gangs.get(ref.key)
+        self.queue.put(pod, ref.key, gang.created if gang else pod.created, now, gang=True)
+        self.queue.units[ref.key].gang_priority = gang.priority if gang else None
+
+    def _put_gang(self, gang: Gang, now: float) -> None:
+        events = self.state.put_gang(gang)
+        unit = self.queue.units.get(gang.key)
+        if unit is not None:
+            unit.created, unit.gang_priority = gang.created, gang.priority
         self.tell(events, now)
 
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
@@ -106,10 +129,14 @@ class Scheduler:
             self.queue.on_event(event, now)
 
     def _gate(self, unit: QueuedUnit) -> str:
-        for pod in unit.pods.values():
-            for plugin in self.profiles[pod.scheduler_name].pre_enqueue:
-                if not plugin.pre_enqueue(self.state, pod).ok:
-                    return plugin.name
+        """The plugin that keeps a unit out: for a gang only if it keeps every member out."""
+        gates = [self._gated_by(pod) for pod in unit.pods.values()]
+        return gates[0] if all(gates) else ""
+
+    def _gated_by(self, pod: Pod) -> str:
+        for plugin in self.profiles[pod.scheduler_name].pre_enqueue:
+            if not plugin.pre_enqueue(self.state, pod).ok:
+                return plugin.name
         return ""
 
     def _wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
@@ -137,22 +164,92 @@ class Scheduler:
         return decisions
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
-        pod = next(iter(unit.pods.values()))
+        if not unit.gang:
+            decisions, plugins = self._try(next(iter(unit.pods.values())), now)
+        else:
+            members = sorted(unit.pods.values(), key=lambda pod: (pod.created, pod.name))
+            members = [pod for pod in members if not self._gated_by(pod)]
+            gang = self.state.gangs.gangs.get(unit.key)
+            decisions, plugins = self._try_gang(unit, gang, members, now)
+        if plugins is None:
+            self.queue.retry(unit, now)
+        elif plugins:
+            self.queue.failed(unit, plugins, now)
+        return decisions
+
+    def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:
+        """Decide one pod; also the plugins that rejected it: none if it was placed, None after an error."""
         profile = self.profiles[pod.scheduler_name]
         try:
             attempt = self.cycle.attempt(profile, pod, now)
             if attempt.slot < 0:
-                return self._rejected(unit, pod, profile, attempt, now)
+                return self._rejected(pod, profile, attempt)
             reserved = self.cycle.reserve(profile, attempt)
         except PluginError as error:
-            self.queue.retry(unit, now)
-            return [Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))]
+            return [Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))], None
         if isinstance(reserved, Status):
-            self.queue.failed(unit, {reserved.plugin}, now)
-            return [self._not_reserved(pod, profile, attempt, reserved)]
+            return [self._not_reserved(pod, profile, attempt, reserved)], frozenset({reserved.plugin})
+        return [self._placed(profile, reserved)], frozenset()
+
+    def _placed(self, profile: Profile, reserved: Reservation) -> Placed:
+        pod = reserved.cycle.pod
         self.queue.remove(pod.uid)
         node = self.state.nodes.names[reserved.slot]
-        return [Placed(pod, node, profile.name, reserved.bind, reserved.pre_bind, reserved.post_bind)]
+        return Placed(pod, node, profile.name, reserved.bind, reserved.pre_bind, reserved.post_bind)
+
+    def _try_gang(
+        self, unit: QueuedUnit, gang: Gang | None, members: list[Pod], now: float
+    ) -> tuple[list[Decision], frozenset[str] | None]:
+        """Decide a gang's waiting members: together up to minMembers, the others one by one."""
+        census = self.state.gangs.census(unit.key, self.state.placed)
+        if gang is None or (members and missing(gang, census) == 0):
+            return self._try_each(members, now)
+        pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
+        try:
+            outcome = self.gangs.run(gang, pairs, now)
+        except PluginError as error:
+            reason = REASON_SCHEDULER_ERROR
+            return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
+        decisions: list[Decision] = [self._placed(*item) for item in outcome.reserved]
+        decisions += self._gang_evictions(outcome)
+        for profile, pod in pairs:
+            if pod.uid in outcome.refused:
+                event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
+                decisions.append(self._member_waits(profile, pod, outcome.refused[pod.uid], event))
+        if pairs and not outcome.reserved and gang.ref.dialect in RESOURCES:
+            decisions.append(unschedulable_event(gang, pairs[0][0].name, outcome.refused[pairs[0][1].uid]))
+        return decisions, outcome.plugins if outcome.refused else frozenset()
+
+    def _try_each(self, members: list[Pod], now: float) -> tuple[list[Decision], frozenset[str] | None]:
+        decisions: list[Decision] = []
+        rejected: frozenset[str] = frozenset()
+        failed = False
+        for pod in members:
+            made, plugins = self._try(pod, now)
+            decisions += made
+            failed |= plugins is None
+            rejected |= plugins or frozenset()
+        return decisions, None if failed else rejected
+
+    def _gang_evictions(self, outcome: GangOutcome) -> list[Decision]:
+        if outcome.preemption is None:
+            return []
+        victims = frozenset(victim.uid for victim, _ in outcome.preemption.victims)
+        for pod, node, vector in outcome.preemption.nominated:
+            self.state.nominations.put(pod, node, vector, victims)
+        decisions: list[Decision] = []
+        for victim, pod in outcome.preemption.victims:
+            self.state.condemn(victim.uid)
+            nomination = self.state.nominations.get(pod.uid)
+            text = eviction_message(self.state, pod, victim, nomination.node if nomination else "")
+            decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
+        return decisions
+
+    def _member_waits(self, profile: Profile, pod: Pod, message: str, event: str) -> Rejected:
+        nomination = self.state.nominations.get(pod.uid)
+        nominated = nomination.node if nomination is not None else ""
+        reason = REASON_UNSCHEDULABLE
+        return Rejected(pod, profile.name, reason, message, None, nominated, event=event)
 
     def _not_reserved(self, pod: Pod, profile: Profile, attempt: Attempt, status: Status) -> Rejected:
         """A node was found, but a plugin refused it or has to prepare something for the pod there first."""
@@ -165,12 +262,11 @@ class Scheduler:
         )
 
     def _rejected(
-        self, unit: QueuedUnit, pod: Pod, profile: Profile, attempt: Attempt, now: float
-    ) -> list[Decision]:
+        self, pod: Pod, profile: Profile, attempt: Attempt
+    ) -> tuple[list[Decision], frozenset[str]]:
         diagnosis, result = attempt.diagnosis, attempt.post_filter
         if diagnosis is None:
             raise ValueError("an attempt without a node has a diagnosis")
-        self.queue.failed(unit, diagnosis.plugins, now)
         evicted: list[Decision] = []
         if result is not None:
             victims = frozenset(victim.uid for victim in result.victims)
@@ -184,7 +280,13 @@ class Scheduler:
         nomination = self.state.nominations.get(pod.uid)
         nominated = nomination.node if nomination is not None else ""
         message = diagnosis.message
-        return [*evicted, Rejected(pod, profile.name, REASON_UNSCHEDULABLE, message, diagnosis, nominated)]
+        refused = diagnosis.status
+        by_group = refused is not None and refused.plugin == COSCHEDULING
+        event = REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING
+        rejected = Rejected(
+            pod, profile.name, REASON_UNSCHEDULABLE, message, diagnosis, nominated, event=event
+        )
+        return [*evicted, rejected], diagnosis.plugins
 
     def _waits_for_victims(self, pod: Pod) -> bool:
         nomination = self.state.nominations.get(pod.uid)
@@ -203,23 +305,8 @@ class Scheduler:
         attempt = Attempt(self.cycle.new_cycle(profile, placement.pod, now), placement.slot)
         current = placement.pod
         events = self.cycle.unreserve(profile, attempt.cycle, attempt.slot)
-        self.queue.put(current, current.key, current.created, now)
+        self._enqueue(current, now)
         self.tell(events, now)
-
-
-def eviction_message(state: ClusterState, preemptor: Pod, victim: Pod, node: str) -> str:
-    """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14)."""
-    text = f"preempted by {preemptor.key} (priority {preemptor.priority}) for node {node}"
-    own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
-    if own is None or other is None:
-        return text
-    if own is other:
-        return f"{text}, under ElasticQuota {own.key}"
-    amounts = borrowed(state.ledger, other)
-    parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
-    return (
-        f"{text}, which reclaims the min of ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}"
-    )
 
 
 def _schedules_differently(old: Pod, new: Pod) -> bool:

@@ -6,16 +6,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler_core.model.elastic_quota import parse_elastic_quota
+from scheduler_core.model.gang import parse_gang, parse_native_gang, parse_x_gang
 from scheduler_core.model.kinds import (
     CSI_NODES,
     ELASTIC_QUOTAS,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
     PODS,
     STORAGE_CLASSES,
+    X_POD_GROUPS,
     Resource,
 )
 from scheduler_core.model.namespace import parse_namespace
@@ -42,5 +46,8 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (CSI_NODES, parse_csi_node),
     (PERSISTENT_VOLUMES, parse_persistent_volume),
     (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
+    (POD_GROUPS, parse_gang),
+    (X_POD_GROUPS, parse_x_gang),
+    (NATIVE_POD_GROUPS, parse_native_gang),
     (PODS, parse_pod),
 )

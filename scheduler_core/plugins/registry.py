@@ -17,6 +17,7 @@ from scheduler_core.config.args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
+from scheduler_core.config.muster_args import CoschedulingArgs
 from scheduler_core.config.spread_args import PodTopologySpreadArgs
 from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
 from scheduler_core.framework.interface import Plugin
@@ -25,6 +26,7 @@ from scheduler_core.framework.spread import default_constraints
 from scheduler_core.model.affinity import read_node_affinity
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_core.plugins.coscheduling import Coscheduling
 from scheduler_core.plugins.default_binder import DefaultBinder
 from scheduler_core.plugins.default_preemption import DefaultPreemption
 from scheduler_core.plugins.image_locality import ImageLocality
@@ -73,8 +75,15 @@ def _spread(args: PodTopologySpreadArgs) -> Plugin:
     return PodTopologySpread(default_constraints(args), args.defaulting_type == SYSTEM_DEFAULTING)
 
 
+def _coscheduling(args: CoschedulingArgs | None) -> Plugin:
+    args = args or CoschedulingArgs()
+    seconds = float(args.gang_reservation_seconds)
+    return Coscheduling(args.require_pod_group, seconds, args.strict_reservation)
+
+
 FACTORIES: Final[Mapping[str, Factory]] = {
     "CapacityScheduling": lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
+    "Coscheduling": _coscheduling,
     "DefaultBinder": lambda args: DefaultBinder(),
     "DefaultPreemption": lambda args: DefaultPreemption(),
     "ImageLocality": lambda args: ImageLocality(),

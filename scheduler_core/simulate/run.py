@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.quota_status import QuotaStatus
-from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.framework.registry import build_profiles
@@ -24,7 +26,25 @@ from scheduler_core.state.cluster import ClusterState
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
 _MAX_ROUNDS: Final = 10_000
 
-PARSERS: Final[dict[str, Parse]] = {resource.kind: parse for resource, parse in WATCHED}
+PARSERS: Final[dict[tuple[str, str], Parse]] = {
+    (resource.api_version, resource.kind): parse for resource, parse in WATCHED
+}
+_BY_KIND: Final[dict[str, Parse]] = {kind: parse for (_, kind), parse in reversed(PARSERS.items())}
+
+
+def parser_of(obj: Mapping[str, Any]) -> Parse | None:
+    """What reads an object; one without an apiVersion is taken for the first kind of that name."""
+    kind = str(obj.get("kind"))
+    version = obj.get("apiVersion")
+    return PARSERS.get((str(version), kind)) if version else _BY_KIND.get(kind)
+
+
+class Controller(Protocol):
+    """A reconciler, as the simulation runs it."""
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        """Writes that are due."""
+        ...
 
 
 class Simulation:
@@ -37,15 +57,19 @@ class Simulation:
         profiles = build_profiles(scenario.config, FACTORIES, KNOWN_PLUGINS)
         # No backoff: a scenario's clock stands still while it runs until idle.
         self.scheduler = Scheduler(self.state, profiles, initial_backoff=0.0, max_backoff=0.0)
-        self.controllers = [QuotaStatus(min_interval=0.0)]
+        self.controllers: list[Controller] = [
+            QuotaStatus(min_interval=0.0),
+            GangStatusController(min_interval=0.0),
+        ]
         self.known: dict[tuple[str, str, str], Any] = {}
         self.rejected: dict[str, Rejected] = {}
+        self.noticed: dict[str, str] = {}
         self.evicted: list[Evicted] = []
         self.events: list[dict[str, str]] = []
 
     def observe(self, change: Change) -> None:
         """Hand a changed object to the scheduler; kinds that nobody reads are only stored."""
-        parse = PARSERS.get(change.key[0])
+        parse = parser_of(change.obj)
         if parse is None:
             return
         if change.gone:
@@ -78,6 +102,9 @@ class Simulation:
         return bool(changes)
 
     def _carry_out(self, decision: Decision) -> bool:
+        if isinstance(decision, Noticed):
+            self._notice(f"{decision.kind} {decision.namespace}/{decision.name}", decision)
+            return False
         pod = decision.pod
         match decision:
             case Placed():
@@ -96,10 +123,15 @@ class Simulation:
                 before = self.rejected.get(pod.key)
                 self.rejected[pod.key] = decision
                 if before is None or before.message != decision.message:
-                    self._event(pod.key, names.EVENT_FAILED_SCHEDULING, decision.message)
+                    self._event(pod.key, decision.event, decision.message)
                 for write in decision.writes:
                     self._write(write)
                 return self._nominate(decision)
+
+    def _notice(self, name: str, decision: Noticed) -> None:
+        if self.noticed.get(name) != decision.message:
+            self.noticed[name] = decision.message
+            self.events.append({"object": name, "reason": decision.reason, "message": decision.message})
 
     def _nominate(self, decision: Rejected) -> bool:
         pod = decision.pod

@@ -10,11 +10,13 @@ from typing import Any
 
 from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.gang import Gang
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
 from scheduler_core.state.neighbours import Neighbours
 from scheduler_core.state.nodes import NodeTable
@@ -53,6 +55,7 @@ class ClusterState:
         self.placed: dict[str, Placement] = {}
         self.table = PodTable(len(self.index))
         self.nominations = Nominations()
+        self.gangs = GangTable()
         self.namespaces: dict[str, Namespace] = {}
         self.neighbours = Neighbours(self.nodes, self.table, self.namespaces)
         self.images = ImageIndex(self.nodes)
@@ -75,6 +78,7 @@ class ClusterState:
         """A pod was added or changed in the API. A confirmed assumption changes no number."""
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
+        self.gangs.put_pod(pod, old)
         placement = self.placed.get(pod.uid)
         holds = pod.assigned and not pod.finished
         if placement is None:
@@ -131,6 +135,8 @@ class ClusterState:
     def remove_pod(self, uid: str) -> list[ClusterEvent]:
         """A pod is gone from the API."""
         pod = self.pods.pop(uid, None)
+        if pod is not None:
+            self.gangs.remove_pod(pod)
         self.nominations.remove(uid)
         if uid in self.placed:
             placed = self._unplace(uid)
@@ -150,6 +156,7 @@ class ClusterState:
         pod = placement.pod
         self.neighbours.placed(placement.row, pod, placement.slot)
         self.nominations.hold(pod.uid)
+        self.gangs.touch(pod)
         if pod.host_ports or pod.volumes:
             self.ports.place(pod, placement.slot)
             self.storage.place(pod, placement.slot)
@@ -166,6 +173,7 @@ class ClusterState:
         self.nodes.unplace(placement.pod, placement.slot, placement.vector)
         self.table.remove(placement.row)
         self.nominations.release(uid)
+        self.gangs.touch(placement.pod)
         self.neighbours.removed(placement.pod, placement.slot)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
@@ -252,6 +260,22 @@ class ClusterState:
         self.ledger.remove_quota(quota.namespace, quota.name)
         self.quota_dirty.add(quota.namespace)
         return [ClusterEvent(Happened.QUOTA, namespace=quota.namespace)]
+
+    def put_gang(self, gang: Gang) -> list[ClusterEvent]:
+        """A group object was added or changed; a change of its status alone concerns nobody."""
+        old = self.gangs.gangs.get(gang.key)
+        self.gangs.put_gang(gang)
+        same = old is not None and (old.min_members, old.constraints, old.group) == (
+            gang.min_members,
+            gang.constraints,
+            gang.group,
+        )
+        return [] if same else [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
+
+    def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
+        """A group object is gone; its pods stay as they are."""
+        self.gangs.remove_gang(gang)
+        return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
     def put_namespace(self, namespace: Namespace) -> list[ClusterEvent]:
         """A namespace was added or changed; its labels matter to namespace selectors."""

@@ -1,0 +1,110 @@
+"""Keeps the status of PodGroups true: counts in the group's own namespace, conditions, phase.
+
+Coscheduling reference, item 9. Nothing is terminal: members that come back change everything again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.writes import Patch, Write
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs import Census
+
+SCHEDULED: Final = "Scheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+MIN_INTERVAL_SECONDS: Final = 1.0
+
+
+class GangStatusController:
+    """Looks only at gangs whose members or object changed (`state.gangs.dirty`)."""
+
+    def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
+        self._min_interval = min_interval
+        self._written: dict[str, float] = {}
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        """Status patches that are due; gangs written less than a second ago stay dirty."""
+        writes: list[Write] = []
+        for key in sorted(state.gangs.dirty):
+            if self._written.get(key, -self._min_interval) + self._min_interval > now:
+                continue
+            state.gangs.dirty.discard(key)
+            gang = state.gangs.gangs.get(key)
+            if gang is None or gang.ref.dialect != "PodGroup":
+                continue
+            patch = _patch(gang, state.gangs.census(key, state.placed), now)
+            if patch is not None:
+                self._written[key] = now
+                writes.append(patch)
+        return writes
+
+    def next_time(self, state: ClusterState) -> float | None:
+        """When a postponed write becomes due, or None."""
+        times = [self._written.get(key, 0.0) for key in state.gangs.dirty]
+        return min(times) + self._min_interval if times else None
+
+
+def phase_of(gang: Gang, census: Census) -> str:
+    """Where the group stands, as one word."""
+    if census.running >= gang.min_members:
+        return "Running"
+    active = census.waiting + census.allocated
+    if census.succeeded >= gang.min_members and not active:
+        return "Succeeded"
+    if census.failed and not active:
+        return "Failed"
+    if census.allocated + census.succeeded >= gang.min_members:
+        return "Scheduled" if census.running < gang.min_members and not census.succeeded else "Running"
+    return "Unschedulable" if census.allocated else "Pending"
+
+
+def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
+    enough = census.allocated + census.succeeded >= gang.min_members
+    numbers = (
+        f"minMembers {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "
+        f"{census.succeeded} succeeded, {census.failed} failed"
+    )
+    old = gang.status.conditions
+    scheduled = condition(
+        SCHEDULED, enough, "GangPlaced" if enough else "GangWaits", numbers, now, find(old, SCHEDULED)
+    )
+    # Members run, but too few are left to ever be a gang again (reference, item 7).
+    torn = census.running > 0 and census.succeeded + census.waiting + census.allocated < gang.min_members
+    reason = "BelowMinMembers" if torn else "EnoughMembers"
+    torn_apart = condition(UNSCHEDULABLE, torn, reason, numbers, now, find(old, UNSCHEDULABLE))
+    return [scheduled, torn_apart]
+
+
+def _patch(gang: Gang, census: Census, now: float) -> Patch | None:
+    status: dict[str, Any] = {
+        "phase": phase_of(gang, census),
+        "admitted": census.members,
+        "running": census.running,
+        "succeeded": census.succeeded,
+        "failed": census.failed,
+    }
+    was = gang.status
+    same = status == {
+        "phase": was.phase,
+        "admitted": was.admitted,
+        "running": was.running,
+        "succeeded": was.succeeded,
+        "failed": was.failed,
+    }
+    conditions = _conditions(gang, census, now)
+    old = {(c.type, c.status, c.reason, c.message) for c in was.conditions or ()}
+    new = {(c["type"], c["status"], c["reason"], c["message"]) for c in conditions}
+    if same and old == new:
+        return None
+    return Patch(
+        RESOURCES[gang.ref.dialect],
+        gang.ref.namespace,
+        gang.ref.name,
+        {"status": {**status, "conditions": conditions}},
+        subresource="status",
+        uid=gang.uid,
+        resource_version=gang.resource_version,
+    )

@@ -1,0 +1,41 @@
+"""What the engine says of its decisions, in words."""
+
+from __future__ import annotations
+
+from scheduler_core.engine.decisions import Noticed
+from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.names import REASON_UNSCHEDULABLE
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.quota.policy import borrowed
+from scheduler_core.state.cluster import ClusterState
+
+
+def eviction_message(state: ClusterState, preemptor: Pod, victim: Pod, node: str) -> str:
+    """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14)."""
+    text = f"preempted by {preemptor.key} (priority {preemptor.priority}) for node {node}"
+    own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
+    if own is None or other is None:
+        return text
+    if own is other:
+        return f"{text}, under ElasticQuota {own.key}"
+    amounts = borrowed(state.ledger, other)
+    parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
+    return (
+        f"{text}, which reclaims the min of ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}"
+    )
+
+
+def unschedulable_event(gang: Gang, profile: str, message: str) -> Noticed:
+    """The event on a PodGroup whose members cannot start (coscheduling seed, "Scheduling", 2 and 4)."""
+    resource = RESOURCES[gang.ref.dialect]
+    return Noticed(
+        resource.api_version,
+        resource.kind,
+        gang.ref.namespace,
+        gang.ref.name,
+        gang.uid,
+        profile,
+        REASON_UNSCHEDULABLE,
+        message,
+    )

@@ -1,0 +1,195 @@
+"""Gangs: one form for every dialect of pod groups, and which gang a pod belongs to.
+
+Dialects: the PodGroup of the coscheduling seed, that of scheduling.x-k8s.io (Kubeflow's trainer), the native
+one of scheduling.k8s.io (KEP-4671), and the ConfigMap group of the topology seed. The engine knows only
+`Gang`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model import names
+from scheduler_core.model.conditions import ConditionWire
+from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
+from scheduler_core.model.meta import ObjectMeta, Wire, decode
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.topology import GroupSpec
+
+Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
+
+RESOURCES: Final[Mapping[str, Resource]] = {
+    "PodGroup": POD_GROUPS,
+    "x-PodGroup": X_POD_GROUPS,
+    "native-PodGroup": NATIVE_POD_GROUPS,
+}
+
+
+class GroupRef(msgspec.Struct, frozen=True):
+    """Which group a pod names. A pod belongs to a group of its own namespace only."""
+
+    dialect: Dialect
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """Unique over all dialects, ordered by namespace and name."""
+        return f"{self.namespace}/{self.name} {self.dialect}"
+
+    def __str__(self) -> str:
+        kind = "group ConfigMap" if self.dialect == "ConfigMap" else "PodGroup"
+        return f"{kind} {self.namespace}/{self.name}"
+
+
+class GangStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What the object says of itself, kept only to know whether it must be written again."""
+
+    phase: str = ""
+    admitted: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: tuple[ConditionWire, ...] | None = None
+
+
+class Gang(msgspec.Struct, frozen=True, eq=False):
+    """A group of pods that start together: at least `min_members` of them, or none.
+
+    `constraints` is the text of the topology annotation, `topology_key` the native group's single domain,
+    `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
+    """
+
+    ref: GroupRef
+    uid: str
+    resource_version: str
+    created: float
+    min_members: int
+    priority: int | None = None
+    constraints: str = ""
+    topology_key: str = ""
+    group: GroupSpec | None = None
+    status: GangStatus = GangStatus()
+
+    @property
+    def key(self) -> str:
+        """The reference's key."""
+        return self.ref.key
+
+
+def group_of(pod: Pod) -> GroupRef | None:
+    """The group that a pod names: the seed's annotation, then the dialects' labels and field."""
+    name = pod.annotations.get(names.GROUP_NAME_ANNOTATION)
+    if name:
+        return GroupRef("PodGroup", pod.namespace, name)
+    if pod.native_group:
+        return GroupRef("native-PodGroup", pod.namespace, pod.native_group)
+    name = pod.labels.get(names.X_POD_GROUP_LABEL)
+    if name:
+        return GroupRef("x-PodGroup", pod.namespace, name)
+    name = pod.labels.get(names.SAKKARA_GROUP_NAME_LABEL)
+    return GroupRef("ConfigMap", pod.namespace, name) if name else None
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_members: int = 1
+
+
+class _PodGroupWire(Wire, frozen=True, rename="camel"):
+    spec: _SpecWire = _SpecWire()
+    status: GangStatus | None = None
+
+
+class _XSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_member: int = 1
+
+
+class _XPodGroupWire(Wire, frozen=True, rename="camel"):
+    spec: _XSpecWire = _XSpecWire()
+
+
+class _GangPolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_count: int = 1
+
+
+class _PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    gang: _GangPolicyWire | None = None
+
+
+class _TopologyWire(msgspec.Struct, frozen=True, rename="camel"):
+    key: str = ""
+
+
+class _NativeConstraintsWire(msgspec.Struct, frozen=True, rename="camel"):
+    topology: tuple[_TopologyWire, ...] | None = None
+
+
+class _NativeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    scheduling_policy: _PolicyWire | None = None
+    scheduling_constraints: _NativeConstraintsWire | None = None
+
+
+class _NativePodGroupWire(Wire, frozen=True, rename="camel"):
+    spec: _NativeSpecWire = _NativeSpecWire()
+
+
+def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: Any) -> Gang:
+    if minimum < 1:
+        raise ModelError(
+            field,
+            f"{minimum} must be at least 1",
+            kind="PodGroup",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+        )
+    return Gang(
+        ref=GroupRef(dialect, meta.namespace or "default", meta.name),
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        min_members=minimum,
+        constraints=(meta.annotations or {}).get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
+        **more,
+    )
+
+
+def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+    """The gang of a PodGroup of the seed. Raises ModelError."""
+    wire = decode(raw, _PodGroupWire, "PodGroup")
+    status = wire.status or GangStatus()
+    return _gang(wire.metadata, "PodGroup", wire.spec.min_members, "spec.minMembers", status=status)
+
+
+def parse_x_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+    """The gang of a PodGroup of scheduling.x-k8s.io. Raises ModelError."""
+    wire = decode(raw, _XPodGroupWire, "PodGroup")
+    return _gang(wire.metadata, "x-PodGroup", wire.spec.min_member, "spec.minMember")
+
+
+def parse_native_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+    """The gang of a native PodGroup; without a gang policy a group of single pods. Raises ModelError."""
+    wire = decode(raw, _NativePodGroupWire, "PodGroup")
+    policy, constraints = wire.spec.scheduling_policy, wire.spec.scheduling_constraints
+    minimum = policy.gang.min_count if policy is not None and policy.gang is not None else 1
+    topology = (constraints.topology if constraints is not None else None) or ()
+    key = topology[0].key if topology else ""
+    field = "spec.schedulingPolicy.gang.minCount"
+    return _gang(wire.metadata, "native-PodGroup", minimum, field, topology_key=key)
+
+
+def gang_of_group(meta: ObjectMeta, group: GroupSpec) -> Gang:
+    """The gang of a ConfigMap group: all of its `size` pods, or none (topology seed)."""
+    return Gang(
+        ref=GroupRef("ConfigMap", meta.namespace or "default", group.name),
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        min_members=group.size,
+        priority=group.priority,
+        group=group,
+    )

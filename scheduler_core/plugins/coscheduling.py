@@ -1,0 +1,81 @@
+"""Coscheduling: pods of a group start together or not at all.
+
+The engine tries a gang as one unit (engine.gang_cycle): the quorum, the trial and the preemption of the whole
+are not the business of single pods. This plugin says what holds for a single member, carries the arguments,
+and names the events that can help a gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import Hint, PostFilterResult
+from scheduler_core.framework.status import (
+    SUCCESS,
+    Diagnosis,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+from scheduler_core.model.gang import group_of
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.writes import Write
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
+
+
+class Coscheduling:
+    """`require_pod_group` gives the seed's literal rule: a pod without a group is refused.
+
+    `reservation_seconds`: how long a gang waits before nodes are kept for it; `strict` keeps them at once.
+    """
+
+    name = "Coscheduling"
+
+    def __init__(
+        self, require_pod_group: bool = False, reservation_seconds: float = 300.0, strict: bool = False
+    ) -> None:
+        self.require_pod_group = require_pod_group
+        self.reservation_seconds = 0.0 if strict else reservation_seconds
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """UNRESOLVABLE for a pod whose group is not there (reference, item 2), or that must have one."""
+        ref = group_of(cycle.pod)
+        if ref is None:
+            if self.require_pod_group:
+                return unresolvable("the pod names no PodGroup; resubmit it with one")
+            return SUCCESS
+        if ref.dialect != "ConfigMap" and ref.key not in cycle.state.gangs.gangs:
+            return unresolvable(f"{ref} does not exist")
+        return SUCCESS
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """A member alone helps nobody: the gang preempts as a whole, or not at all."""
+        return PostFilterResult(unschedulable("left to the gang as a whole"))
+
+    def reserve(self, cycle: Cycle, slot: int) -> Status:
+        """A member that waits for its siblings holds node and quota in the state itself."""
+        return SUCCESS
+
+    def unreserve(self, cycle: Cycle, slot: int) -> None:
+        """The state forgets the member."""
+
+    def permit(self, cycle: Cycle, slot: int) -> tuple[Status, float]:
+        """The quorum is reached before any member is bound, so nobody waits here."""
+        return SUCCESS, 0.0
+
+    def post_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
+        """The group's status follows from the pods (controllers.gang_status)."""
+        return ()
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """The group came or changed, a sibling came, or room did."""
+        return {
+            Happened.GROUP: _own_group,
+            Happened.POD_DELETE | Happened.NODE_ADD | Happened.NODE_ALLOCATABLE | Happened.QUOTA: None,
+        }
+
+
+def _own_group(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return not event.namespace or event.namespace == pod.namespace

@@ -1,0 +1,92 @@
+"""Gangs and their members: who is there, who holds a node, who is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler_core.model.gang import Gang, GroupRef, group_of
+from scheduler_core.model.names import FAILED, RUNNING, SUCCEEDED
+from scheduler_core.model.pod import Pod
+
+
+class Census(msgspec.Struct, frozen=True):
+    """Members of a gang, counted. `allocated` hold a node (assumed ones too) and are not finished."""
+
+    members: int
+    allocated: int
+    waiting: int
+    running: int
+    succeeded: int
+    failed: int
+
+
+class GangTable:
+    """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, Gang] = {}
+        self.dirty: set[str] = set()
+        self._members: dict[str, dict[str, Pod]] = {}
+
+    def put_gang(self, gang: Gang) -> None:
+        """A group object was added or changed."""
+        self.gangs[gang.key] = gang
+        self.dirty.add(gang.key)
+
+    def remove_gang(self, gang: Gang) -> None:
+        """A group object is gone; its pods stay as they are."""
+        self.gangs.pop(gang.key, None)
+
+    def put_pod(self, pod: Pod, old: Pod | None) -> None:
+        """A pod was added or changed; it may name another group than before."""
+        ref, before = group_of(pod), group_of(old) if old is not None else None
+        if before is not None and before != ref:
+            self._drop(before, pod.uid)
+        if ref is not None:
+            self._members.setdefault(ref.key, {})[pod.uid] = pod
+            self.dirty.add(ref.key)
+
+    def touch(self, pod: Pod) -> None:
+        """A pod took a node or lost it: its group's counts changed."""
+        ref = group_of(pod)
+        if ref is not None:
+            self.dirty.add(ref.key)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """A pod is gone."""
+        ref = group_of(pod)
+        if ref is not None:
+            self._drop(ref, pod.uid)
+
+    def _drop(self, ref: GroupRef, uid: str) -> None:
+        members = self._members.get(ref.key, {})
+        members.pop(uid, None)
+        if not members:
+            self._members.pop(ref.key, None)
+        self.dirty.add(ref.key)
+
+    def of(self, pod: Pod) -> Gang | None:
+        """The gang of a pod, if it names one that exists."""
+        ref = group_of(pod)
+        return self.gangs.get(ref.key) if ref is not None else None
+
+    def members(self, key: str) -> Mapping[str, Pod]:
+        """The pods that name a group, by uid. Read only."""
+        return self._members.get(key, {})
+
+    def census(self, key: str, placed: Mapping[str, object]) -> Census:
+        """Count a group's members; `placed` are the uids that hold a node in the state."""
+        pods = self.members(key).values()
+        allocated = sum(1 for pod in pods if pod.uid in placed)
+        phases = [pod.phase for pod in pods]
+        finished = sum(1 for pod in pods if pod.finished)
+        return Census(
+            members=len(phases),
+            allocated=allocated,
+            waiting=len(phases) - allocated - finished,
+            running=phases.count(RUNNING),
+            succeeded=phases.count(SUCCEEDED),
+            failed=phases.count(FAILED),
+        )
