@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
@@ -144,3 +145,14 @@ def test_a_thousand_quotas_make_a_table_that_can_be_read_and_a_document_with_all
     (entry,) = document([found])["lending"]
     assert len(entry["loans"]) == 30 * 40
     assert {item["reclaimable"] for item in entry["borrowed"]} == {"40"}
+
+
+def test_the_example_of_the_quota_document(api: Api, eq: Command) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "quota.md").read_text(encoding="utf-8")
+    cells = [
+        [cell.strip() for cell in line.split("|")[1:4]] for line in text.splitlines() if "| team-" in line
+    ]
+    api.objects["elasticquotas"] = [make_quota(team, min={GPU: low}) for team, low, _ in cells]
+    api.objects["pods"] = [make_pod(team, "p", **{GPU: used}) for team, _, used in cells]
+    assert len(cells) == 5
+    assert eq("lending", "-A").out in text
