@@ -14,9 +14,7 @@ from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import NormalizePlugin
 from scheduler_core.framework.registry import build_profiles
-from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.affinity import read_node_affinity
 from scheduler_core.model.node import parse_node
@@ -43,6 +41,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import Happened
 from tests.support import oracle_nodes as oracle
 from tests.support import oracle_volumes as volumes
+from tests.support.asking import cycle_for, points, verdicts
 from tests.support.oracle_nodes import Raw, World
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -313,22 +312,7 @@ class Cluster:
         self.state.remove_pod(pod["metadata"]["uid"])
 
     def cycle(self, pod: Raw) -> Cycle:
-        parsed = parse_pod(pod)
-        return Cycle(self.state, parsed, self.state.vector(parsed), 0.0, "p")
-
-
-def verdicts(plugin: Any, cycle: Cycle, view: NodeView) -> list[set[str]] | str:
-    """Reasons per node of the view, or the text of a PreFilter refusal."""
-    if hasattr(plugin, "pre_filter"):
-        status = plugin.pre_filter(cycle)
-        if status.code is Code.SKIP:
-            return [set() for _ in range(len(view))]
-        if not status.ok:
-            assert status.code is Code.UNRESOLVABLE
-            return str(status.reason)
-    bits = plugin.filter(cycle, view)
-    reasons = plugin.reasons(cycle)
-    return [{reason.text for i, reason in enumerate(reasons) if int(own) >> i & 1} for own in bits.tolist()]
+        return cycle_for(self.state, parse_pod(pod))
 
 
 Judge = Callable[[World, Raw, Raw], set[str]]
@@ -399,16 +383,6 @@ def test_a_pod_is_refused_early_when_the_oracle_says_so(seed: int) -> None:
         ]
         texts = [item for item in found if isinstance(item, str)]
         assert texts[:1] == ([early] if early else [])
-
-
-def points(plugin: Any, cycle: Cycle, view: NodeView) -> list[int]:
-    everyone = np.ones(len(view), dtype=np.bool_)
-    if hasattr(plugin, "pre_score") and plugin.pre_score(cycle, everyone).code is Code.SKIP:
-        return [0] * len(view)
-    raw = plugin.score(cycle, view)
-    if isinstance(plugin, NormalizePlugin):
-        raw = plugin.normalize(cycle, raw, everyone)
-    return [int(value) for value in raw]
 
 
 WEIGHTS = {"cpu": 3, "memory": 1, GPU: 2}
