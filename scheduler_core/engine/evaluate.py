@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.engine.explain import unresolvable_nodes
 from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.preemption.demand import goes_first
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Status
 from scheduler_core.framework.view import NodeView
@@ -44,7 +45,7 @@ class Reevaluation:
     def fits(self, slot: int) -> bool:
         """Whether the pod passes everything on one node, once the pods that are on their way out are gone.
 
-        Nominated pods of at least its priority count as if they were there, and again as if they were not:
+        Nominated pods that go first count as if they were there, and again as if they were not:
         a pod may neither take their room nor depend on them (kube-scheduler runs the filters twice).
         """
         state = self._cycles.state
@@ -56,7 +57,7 @@ class Reevaluation:
     def _passes_with_nominated(self, trial: Trial, slot: int) -> bool:
         state, pod = self._cycles.state, self._cycle.pod
         on_node = state.nominations.on_node(state.nodes.names[slot], pod)
-        ahead = [item.pod for item in on_node if item.pod.priority >= pod.priority]
+        ahead = [item.pod for item in on_node if goes_first(state, item.pod, pod)]
         for other in ahead:
             trial.place(other, slot)
         return not ahead or self._passes(slot, quotas=False)

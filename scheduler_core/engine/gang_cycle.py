@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler_core.engine.gang_capacity import at_most, equal_members
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.pod_cycle import PodCycle, Reservation
 from scheduler_core.framework.profile import Profile
@@ -71,6 +72,11 @@ class GangCycle:
         need = missing(gang, census)
         if need > len(members):
             return self._too_few(gang, census, members)
+        equal = need > 1 and equal_members(self.cycle, members, now)
+        if equal:
+            bound = at_most(self.cycle, *members[0], now)
+            if bound < need:
+                return self._no_room(gang, members, need, bound, {}, now, equal)
         reserved: list[tuple[Profile, Reservation]] = []
         failures: dict[str, Diagnosis] = {}
         refused: dict[str, str] = {}
@@ -86,14 +92,10 @@ class GangCycle:
         except BaseException:
             self._undo(reserved)
             raise
-        plugins = frozenset().union(*(diagnosis.plugins for diagnosis in failures.values()))
         if len(reserved) >= need:
-            return GangOutcome(reserved, refused, plugins)
+            return GangOutcome(reserved, refused, _plugins(failures))
         self._undo(reserved)
-        text = self._no_room(gang, need, len(reserved), next(iter(failures.values()), None))
-        outcome = GangOutcome([], {pod.uid: text for _, pod in members}, plugins | {COSCHEDULING})
-        outcome.preemption = preempt_for_gang(self.cycle, members, need, now)
-        return outcome
+        return self._no_room(gang, members, need, len(reserved), failures, now, equal)
 
     def _try(
         self, profile: Profile, pod: Pod, now: float, failures: dict[str, Diagnosis]
@@ -122,6 +124,26 @@ class GangCycle:
         refused = {pod.uid: text for _, pod in members}
         return GangOutcome([], refused, frozenset({COSCHEDULING}), too_few=True)
 
-    def _no_room(self, gang: Gang, need: int, placed: int, diagnosis: Diagnosis | None) -> str:
+    def _no_room(
+        self,
+        gang: Gang,
+        members: Sequence[tuple[Profile, Pod]],
+        need: int,
+        found: int,
+        failures: dict[str, Diagnosis],
+        now: float,
+        equal: bool,
+    ) -> GangOutcome:
+        """Nothing is held; evictions are looked for unless not even all that may go would be enough."""
+        diagnosis = next(iter(failures.values()), None)
         why = f": {diagnosis.message}" if diagnosis is not None else ""
-        return f"{gang.ref}: only {placed} of the {need} pods that must start together found a node{why}"
+        text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node{why}"
+        plugins = _plugins(failures) | {COSCHEDULING}
+        outcome = GangOutcome([], {pod.uid: text for _, pod in members}, plugins)
+        if not equal or at_most(self.cycle, *members[0], now, evicting=True) >= need:
+            outcome.preemption = preempt_for_gang(self.cycle, members, need, now)
+        return outcome
+
+
+def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:
+    return frozenset().union(*(diagnosis.plugins for diagnosis in failures.values()))

@@ -27,7 +27,7 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
 # Kinds that are only looked up by plugins, and what a change of one is called.
-LOOKED_UP: Final[Mapping[type, Happened]] = {
+_LOOKED_UP: Final[Mapping[type, Happened]] = {
     PodDisruptionBudget: Happened.OTHER,
     PersistentVolume: Happened.VOLUME,
     PersistentVolumeClaim: Happened.VOLUME,
@@ -75,7 +75,7 @@ class Scheduler:
         elif isinstance(obj, Gang):
             self._put_gang(obj, now)
         else:
-            self.tell(self.state.put_object(obj, LOOKED_UP[type(obj)]), now)
+            self.tell(self.state.put_object(obj, _LOOKED_UP[type(obj)]), now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
@@ -91,7 +91,7 @@ class Scheduler:
         elif isinstance(obj, Gang):
             self.tell(self.state.remove_gang(obj), now)
         else:
-            self.tell(self.state.remove_object(obj, LOOKED_UP[type(obj)]), now)
+            self.tell(self.state.remove_object(obj, _LOOKED_UP[type(obj)]), now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod)
