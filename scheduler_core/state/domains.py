@@ -56,11 +56,7 @@ class Domains:
 
     def same(self, other: Domains) -> bool:
         """Whether nothing changed but the moment."""
-        return (
-            self.size == other.size
-            and np.array_equal(self.raw, other.raw)
-            and np.array_equal(self.ids, other.ids)
-        )
+        return np.array_equal(self.raw, other.raw) and np.array_equal(self.ids, other.ids)
 
 
 def _in_use(ids: Int64) -> tuple[Int64, Int64]:

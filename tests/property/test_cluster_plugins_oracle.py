@@ -73,7 +73,7 @@ class Life:
             self.put_namespace(name)
         for _ in range(self.random.randint(1, 7)):
             self.put_node()
-        for _ in range(self.random.randint(0, 14)):
+        for _ in range(self.random.randint(0, 18)):
             self.place()
 
     def chance(self, share: float) -> bool:
@@ -85,31 +85,33 @@ class Life:
     # Random objects
 
     def random_labels(self) -> dict[str, str]:
-        pairs = (("app", ("x", "y")), ("tier", ("p", "q", "r")), ("rev", ("1", "2")))
-        return {key: self.pick(*values) for key, values in pairs if self.chance(0.7)}
+        pairs = (("app", ("x", "x", "y")), ("tier", ("p", "q", "r")), ("rev", ("1", "2")))
+        return {key: self.pick(*values) for key, values in pairs if self.chance(0.8)}
 
     def random_selector(self) -> dict[str, Any]:
         wanted: dict[str, Any] = {}
         if self.chance(0.7):
-            wanted["matchLabels"] = self.pick({"app": "x"}, {"app": "y"}, {"app": "x", "tier": "p"})
-        if self.chance(0.4):
+            wanted["matchLabels"] = self.pick(
+                {"app": "x"}, {"app": "x"}, {"app": "y"}, {"app": "x", "tier": "p"}
+            )
+        if self.chance(0.25):
             operator = self.pick("In", "NotIn", "Exists", "DoesNotExist")
             values = {"values": self.random.sample(["p", "q", "r"], 2)} if operator.endswith("In") else {}
             wanted["matchExpressions"] = [{"key": "tier", "operator": operator, **values}]
         return wanted
 
     def random_constraint(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"maxSkew": self.pick(1, 1, 2, 3), "topologyKey": self.pick(*KEYS)}
+        out: dict[str, Any] = {"maxSkew": self.pick(1, 1, 1, 2), "topologyKey": self.pick(*KEYS)}
         out["whenUnsatisfiable"] = self.pick("DoNotSchedule", "ScheduleAnyway")
         if self.chance(0.95):
             out["labelSelector"] = self.random_selector()
-            if self.chance(0.3):
+            if self.chance(0.15):
                 out["matchLabelKeys"] = ["rev"]
         if self.chance(0.2) and out["whenUnsatisfiable"] == "DoNotSchedule":
             out["minDomains"] = self.pick(1, 2, 3, 5)
         if self.chance(0.3):
             out["nodeAffinityPolicy"] = self.pick("Honor", "Ignore")
-        if self.chance(0.3):
+        if self.chance(0.4):
             out["nodeTaintsPolicy"] = self.pick("Honor", "Ignore")
         return out
 
@@ -119,7 +121,7 @@ class Life:
             out["labelSelector"] = self.random_selector()
         if self.chance(0.3):
             out["namespaces"] = self.random.sample(NAMESPACES, self.pick(1, 2))
-        if self.chance(0.3):
+        if self.chance(0.25):
             never = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
             out["namespaceSelector"] = self.pick({}, {"matchLabels": {"team": "red"}}, never)
         if self.chance(0.2) and "labelSelector" in out:
@@ -147,7 +149,7 @@ class Life:
 
     def random_pod(self) -> dict[str, Any]:
         self.made += 1
-        pod = make_pod(f"{self.pick(*NAMESPACES)}/p{self.made}").uid(f"u{self.made}")
+        pod = make_pod(f"{self.pick(*NAMESPACES, *'aaa')}/p{self.made}").uid(f"u{self.made}")
         pod.labels(**self.random_labels()).spec(affinity=self.random_affinity())
         if self.chance(0.5):
             pod.spec(topologySpreadConstraints=[self.random_constraint() for _ in range(self.pick(1, 2, 3))])
@@ -180,7 +182,7 @@ class Life:
                 node.label(key, self.pick(*values))
         if self.chance(0.1):
             del node.meta["labels"][HOSTNAME]
-        if self.chance(0.2):
+        if self.chance(0.4):
             node.taint(self.pick("t1", "t2"), effect=self.pick("NoSchedule", "PreferNoSchedule"))
         if self.chance(0.1):
             node.unschedulable()
