@@ -35,7 +35,7 @@ def commands(kubeconfig: Path, state: Path) -> dict[str, list[str]]:
     place = ["--listen", "127.0.0.1:0", "--cert-dir", str(state / "webhook"), "--drain", "0"]
     return {
         "webhook": [*python, "webhook", "serve", *access, *place, "--register"],
-        "scheduler": [*python, "scheduler_core.app", *access],
+        "scheduler": [*python, "scheduler_core.app", *access, "--secure-port", "0"],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +18,7 @@ from scheduler_core.config.documents import reads_as_text
 from scheduler_core.config.duration import parse_duration
 from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
 from scheduler_core.config.render import view
+from scheduler_core.errors import ConfigError
 
 _PATH = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _FILE = click.argument("file", type=_PATH)
@@ -82,7 +83,7 @@ def configure(file: str | None, flags: Flags) -> SchedulerConfiguration:
     try:
         loaded = load_config(_read(file), name, _read_beside(file)) if file else None
         config = apply_flags(flags, loaded)
-        errors = start_up_errors(config)
+        errors = start_up_errors(config, _known_plugins())
         if errors:
             raise ConfigErrors(errors)
     except ConfigErrors as found:
@@ -91,6 +92,27 @@ def configure(file: str | None, flags: Flags) -> SchedulerConfiguration:
         for ignored in ignored_flags(flags):
             click.echo(f"{name}: warning: {ignored} is ignored, the file decides", err=True)
     return config
+
+
+def refuse_unsupported(config: SchedulerConfiguration) -> None:
+    """Raises ConfigErrors for what is valid in Kubernetes and has no counterpart here."""
+    errors = [
+        ConfigError(f"extenders[{i}]", "HTTP extenders are not supported; write a plugin instead")
+        for i in range(len(config.extenders))
+    ]
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _known_plugins() -> Mapping[str, frozenset[str]]:
+    """Extension points of every plugin that can be enabled here, third-party ones included."""
+    # Late, because it loads every plugin's code, which flags and help do without.
+    from scheduler_core.app.plugin_loading import load_plugins
+
+    try:
+        return load_plugins().points
+    except ConfigError as error:
+        raise ConfigErrors([error]) from None
 
 
 @click.group(name="config")
@@ -103,6 +125,10 @@ def config_group() -> None:
 def validate_command(file: str) -> None:
     """Say whether the scheduler would start with FILE, and if not, everything that is wrong with it."""
     config = configure(file, Flags())
+    try:
+        refuse_unsupported(config)
+    except ConfigErrors as found:
+        _fail(found, _name(file))
     names = ", ".join(profile.scheduler_name for profile in config.profiles)
     click.echo(f"{_name(file)}: valid ({config.api_version}; profiles: {names})")
 
@@ -116,7 +142,7 @@ def view_command(file: str | None, output: str, flags: Flags) -> None:
 
     Without FILE: the default configuration, changed by flags.
     """
-    _print(view(configure(file, flags)), output)
+    _print(view(configure(file, flags), _known_plugins()), output)
 
 
 @config_group.command(name="convert")

@@ -6,29 +6,31 @@ A binding whose answer was lost is resolved by reading the pod: the API decides,
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from functools import partial
 
-from scheduler_core.app.outcomes import BindAccepted, BindFailed, Inbox, WriteFailed
-from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
-from scheduler_core.errors import ModelError
+from scheduler_core.app.logs import fields
+from scheduler_core.app.metrics import Metrics
+from scheduler_core.app.outcomes import BindFailed, BindRead, Inbox, Timing, WriteFailed
+from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
+from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import ObjectReference, Occurrence
-from scheduler_core.kube.errors import ApiError, Conflict, NotFound
+from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.kube.recorder import Recorder
+from scheduler_core.kube.writer import Writer
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pod import Pod, parse_pod
-from scheduler_core.model.writes import Evict, Patch, Write
-
-T = TypeVar("T")
+from scheduler_core.model.writes import Bind, Evict, Patch, Write
 
 log = logging.getLogger(__name__)
 
-WORKERS: Final = 16
+_NO_TIMING = Timing()
 
 
 def pod_reference(pod: Pod) -> ObjectReference:
@@ -37,156 +39,207 @@ def pod_reference(pod: Pod) -> ObjectReference:
 
 
 class Effects:
-    """Carries decisions out. `report` takes outcomes, from any thread; `identity` names this process."""
+    """Carries decisions out. `report` takes outcomes, from any thread; `identity` names this process.
+
+    `accepted` holds (time, decision) of bindings that the API took, oldest first, until the loop takes them.
+    """
 
     def __init__(
         self,
         client: Client,
+        writer: Writer,
         recorder: Recorder,
         report: Callable[[Inbox], None],
         identity: str,
+        metrics: Metrics,
         wall: Callable[[], float] = time.time,
-        workers: int = WORKERS,
     ) -> None:
+        self.accepted: deque[tuple[float, Placed]] = deque()
         self._client = client
+        self._writer = writer
         self._recorder = recorder
         self._report = report
         self._identity = identity
+        self._metrics = metrics
         self._wall = wall
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="effects")
+        self._stopping = threading.Event()
 
-    def submit(self, decision: Decision) -> None:
+    @property
+    def backlog(self) -> int:
+        """Writes that have no answer yet."""
+        return self._writer.backlog
+
+    def submit(self, decision: Decision, timing: Timing = _NO_TIMING) -> None:
         """Carry a decision out, soon."""
         match decision:
             case Placed():
-                self._pool.submit(self._guarded, self._bind, decision)
+                self._place(decision, timing)
             case Evicted():
-                self._pool.submit(self._guarded, self._evict, decision)
+                self._writer.slow.submit(partial(self._evict, decision))
             case Rejected():
-                self._pool.submit(self._guarded, self._reject, decision)
+                self._reject(decision)
+            case Noticed():
+                self._notice(decision)
 
     def submit_write(self, write: Write) -> None:
         """Carry a controller's write out, soon."""
-        self._pool.submit(self._guarded, self._controller_write, write)
+        if isinstance(write, Evict):
+            self._writer.slow.submit(partial(self._in_turn, write))
+        else:
+            self._writer.submit(write, partial(self._written, write))
 
-    def stop(self) -> None:
-        """Finish what was begun; what has not started is dropped and decided again by the next leader."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _guarded(self, act: Callable[[T], None], item: T) -> None:
-        """Nothing may be lost in silence on a pool's thread."""
-        try:
-            act(item)
-        except Exception:
-            log.exception("carrying out %s", type(item).__name__)
-            if isinstance(item, Placed):
-                self._report(BindFailed(item, "internal error"))
+    def stop(self, timeout: float) -> None:
+        """Finish what was sent; what was not is dropped and decided again by the next leader."""
+        self._writer.drop_unsent()
+        deadline = time.monotonic() + timeout
+        while self.backlog and time.monotonic() < deadline:
+            time.sleep(0.002)
+        self._stopping.set()
 
     # Bindings
 
-    def _bind(self, decision: Placed) -> None:
-        started = self._wall()
-        try:
-            for write in decision.pre_bind:
-                self._client.write(write)
-            self._client.write(decision.bind)
-        except ApiError as error:
-            self._resolve(decision, error, started)
-            return
-        self._bound(decision, started)
+    def _place(self, decision: Placed, timing: Timing) -> None:
+        bind = decision.bind
+        if decision.pre_bind or not isinstance(bind, Bind):
+            self._writer.slow.submit(partial(self._bind_in_turn, decision, timing))
+        else:
+            self._writer.submit(bind, partial(self._answered, decision, timing))
 
-    def _bound(self, decision: Placed, started: float) -> None:
+    def _bind_in_turn(self, decision: Placed, timing: Timing) -> None:
+        """The writes before the binding first, each after the one before it."""
+        try:
+            for write in (*decision.pre_bind, decision.bind):
+                if not self._writer.may_write():
+                    return
+                self._client.write(write)
+        except MusterError as error:
+            self._resolve(decision, timing, error)
+        else:
+            self._bound(decision, timing)
+
+    def _answered(self, decision: Placed, timing: Timing, error: MusterError | None) -> None:
+        if error is None:
+            self._bound(decision, timing)
+        else:
+            self._writer.slow.submit(partial(self._resolve, decision, timing, error))
+
+    def _bound(self, decision: Placed, timing: Timing) -> None:
         now = self._wall()
-        self._report(BindAccepted(decision, now - started))
+        self.accepted.append((now, decision))
+        self._metrics.bound(decision, timing, now)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("bound", extra=fields(pod=decision.pod.key, node=decision.node))
         note = f"Successfully assigned {decision.pod.key} to {decision.node}"
         self._event(
             decision.pod, decision.profile, names.EVENT_NORMAL, names.EVENT_SCHEDULED, "Binding", note
         )
         for write in decision.post_bind:
-            self._try(write)
+            self.submit_write(write)
 
-    def _resolve(self, decision: Placed, error: ApiError, started: float) -> None:
+    def _resolve(self, decision: Placed, timing: Timing, error: MusterError) -> None:
         """After a refused or unanswered binding: where is the pod really?"""
-        seen = self._read(decision.pod)
-        if seen is not None and seen.uid == decision.pod.uid and seen.node_name == decision.node:
-            self._bound(decision, started)
+        pod = decision.pod
+        read, seen = self._read(pod)
+        if seen is not None and seen.uid == pod.uid and seen.node_name == decision.node:
+            self._bound(decision, timing)
             return
+        if not read:
+            return
+        self._metrics.bind_failed(decision, timing, self._wall())
         self._report(BindFailed(decision, str(error), seen))
         note = f"binding to {decision.node} failed: {error}"
-        pod = decision.pod
         self._event(
             pod, decision.profile, names.EVENT_WARNING, names.EVENT_FAILED_SCHEDULING, "Binding", note
         )
 
-    def _read(self, pod: Pod) -> Pod | None:
-        """The pod as the API has it; None if it is gone. Repeats until the API answers."""
+    def verify(self, decision: Placed) -> None:
+        """Read a pod whose accepted binding was not confirmed by the watch; the loop gets BindRead."""
+        self._writer.slow.submit(partial(self._verify, decision))
+
+    def _verify(self, decision: Placed) -> None:
+        read, seen = self._read(decision.pod)
+        if read:
+            self._report(BindRead(decision, seen))
+
+    def _read(self, pod: Pod) -> tuple[bool, Pod | None]:
+        """Whether the API answered (until we stop), and the pod as it has it; None if it is gone."""
         delay = 0.1
-        while True:
+        while not self._stopping.is_set():
             try:
-                return parse_pod(self._client.get(PODS, pod.namespace, pod.name))
+                return True, parse_pod(self._client.get(PODS, pod.namespace, pod.name))
             except NotFound:
-                return None
+                return True, None
             except ModelError as error:
-                log.warning("pod %s cannot be read after its binding failed: %s", pod.key, error)
-                return None
-            except ApiError as error:
-                log.warning("reading pod %s after its binding failed: %s", pod.key, error)
-                time.sleep(delay)
+                log.warning("a pod cannot be read after its binding: %s", error, extra=fields(pod=pod.key))
+                return True, None
+            except MusterError as error:
+                log.warning("reading a pod after its binding: %s", error, extra=fields(pod=pod.key))
+                self._stopping.wait(delay)
                 delay = min(5.0, delay * 2)
+        return False, None
 
     # Refusals and evictions
 
-    def _reject(self, decision: Rejected) -> None:
-        pod = decision.pod
-        self._event(
-            pod,
-            decision.profile,
-            names.EVENT_WARNING,
-            names.EVENT_FAILED_SCHEDULING,
-            "Scheduling",
-            decision.message,
+    def _notice(self, decision: Noticed) -> None:
+        about = ObjectReference(
+            decision.api_version, decision.kind, decision.namespace, decision.name, decision.uid
         )
+        self._recorder.record(
+            Occurrence(
+                about,
+                names.EVENT_WARNING,
+                decision.reason,
+                "Scheduling",
+                decision.message,
+                decision.profile,
+                self._identity,
+                self._wall(),
+            )
+        )
+
+    def _reject(self, decision: Rejected) -> None:
+        pod, profile = decision.pod, decision.profile
+        self._event(pod, profile, names.EVENT_WARNING, decision.event, "Scheduling", decision.message)
         for write in decision.writes:
-            self._controller_write(write)
+            self.submit_write(write)
         patch = rejection_patch(decision, self._wall())
         if patch is not None:
-            self._try(patch)
+            self._writer.submit(patch, partial(self._told, pod))
+
+    def _told(self, pod: Pod, error: MusterError | None) -> None:
+        if error is not None and not isinstance(error, NotFound | Conflict):
+            log.warning("writing the condition of a pod: %s", error, extra=fields(pod=pod.key))
 
     def _evict(self, decision: Evicted) -> None:
         pod, preemptor = decision.pod, decision.preemptor
+        if not self._writer.may_write():
+            return
         write = Evict(pod.namespace, pod.name, pod.uid, names.REASON_PREEMPTION, decision.message)
         try:
             self._client.write(write)
-        except ApiError as error:
-            log.warning("evicting %s for %s: %s", pod.key, preemptor.key, error)
+        except MusterError as error:
+            log.warning("evicting: %s", error, extra=fields(pod=pod.key, preemptor=preemptor.key))
             return
-        self._event(
-            pod,
-            decision.profile,
-            names.EVENT_NORMAL,
-            names.EVENT_PREEMPTED,
-            "Preempting",
-            decision.message,
-            related=pod_reference(preemptor),
-        )
+        log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
+        kind, reason, related = names.EVENT_NORMAL, names.EVENT_PREEMPTED, pod_reference(preemptor)
+        self._event(pod, decision.profile, kind, reason, "Preempting", decision.message, related)
 
-    def _controller_write(self, write: Write) -> None:
+    # Controllers' writes
+
+    def _in_turn(self, write: Write) -> None:
         try:
-            self._client.write(write)
-        except (Conflict, NotFound) as error:
-            # Our view was old, or the object is gone: what comes by watch decides what is next.
-            self._report(WriteFailed(write, str(error)))
-        except ApiError as error:
-            log.warning("controller write failed: %s", error)
-            self._report(WriteFailed(write, str(error)))
+            if self._writer.may_write():
+                self._client.write(write)
+        except MusterError as error:
+            self._written(write, error)
 
-    # Small things
-
-    def _try(self, write: Write) -> None:
-        try:
-            self._client.write(write)
-        except ApiError as error:
-            log.warning("write failed: %s", error)
+    def _written(self, write: Write, error: MusterError | None) -> None:
+        if error is None:
+            return
+        # After a conflict, or when the object is gone, what comes by watch decides what is next.
+        if not isinstance(error, Conflict | NotFound):
+            log.warning("a write failed: %s", error)
+        self._report(WriteFailed(write, str(error)))
 
     def _event(
         self,

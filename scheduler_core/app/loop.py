@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from scheduler_core.app.outcomes import BindAccepted, BindFailed, Inbox, Stop, WriteFailed
-from scheduler_core.engine.decisions import Decision, Placed
+from scheduler_core.app.logs import fields
+from scheduler_core.app.metrics import Metrics
+from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, Inbox, Stop, Timing, WriteFailed
+from scheduler_core.app.waits import Waits
+from scheduler_core.engine.decisions import Decision, Noticed, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, Resource
+from scheduler_core.model.gang import GroupRef
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Resource
+from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -22,6 +29,11 @@ log = logging.getLogger(__name__)
 # Units tried between two looks at the inbox, so that decisions are not made on a state long out of date.
 _BATCH: Final = 200
 _IDLE_SECONDS: Final = 1.0
+# Decisions rest while so many writes have no answer: what is decided later is decided on newer facts.
+_MOST_BACKLOG: Final = 1000
+_BACKLOG_SECONDS: Final = 0.01
+# An accepted binding that the watch has not shown for so long is looked up.
+CONFIRM_SECONDS: Final = 30.0
 
 
 class Controller(Protocol):
@@ -39,7 +51,14 @@ class Controller(Protocol):
 class Carrier(Protocol):
     """Where decisions go."""
 
-    def submit(self, decision: Decision) -> None:
+    accepted: deque[tuple[float, Placed]]
+
+    @property
+    def backlog(self) -> int:
+        """Writes that have no answer yet."""
+        ...
+
+    def submit(self, decision: Decision, timing: Timing) -> None:
         """Carry a decision out."""
         ...
 
@@ -47,23 +66,38 @@ class Carrier(Protocol):
         """Carry a controller's write out."""
         ...
 
+    def verify(self, decision: Placed) -> None:
+        """Read a pod whose binding was accepted, and report BindRead."""
+        ...
+
 
 class Loop:
-    """Waits until every watched resource was listed once and `lead` was called, then decides."""
+    """Waits until every watched resource was listed once and `lead` was called, then decides.
+
+    `may_decide` is asked before every batch: a leader that can no longer vouch for itself decides nothing.
+    `turned` is the time of the last turn, by which others see that the loop is alive.
+    """
 
     def __init__(
         self,
         scheduler: Scheduler,
         controllers: Sequence[Controller],
         resources: Sequence[Resource],
+        metrics: Metrics,
+        *,
+        may_decide: Callable[[], bool] = lambda: True,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.scheduler = scheduler
         self.inbox: queue.SimpleQueue[Inbox] = queue.SimpleQueue()
         self.carrier: Carrier | None = None
+        self.turned = wall()
         self._controllers = controllers
         self._waiting_for = set(resources)
+        self._metrics = metrics
+        self._may_decide = may_decide
         self._wall = wall
+        self._waits = Waits()
         self._known: dict[tuple[Resource, str], Any] = {}
         self._stopping = False
 
@@ -73,24 +107,58 @@ class Loop:
         return not self._waiting_for
 
     def run(self) -> None:
-        """Until a Stop comes."""
-        while not self._stopping:
-            self._drain(self._timeout())
-            if self._stopping or self.carrier is None or not self.synced:
-                continue
-            now = self._wall()
-            for decision in self.scheduler.step(now, _BATCH):
-                self.carrier.submit(decision)
-            for controller in self._controllers:
-                for write in controller.reconcile(self.scheduler.state, now):
-                    self.carrier.submit_write(write)
+        """Until a Stop comes. An error that ends it is logged; the process is of no use without the loop."""
+        try:
+            while not self._stopping:
+                self._drain(self._timeout())
+                self.turned = self._wall()
+                if not self._stopping:
+                    self._turn(self.turned)
+        except Exception:
+            log.exception("the loop ends")
+            raise
+
+    def _turn(self, now: float) -> None:
+        carrier = self.carrier
+        if carrier is None or not self.synced or not self._may_decide():
+            return
+        if carrier.backlog < _MOST_BACKLOG:
+            self._decide(carrier, now)
+        for controller in self._controllers:
+            for write in controller.reconcile(self.scheduler.state, now):
+                carrier.submit_write(write)
+        self._look_after(carrier, now)
+
+    def _decide(self, carrier: Carrier, now: float) -> None:
+        """Up to a batch of attempts, each carried out as soon as it is decided."""
+        for _ in range(_BATCH):
+            began = time.perf_counter()
+            decisions = self.scheduler.step(now, 1)
+            if decisions:
+                seconds = time.perf_counter() - began
+                self._metrics.decided(decisions, seconds)
+                for decision in decisions:
+                    uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
+                    carrier.submit(decision, self._waits.timing(uid, now, seconds))
+            if not self.scheduler.queue.has_active():
+                return
+
+    def _look_after(self, carrier: Carrier, now: float) -> None:
+        """Read what was bound long ago and is still assumed."""
+        accepted = carrier.accepted
+        while accepted and accepted[0][0] + CONFIRM_SECONDS <= now:
+            _, decision = accepted.popleft()
+            placement = self.scheduler.state.placed.get(decision.pod.uid)
+            if placement is not None and placement.assumed:
+                carrier.verify(decision)
 
     def _timeout(self) -> float:
         """How long to wait for the inbox: not at all while there is work."""
-        if self.carrier is None or not self.synced:
+        carrier = self.carrier
+        if carrier is None or not self.synced or not self._may_decide():
             return _IDLE_SECONDS
         if self.scheduler.queue.has_active():
-            return 0.0
+            return 0.0 if carrier.backlog < _MOST_BACKLOG else _BACKLOG_SECONDS
         times = [self.scheduler.queue.next_time()]
         times += [controller.next_time(self.scheduler.state) for controller in self._controllers]
         due = [moment for moment in times if moment is not None]
@@ -111,39 +179,77 @@ class Loop:
         match item:
             case Event():
                 self._observe(item, now)
-            case BindAccepted():
-                log.debug("bound %s to %s", item.decision.pod.key, item.decision.node)
             case BindFailed():
-                self._bind_failed(item.decision, item, now)
+                self._bind_failed(item, now)
+            case BindRead():
+                self._bind_read(item, now)
             case WriteFailed():
                 self._write_failed(item)
+            case Ask():
+                item.act(self.scheduler)
             case Stop():
                 self._stopping = True
 
     def _observe(self, event: Event, now: float) -> None:
         key = (event.resource, event.key)
         if event.type == "SYNCED":
-            self._waiting_for.discard(event.resource)
-            if self.synced:
-                log.info("synced: every watched resource has been listed")
+            self._note_synced(event.resource)
         elif event.type == "DELETED":
             gone = self._known.pop(key, None)
             if gone is not None:
+                self._waits.forget(event.uid)
                 self.scheduler.remove(gone, now)
         else:
             self._known[key] = event.obj
-            self.scheduler.put(event.obj, now)
+            self._put(event.obj, now)
 
-    def _bind_failed(self, decision: Placed, outcome: BindFailed, now: float) -> None:
-        log.warning("binding %s to %s: %s", decision.pod.key, decision.node, outcome.problem)
-        self.scheduler.bind_failed(decision.pod, now)
-        if outcome.seen is not None and outcome.seen.uid == decision.pod.uid:
-            self.scheduler.put(outcome.seen, now)
+    def _put(self, obj: Any, now: float) -> None:
+        if isinstance(obj, Pod):
+            waiting = not (obj.assigned or obj.finished or obj.gates)
+            if waiting and obj.scheduler_name in self.scheduler.profiles:
+                self._waits.seen(obj.uid, now)
+            else:
+                self._waits.forget(obj.uid)
+        self.scheduler.put(obj, now)
+
+    def _note_synced(self, resource: Resource) -> None:
+        self._waiting_for.discard(resource)
+        if self.synced:
+            log.info("synced: every watched resource has been listed")
+            # What was listed stays for long; looking at it in every collection would cost more than deciding.
+            gc.collect()
+            gc.freeze()
+
+    def _bind_failed(self, outcome: BindFailed, now: float) -> None:
+        pod = outcome.decision.pod
+        log.warning("binding failed: %s", outcome.problem, extra=fields(pod=pod.key))
+        self.scheduler.bind_failed(pod, now)
+        if outcome.seen is not None and outcome.seen.uid == pod.uid:
+            self._put(outcome.seen, now)
+
+    def _bind_read(self, outcome: BindRead, now: float) -> None:
+        """The watch is behind: take what was read, unless it has caught up meanwhile."""
+        pod, seen = outcome.decision.pod, outcome.seen
+        placement = self.scheduler.state.placed.get(pod.uid)
+        if placement is None or not placement.assumed:
+            return
+        if seen is None or seen.uid != pod.uid:
+            log.warning("a bound pod is gone and no watch said so", extra=fields(pod=pod.key))
+            self._waits.forget(pod.uid)
+            self.scheduler.remove(pod, now)
+            return
+        log.warning("a binding was confirmed by reading", extra=fields(pod=pod.key, node=seen.node_name))
+        if not seen.assigned:
+            self.scheduler.bind_failed(pod, now)
+        self._put(seen, now)
 
     def _write_failed(self, outcome: WriteFailed) -> None:
         write = outcome.write
         if isinstance(write, Patch) and write.resource == ELASTIC_QUOTAS:
             self.scheduler.state.quota_dirty.add(write.namespace)
+        elif isinstance(write, Patch) and write.resource == POD_GROUPS:
+            gang = GroupRef("PodGroup", write.namespace, write.name)
+            self.scheduler.state.gangs.dirty.add(gang.key)
         elif isinstance(write, Patch) and write.resource == PERSISTENT_VOLUME_CLAIMS:
             # The pods that use the claim decide again on what it is now.
             claim = self.scheduler.state.storage.claims.get(f"{write.namespace}/{write.name}")

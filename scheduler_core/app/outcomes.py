@@ -1,20 +1,25 @@
-"""What comes back to the loop from the threads around it."""
+"""What comes to the loop from the threads around it, and what goes with a decision on its way out."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from scheduler_core.engine.decisions import Placed
+from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
 
 
-class BindAccepted(msgspec.Struct, frozen=True):
-    """The API has the binding."""
+class Timing(msgspec.Struct, frozen=True):
+    """When a decision was made and what led to it, in seconds; `since` is the pod's first sight."""
 
-    decision: Placed
-    seconds: float
+    decided: float = 0.0
+    algorithm: float = 0.0
+    since: float = 0.0
+    attempts: int = 1
 
 
 class BindFailed(msgspec.Struct, frozen=True):
@@ -25,6 +30,13 @@ class BindFailed(msgspec.Struct, frozen=True):
     seen: Pod | None = None
 
 
+class BindRead(msgspec.Struct, frozen=True):
+    """A pod whose accepted binding no watch confirmed, as the API has it; None if it is gone."""
+
+    decision: Placed
+    seen: Pod | None
+
+
 class WriteFailed(msgspec.Struct, frozen=True):
     """A controller's write was refused; its object must be looked at again."""
 
@@ -32,8 +44,14 @@ class WriteFailed(msgspec.Struct, frozen=True):
     problem: str
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """A question about the state, answered on the loop's thread."""
+
+    act: Callable[[Scheduler], None]
+
+
 class Stop(msgspec.Struct, frozen=True):
     """End the loop."""
 
 
-Inbox = Event | BindAccepted | BindFailed | WriteFailed | Stop
+Inbox = Event | BindFailed | BindRead | WriteFailed | Ask | Stop

@@ -4,108 +4,176 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final
 
 from scheduler_core.app.effects import Effects
+from scheduler_core.app.logs import fields
 from scheduler_core.app.loop import Loop
-from scheduler_core.app.outcomes import Stop
+from scheduler_core.app.malformed import MalformedPods
+from scheduler_core.app.metrics import Metrics, SampledMetrics
+from scheduler_core.app.outcomes import Ask, Stop
+from scheduler_core.app.plugin_loading import Plugins, load_plugins
+from scheduler_core.app.sample import Sample, take_sample
+from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
-from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.reflector import Reflector
-from scheduler_core.model.elastic_quota import parse_elastic_quota
-from scheduler_core.model.kinds import (
-    CSI_NODES,
-    ELASTIC_QUOTAS,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    STORAGE_CLASSES,
-    Resource,
-)
-from scheduler_core.model.namespace import parse_namespace
-from scheduler_core.model.node import parse_node
-from scheduler_core.model.pdb import parse_pdb
-from scheduler_core.model.pod import parse_pod
-from scheduler_core.model.storage import (
-    parse_csi_node,
-    parse_persistent_volume,
-    parse_persistent_volume_claim,
-    parse_storage_class,
-)
-from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.kube.writer import Writer
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.watched import WATCHED
 from scheduler_core.state.cluster import ClusterState
 
 log = logging.getLogger(__name__)
 
-WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
-    (NODES, parse_node),
-    (NAMESPACES, parse_namespace),
-    (ELASTIC_QUOTAS, parse_elastic_quota),
-    (POD_DISRUPTION_BUDGETS, parse_pdb),
-    (PERSISTENT_VOLUMES, parse_persistent_volume),
-    (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
-    (STORAGE_CLASSES, parse_storage_class),
-    (CSI_NODES, parse_csi_node),
-    (PODS, parse_pod),
-)
+VERSION: Final = "0.1.0"
+# A loop that has not turned for so long hangs; the longest decision is far shorter.
+HANG_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 5.0
+
+
+class LoopBusy(MusterError):
+    """The loop did not answer a question in time."""
+
+    def __str__(self) -> str:
+        return f"the scheduling loop did not answer within {_ANSWER_SECONDS:g} s"
 
 
 class Process:
-    """A scheduler on one API server. `start` watches, `lead` decides, `stop` ends both in order."""
+    """A scheduler on one API server. `start` watches, `lead` decides, `stop_deciding` and `close` end both.
 
-    def __init__(self, config: SchedulerConfiguration, client: Client, identity: str) -> None:
+    `may_write` says whether this process leads at this very moment.
+    """
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        client: Client,
+        identity: str,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+        wall: Callable[[], float] = time.time,
+        plugins: Plugins | None = None,
+    ) -> None:
+        plugins = plugins or load_plugins()
+        profiles = build_profiles(config, plugins.factories, plugins.points)
         scheduler = Scheduler(
             ClusterState(),
-            build_profiles(config, FACTORIES, KNOWN_PLUGINS),
+            profiles,
             initial_backoff=float(config.pod_initial_backoff_seconds),
             max_backoff=float(config.pod_max_backoff_seconds),
         )
-        self.loop = Loop(scheduler, [QuotaStatus()], [resource for resource, _ in WATCHED])
-        self.recorder = Recorder(client)
-        self.effects = Effects(client, self.recorder, self.loop.inbox.put, identity)
+        self._wall = wall
+        self.metrics = Metrics(VERSION)
+        resources = [resource for resource, _ in WATCHED]
+        controllers = (QuotaStatus(), GangStatusController())
+        self.loop = Loop(scheduler, controllers, resources, self.metrics, may_decide=may_write, wall=wall)
+        # Reads and writes of several requests share the bindings' rate; events have the same rate again.
+        events_limiter = client.limiter.twin() if client.limiter is not None else None
+        self.writer = Writer(client, may_write=may_write, limiters=(client.limiter, events_limiter))
+        self.recorder = Recorder(client, writer=self.writer, limiter=events_limiter, on_error=_events_failed)
+        put = self.loop.inbox.put
+        self.effects = Effects(client, self.writer, self.recorder, put, identity, self.metrics)
+        record, submit = self.recorder.record, self.effects.submit_write
+        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall)
+        readers = {**dict(WATCHED), PODS: self.malformed_pods.parse}
+        watching = Client(client.session)
         self.reflectors = [
-            Reflector(
-                client,
-                resource,
-                parse,
-                self.loop.inbox.put,
-                on_malformed=lambda error: log.warning("malformed object: %s", error),
-                on_error=lambda error: log.warning("watching: %s", error),
-            )
-            for resource, parse in WATCHED
+            Reflector(watching, resource, parse, put, on_malformed=self._malformed, on_error=_watch_failed)
+            for resource, parse in readers.items()
         ]
+        self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))
+        self.metrics.add(SampledMetrics(self.sample))
         self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
 
     def start(self) -> None:
         """Fill the state from the API; decisions wait for `lead`."""
         for reflector in self.reflectors:
             reflector.start()
+        self.writer.start()
         self.recorder.start()
         self._thread.start()
 
     def lead(self) -> None:
         """Begin to decide."""
+        self.metrics.leader.set(1)
         self.loop.carrier = self.effects
+        self.malformed_pods.lead()
 
-    def stop(self) -> None:
-        """No new decisions, bindings under way are finished, watches end."""
+    def stop_deciding(self, timeout: float) -> None:
+        """No new decisions; bindings under way are finished, for at most `timeout` seconds."""
         self.loop.inbox.put(Stop())
-        self._thread.join()
-        self.effects.stop()
-        self.recorder.stop()
+        self._thread.join(timeout)
+        self.effects.stop(timeout)
+        self.metrics.leader.set(0)
+
+    def close(self, timeout: float) -> None:
+        """Post the events that wait, for at most `timeout` seconds, and end all threads."""
         for reflector in self.reflectors:
             reflector.stop()
+        self.writer.stop(timeout)
+        self.recorder.stop(timeout)
 
-    @property
-    def healthy(self) -> bool:
-        """Whether the loop and all reflectors are alive."""
-        return self._thread.is_alive() and all(reflector.alive for reflector in self.reflectors)
+    # Questions from other threads
+
+    def ask(self, question: Callable[[Scheduler], Any]) -> Any:
+        """The answer of a function that runs on the loop's thread. Raises LoopBusy."""
+        answer: Future[Any] = Future()
+
+        def act(scheduler: Scheduler) -> None:
+            try:
+                answer.set_result(question(scheduler))
+            except Exception as error:
+                # A question that cannot be answered is the asker's trouble, not the loop's.
+                answer.set_exception(error)
+
+        self.loop.inbox.put(Ask(act))
+        try:
+            return answer.result(_ANSWER_SECONDS)
+        except TimeoutError:
+            raise LoopBusy from None
+
+    def sample(self) -> Sample | None:
+        """Gauges of this moment, or None if the loop is too busy to say."""
+        try:
+            found: Sample = self.ask(take_sample)
+        except LoopBusy:
+            return None
+        return found
+
+    def problem(self) -> str:
+        """Why the process is of no use any more, or empty."""
+        if not self._thread.is_alive():
+            return "the scheduling loop ended"
+        hanging = self._wall() - self.loop.turned
+        if hanging > HANG_SECONDS:
+            return f"the scheduling loop hangs for {hanging:.0f} s"
+        for reflector in self.reflectors:
+            if not reflector.alive:
+                return f"the watch of {reflector.resource.plural} ended"
+        return "" if self.writer.alive else "the writer ended"
+
+    def unsynced(self) -> str:
+        """Which resources have not been listed yet, or empty."""
+        names = [reflector.resource.plural for reflector in self.reflectors if not reflector.synced.is_set()]
+        return f"not listed yet: {', '.join(names)}" if names else ""
+
+    def _malformed(self, error: ModelError) -> None:
+        log.warning("malformed object: %s", error, extra=fields(kind=error.kind))
+        self.metrics.malformed(error.kind)
+
+
+def _watch_failed(error: Exception) -> None:
+    log.warning("watching: %s", error)
+
+
+def _events_failed(error: MusterError) -> None:
+    log.warning("events: %s", error)

@@ -64,7 +64,7 @@ class Client:
     ) -> None:
         self.session = session
         self._wall = wall
-        self._limiter = limiter
+        self.limiter = limiter
         self._retry_budget = retry_budget
         self._sleep = sleep
 
@@ -269,8 +269,8 @@ class Client:
         )
 
     def _admit(self) -> None:
-        if self._limiter is not None:
-            self._limiter.wait()
+        if self.limiter is not None:
+            self.limiter.wait()
 
 
 def _asked_to_wait(answer: Answer) -> float | None:

@@ -28,6 +28,10 @@ class RateLimiter:
         self._tokens = float(burst)
         self._updated = monotonic()
 
+    def twin(self) -> RateLimiter:
+        """Another one of the same rate, with tokens of its own."""
+        return RateLimiter(self._qps, self._burst, monotonic=self._monotonic, sleep=self._sleep)
+
     def wait(self) -> float:
         """Take a token, sleeping until there is one; returns the seconds slept."""
         delay = self._reserve()

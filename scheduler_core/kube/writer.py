@@ -15,21 +15,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.answers import read_answer
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection
 from scheduler_core.kube.errors import error_from_status
+from scheduler_core.kube.exchange import Done, Exchange, Job
 from scheduler_core.kube.rate import RateLimiter
-from scheduler_core.kube.requests import Request, SingleWrite, request_for, with_precondition
+from scheduler_core.kube.requests import SingleWrite, request_for, with_precondition
 from scheduler_core.kube.session import Answer
+from scheduler_core.kube.workers import Workers
 
 log = logging.getLogger(__name__)
-
-Done = Callable[[MusterError | None], None]
 
 CONNECTIONS: Final = 24
 # Events may never hold up a binding: they use at most so many connections.
@@ -37,38 +36,14 @@ LATER_CONNECTIONS: Final = 8
 _CHUNK: Final = 1 << 16
 _TICK: Final = 1.0
 _SLOW_THREADS: Final = 8
-
-
-class _Job:
-    """A write, what to tell its outcome to, and its request once it was made."""
-
-    __slots__ = ("done", "request", "urgent", "write")
-
-    def __init__(self, write: SingleWrite, done: Done, urgent: bool) -> None:
-        self.write = write
-        self.done = done
-        self.urgent = urgent
-        self.request: Request | None = None
-
-
-class _Exchange:
-    """A connection with the job that is under way on it."""
-
-    __slots__ = ("buffer", "connection", "deadline", "job", "unsent")
-
-    def __init__(self, connection: Connection, job: _Job, deadline: float) -> None:
-        self.connection = connection
-        self.job = job
-        self.deadline = deadline
-        self.buffer = bytearray()
-        self.unsent = b""
+_GATE_SECONDS: Final = 0.1
 
 
 class Writer:
     """`submit` never blocks; `done` is called once per write, on a thread of the writer, None for success.
 
-    `may_write` is asked before every request (leadership): while it says no, nothing is sent. Urgent writes
-    (bindings, conditions) go before the others (events). `limiters`: of urgent and of other writes.
+    Urgent writes (bindings, conditions) go before the others (events), and only while `may_write` says yes
+    (leadership); it is asked before every one. `limiters`: of urgent and of other writes.
     """
 
     def __init__(
@@ -81,12 +56,12 @@ class Writer:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._may_write = may_write
+        self.may_write = may_write
         self._limiters = {True: limiters[0], False: limiters[1]}
         self._most = connections
         self._monotonic = monotonic
-        self._queues: dict[bool, deque[_Job]] = {True: deque(), False: deque()}
-        self._busy: set[_Exchange] = set()
+        self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
+        self._busy: set[Exchange] = set()
         self._idle: list[Connection] = []
         self._later_busy = 0
         self._selector = selectors.DefaultSelector()
@@ -95,7 +70,7 @@ class Writer:
         self._selector.register(self._wake_out, selectors.EVENT_READ)
         self._asleep = False
         self._stopping = False
-        self._slow = ThreadPoolExecutor(_SLOW_THREADS, thread_name_prefix="slow-writes")
+        self.slow = Workers(_SLOW_THREADS, "slow-writes")
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     # From any thread
@@ -115,17 +90,18 @@ class Writer:
     @property
     def pending(self) -> int:
         """Writes that are queued or on their way."""
-        return len(self._queues[True]) + len(self._queues[False]) + len(self._busy)
+        return self.backlog + len(self._queues[False]) + self._later_busy
+
+    @property
+    def backlog(self) -> int:
+        """Urgent writes that are queued or on their way."""
+        return len(self._queues[True]) + len(self._busy) - self._later_busy + self.slow.pending
 
     def submit(self, write: SingleWrite, done: Done, *, urgent: bool = True) -> None:
         """Carry a write out, soon."""
-        self._queues[urgent].append(_Job(write, done, urgent))
+        self._queues[urgent].append(Job(write, done, urgent))
         if self._asleep:
             self._wake()
-
-    def submit_slowly(self, act: Callable[[], None]) -> None:
-        """Run something that needs several requests or waits, on a thread of its own."""
-        self._slow.submit(_guarded, act)
 
     def drop_unsent(self) -> int:
         """Forget urgent writes that have not been sent; how many."""
@@ -138,7 +114,7 @@ class Writer:
         deadline = self._monotonic() + timeout
         while self.pending and self._thread.is_alive() and self._monotonic() < deadline:
             time.sleep(0.005)
-        self._slow.shutdown(wait=False, cancel_futures=True)
+        self.slow.stop()
         self._stopping = True
         self._wake()
         if self._thread.is_alive():
@@ -191,19 +167,20 @@ class Writer:
             while jobs and len(self._busy) < self._most:
                 if not urgent and self._later_busy >= LATER_CONNECTIONS:
                     break
-                if not self._may_write():
-                    return 0.1
+                if urgent and not self.may_write():
+                    delay = _GATE_SECONDS
+                    break
                 if limiter is not None and not limiter.take():
                     delay = limiter.delay() if delay is None else min(delay, limiter.delay())
                     break
                 self._begin(jobs.popleft())
         return delay
 
-    def _begin(self, job: _Job) -> None:
+    def _begin(self, job: Job) -> None:
         session = self._client.session
         request = job.request = request_for(job.write)
         connection = self._connection()
-        exchange = _Exchange(connection, job, self._monotonic() + session.limits.read)
+        exchange = Exchange(connection, job, self._monotonic() + session.limits.read)
         try:
             payload = session.encode(request.method, request.path, request.body, request.content_type)
             if not connection.opened:
@@ -229,7 +206,7 @@ class Writer:
             connection.close()
         return self._client.session.new_connection()
 
-    def _send(self, exchange: _Exchange) -> None:
+    def _send(self, exchange: Exchange) -> None:
         connection = exchange.connection
         try:
             sent = connection.raw.send(exchange.unsent)
@@ -243,7 +220,7 @@ class Writer:
             both = selectors.EVENT_READ | selectors.EVENT_WRITE
             self._selector.modify(connection.raw, both, exchange)
 
-    def _continue(self, exchange: _Exchange) -> None:
+    def _continue(self, exchange: Exchange) -> None:
         if exchange not in self._busy:
             return
         if exchange.unsent:
@@ -252,7 +229,7 @@ class Writer:
                 return
             self._selector.modify(exchange.connection.raw, selectors.EVENT_READ, exchange)
         try:
-            ended = self._receive(exchange)
+            ended = exchange.receive()
             if ended and not exchange.buffer:
                 raise ConnectionResetError("the server closed the connection without an answer")
             found = read_answer(exchange.buffer, ended=ended)
@@ -262,25 +239,12 @@ class Writer:
         if found is not None:
             self._finish(exchange, *found)
 
-    def _receive(self, exchange: _Exchange) -> bool:
-        """Take what is there; True if the server has closed the connection."""
-        while True:
-            try:
-                chunk = exchange.connection.raw.recv(_CHUNK)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return False
-            if not chunk:
-                return True
-            exchange.buffer += chunk
-            if len(chunk) < _CHUNK and not exchange.connection.holds_more():
-                return False
-
-    def _release(self, exchange: _Exchange) -> None:
+    def _release(self, exchange: Exchange) -> None:
         self._busy.discard(exchange)
         self._later_busy -= not exchange.job.urgent
         self._selector.unregister(exchange.connection.raw)
 
-    def _finish(self, exchange: _Exchange, answer: Answer, reusable: bool) -> None:
+    def _finish(self, exchange: Exchange, answer: Answer, reusable: bool) -> None:
         self._release(exchange)
         if reusable:
             exchange.connection.idle_since = self._monotonic()
@@ -292,27 +256,27 @@ class Writer:
             _tell(job, None)
         elif answer.status == 401 or answer.retry_after is not None:
             # Not begun by the server: the ordinary way waits, or renews the credentials, and repeats.
-            self.submit_slowly(lambda: self._repeat(job))
+            self.slow.submit(lambda: self._repeat(job))
         else:
             assert job.request is not None
             method, path = job.request.method, job.request.path
             error = error_from_status(answer.status, answer.body, method=method, path=path)
             _tell(job, with_precondition(job.write, error))
 
-    def _break(self, exchange: _Exchange, error: Exception, *, sent: bool) -> None:
+    def _break(self, exchange: Exchange, error: Exception, *, sent: bool) -> None:
         self._release(exchange)
         exchange.connection.close()
         self._fail(exchange.job, error, sent=sent)
 
-    def _fail(self, job: _Job, error: Exception, *, sent: bool) -> None:
+    def _fail(self, job: Job, error: Exception, *, sent: bool) -> None:
         if not sent:
-            self.submit_slowly(lambda: self._repeat(job))
+            self.slow.submit(lambda: self._repeat(job))
             return
         assert job.request is not None
         session = self._client.session
         _tell(job, session.unreachable(error, job.request.method, job.request.path, sent=True))
 
-    def _repeat(self, job: _Job) -> None:
+    def _repeat(self, job: Job) -> None:
         """Once more, on a slow thread."""
         try:
             self._client.write(job.write)
@@ -336,12 +300,8 @@ class Writer:
         self._wake_out.close()
 
 
-def _tell(job: _Job, error: MusterError | None) -> None:
-    _guarded(lambda: job.done(error))
-
-
-def _guarded(act: Callable[[], Any]) -> None:
+def _tell(job: Job, error: MusterError | None) -> None:
     try:
-        act()
+        job.done(error)
     except Exception:
         log.exception("the consumer of a write's outcome failed")

@@ -1,0 +1,172 @@
+"""Metrics under kube-scheduler's names and labels, and Muster's own.
+
+Counters and histograms are told what happened; gauges are read from a sample of the state that the loop takes
+when somebody asks, so that a cluster nobody scrapes pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scheduler_core.app.outcomes import Timing
+from scheduler_core.app.sample import Sample
+from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+
+SCHEDULED: Final = "scheduled"
+UNSCHEDULABLE: Final = "unschedulable"
+ERROR: Final = "error"
+
+# kube-scheduler's buckets: powers of two from a millisecond, and from 10 ms for a pod's whole way.
+_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))
+_FINE_SECONDS: Final = tuple(0.0001 * 2**power for power in range(15))
+_LONG_SECONDS: Final = tuple(0.01 * 2**power for power in range(20))
+_VICTIMS: Final = tuple(float(2**power) for power in range(7))
+_MOST_ATTEMPTS: Final = 16
+
+
+class Metrics:
+    """All metrics of one process, in a registry of their own. Methods may be called from any thread."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"registry": self.registry}
+        labels = ("result", "profile")
+        self._attempts = Counter(
+            "scheduler_schedule_attempts", "Attempts to schedule pods, by result and profile.", labels, **own
+        )
+        self._attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Scheduling attempts from decision to bound pod.",
+            labels,
+            buckets=_SECONDS,
+            **own,
+        )
+        self._e2e_seconds = Histogram(
+            "scheduler_e2e_scheduling_duration_seconds",
+            "Scheduling attempts from decision to bound pod (the older name).",
+            labels,
+            buckets=_SECONDS,
+            **own,
+        )
+        self._algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "Decisions.", buckets=_FINE_SECONDS, **own
+        )
+        self._evaluation_seconds = Histogram(
+            "scheduler_scheduling_algorithm_preemption_evaluation_seconds",
+            "Attempts that ended in a preemption or looked for one.",
+            buckets=_FINE_SECONDS,
+            **own,
+        )
+        self._sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From a pod's entry into the queue to its binding.",
+            ("attempts",),
+            buckets=_LONG_SECONDS,
+            **own,
+        )
+        self._binding_seconds = Histogram(
+            "scheduler_binding_duration_seconds", "Binding requests.", buckets=_SECONDS, **own
+        )
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts", "Preemptions that were carried out.", **own
+        )
+        self._victims = Histogram(
+            "scheduler_preemption_victims", "Pods evicted per preemption.", buckets=_VICTIMS, **own
+        )
+        self._malformed = Counter(
+            "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
+        )
+        self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
+        Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
+        self._results: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
+
+    def decided(self, decisions: Iterable[Decision], seconds: float) -> None:
+        """One attempt: what was decided and how long that took. Bindings are told when they end."""
+        self._algorithm_seconds.observe(seconds)
+        victims = 0
+        for decision in decisions:
+            if isinstance(decision, Rejected):
+                result = ERROR if decision.reason == REASON_SCHEDULER_ERROR else UNSCHEDULABLE
+                self._count(result, decision.profile, seconds)
+                self._evaluation_seconds.observe(seconds)
+            elif isinstance(decision, Evicted):
+                victims += 1
+        if victims:
+            self._preemptions.inc()
+            self._victims.observe(victims)
+
+    def bound(self, decision: Placed, timing: Timing, now: float) -> None:
+        """A pod was bound at `now`."""
+        binding = max(0.0, now - timing.decided)
+        self._binding_seconds.observe(binding)
+        self._count(SCHEDULED, decision.profile, timing.algorithm + binding)
+        attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+        self._sli_seconds.labels(attempts).observe(max(0.0, now - timing.since))
+
+    def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
+        """A binding was refused or lost."""
+        self._count(ERROR, decision.profile, timing.algorithm + max(0.0, now - timing.decided))
+
+    def malformed(self, kind: str) -> None:
+        """An object could not be read."""
+        self._malformed.labels(kind or "unknown").inc()
+
+    def add(self, collector: Collector) -> None:
+        """Let a collector contribute to every scrape."""
+        self.registry.register(collector)
+
+    def _count(self, result: str, profile: str, seconds: float) -> None:
+        found = self._results.get((result, profile))
+        if found is None:
+            found = self._results[result, profile] = (
+                self._attempts.labels(result, profile),
+                self._attempt_seconds.labels(result, profile),
+                self._e2e_seconds.labels(result, profile),
+            )
+        found[0].inc()
+        found[1].observe(seconds)
+        found[2].observe(seconds)
+
+
+class SampledMetrics(Collector):
+    """Gauges from the newest sample; `take` asks the loop for one, None if it does not answer in time."""
+
+    def __init__(self, take: Any) -> None:
+        self._take = take
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: a registration must not wait for the loop."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges of one sample."""
+        sample: Sample | None = self._take()
+        if sample is None:
+            return
+        yield _family("scheduler_pending_pods", "Waiting pods, by queue.", ("queue",), sample.pending)
+        yield _family("scheduler_cache_size", "Objects in the cache.", ("type",), sample.cache)
+        moves = CounterMetricFamily(
+            "scheduler_queue_incoming_pods", "Pods that entered a queue.", labels=("queue", "event")
+        )
+        for (part, event), value in sample.incoming.items():
+            moves.add_metric((part, event), value)
+        yield moves
+        for name, values in sample.quotas.items():
+            what = f"{name} of ElasticQuotas; CPU in cores, memory in bytes."
+            yield _family(f"muster_quota_{name}", what, ("namespace", "resource"), values)
+        missing = GaugeMetricFamily("muster_nodes_without_allocatable", "Nodes that report no resources.")
+        missing.add_metric((), sample.nodes_without_allocatable)
+        yield missing
+
+
+def _family(name: str, what: str, labels: tuple[str, ...], values: dict[Any, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, what, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key if isinstance(key, tuple) else (key,), value)
+    return family

@@ -1,0 +1,180 @@
+"""One run of the scheduler: connect, watch, campaign, lead, and end in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from prometheus_client import disable_created_metrics, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from scheduler_core.app import debugger
+from scheduler_core.app.health import JSON, HealthServer, Page
+from scheduler_core.app.logs import fields
+from scheduler_core.app.wiring import Process
+from scheduler_core.config import SchedulerConfiguration
+from scheduler_core.config.render import view
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.lease import LeaderElection, LeaseTimes
+from scheduler_core.model.kinds import NODES
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 1.0
+# Bindings under way get so long to end after SIGTERM, and then events; both end in milliseconds as a rule.
+_BIND_SECONDS: Final = 5.0
+_EVENT_SECONDS: Final = 2.0
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says beside the configuration. A `port` of 0 means no HTTP port."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    address: str = "127.0.0.1"
+    port: int = 0
+
+
+class Run:
+    """A process of the scheduler from its first connection to its exit code."""
+
+    def __init__(self, config: SchedulerConfiguration, options: Options) -> None:
+        """Raises MusterError where the run cannot begin: kubeconfig, server, credentials, port."""
+        self._config = config
+        self._signals: queue.SimpleQueue[int | str] = queue.SimpleQueue()
+        self.identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+        self._client = _connected(config, options)
+        self._lease = self._election(self._client) if config.leader_election.leader_elect else None
+        may_write = self._lease.is_leader if self._lease else lambda: True
+        self.process = Process(config, self._client, self.identity, may_write=may_write)
+        self._server = self._http(options) if options.port else None
+
+    def run(self) -> int:
+        """Until SIGTERM or SIGINT (0), or until leadership or a vital thread is lost (1)."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+            signal.signal(number, lambda number, _: self._signals.put(number))
+        if self._server is not None:
+            self._server.start()
+            log.info("serving", extra=fields(url=self._server.url))
+        self.process.start()
+        campaign = None
+        if self._lease is not None:
+            campaign = threading.Thread(target=self._lease.run, name="lease", daemon=True)
+            campaign.start()
+        else:
+            self._lead()
+        problem = self._wait(campaign)
+        if problem:
+            log.error("ending: %s", problem)
+            return 1
+        self._stop(campaign)
+        return 0
+
+    def _wait(self, campaign: threading.Thread | None) -> str:
+        """Why the run must end with an error; empty where it was asked to end."""
+        while True:
+            with suppress(queue.Empty):
+                said = self._signals.get(timeout=_LOOK_SECONDS)
+                if isinstance(said, str):
+                    return said
+                if said != signal.SIGUSR2:
+                    return ""
+                threading.Thread(target=self._log_report, name="debugger", daemon=True).start()
+            if problem := self.process.problem():
+                return problem
+            if campaign is not None and not campaign.is_alive():
+                return "the leader election ended"
+
+    def _stop(self, campaign: threading.Thread | None) -> None:
+        """Finish what was begun, let another lead, post the rest of the events."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self.process.stop_deciding(_BIND_SECONDS)
+        if self._lease is not None and campaign is not None:
+            self._lease.stop()
+            campaign.join(_BIND_SECONDS)
+            self._lease.close()
+        self.process.close(_EVENT_SECONDS)
+        if self._server is not None:
+            self._server.stop()
+        self._client.session.close()
+        log.info("ended as asked")
+
+    def _lead(self) -> None:
+        log.info("leading", extra=fields(identity=self.identity))
+        self.process.lead()
+
+    def _election(self, client: Client) -> LeaderElection:
+        election = self._config.leader_election
+        return LeaderElection(
+            client,
+            election.resource_namespace,
+            election.resource_name,
+            self.identity,
+            times=LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period),
+            on_started=self._lead,
+            on_lost=lambda reason: self._signals.put(f"leadership lost: {reason}"),
+            on_error=lambda error: log.warning("lease: %s", error),
+        )
+
+    # The HTTP port
+
+    def _http(self, options: Options) -> HealthServer:
+        process = self.process
+        alive = [("process", process.problem)]
+        pages: dict[str, Callable[[], Page]] = {
+            "/metrics": lambda: (CONTENT_TYPE_LATEST, generate_latest(process.metrics.registry)),
+            "/configz": self._configz,
+            "/debug/cache": lambda: (JSON, self._report()),
+        }
+        checks = {
+            "/healthz": alive,
+            "/livez": alive,
+            "/readyz": [*alive, ("watches", process.unsynced)],
+        }
+        return HealthServer(options.address, options.port, checks, pages)
+
+    def _configz(self) -> Page:
+        shown = {"kubescheduler.config.k8s.io": view(self._config)}
+        return JSON, msgspec.json.encode(shown)
+
+    def _report(self) -> bytes:
+        return debugger.report(Client(self._client.session), self.process.ask)
+
+    def _log_report(self) -> None:
+        try:
+            log.info("cache", extra=fields(report=msgspec.json.decode(self._report())))
+        except MusterError as error:
+            log.warning("the cache cannot be compared: %s", error)
+
+
+def _connected(config: SchedulerConfiguration, options: Options) -> Client:
+    """A client of a server that answers us. Raises MusterError."""
+    connection = config.client_connection
+    overrides = Overrides(kubeconfig=options.kubeconfig or connection.kubeconfig, context=options.context)
+    client, _ = connect(overrides, qps=connection.qps, burst=connection.burst)
+    # Asked once at the start, so that a wrong address or right is one line and not a process that waits.
+    Client(client.session, retry_budget=0.0).get_page(NODES, limit=1)
+    return client
+
+
+def run(config: SchedulerConfiguration, options: Options, say: Callable[[str], None]) -> int:
+    """Run a scheduler; its exit code. What prevents the start is said in one line."""
+    # The time of a series' first value is of no use to anybody and doubles what is scraped.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    try:
+        started = Run(config, options)
+    except MusterError as error:
+        say(f"error: {error}")
+        return 1
+    return started.run()

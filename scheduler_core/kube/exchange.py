@@ -1,0 +1,53 @@
+"""A write and the connection that carries it, in the writer's hands."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.connection import Connection
+from scheduler_core.kube.requests import Request, SingleWrite
+
+Done = Callable[[MusterError | None], None]
+
+_CHUNK: Final = 1 << 16
+
+
+class Job:
+    """A write, what to tell its outcome to, and its request once it was made."""
+
+    __slots__ = ("done", "request", "urgent", "write")
+
+    def __init__(self, write: SingleWrite, done: Done, urgent: bool) -> None:
+        self.write = write
+        self.done = done
+        self.urgent = urgent
+        self.request: Request | None = None
+
+
+class Exchange:
+    """A connection with the job that is under way on it."""
+
+    __slots__ = ("buffer", "connection", "deadline", "job", "unsent")
+
+    def __init__(self, connection: Connection, job: Job, deadline: float) -> None:
+        self.connection = connection
+        self.job = job
+        self.deadline = deadline
+        self.buffer = bytearray()
+        self.unsent = b""
+
+    def receive(self) -> bool:
+        """Take what is there; True if the server has closed the connection. Raises OSError."""
+        while True:
+            try:
+                chunk = self.connection.raw.recv(_CHUNK)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return False
+            if not chunk:
+                return True
+            self.buffer += chunk
+            if len(chunk) < _CHUNK and not self.connection.holds_more():
+                return False
