@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, GangCycle, GangOutcome, missing, schedules_group
+from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.messages import eviction_message, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
@@ -59,6 +60,7 @@ class Scheduler:
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )
+        self.reservations = GangReservations(self.cycle, self.queue)
 
     # Objects come and go
 
@@ -212,6 +214,8 @@ class Scheduler:
             return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
         decisions: list[Decision] = [self._placed(*item) for item in outcome.reserved]
         decisions += self._gang_evictions(outcome)
+        if not (outcome.reserved or outcome.preemption or outcome.too_few):
+            self.reservations.consider(unit, pairs, now)
         for profile, pod in pairs:
             if pod.uid in outcome.refused:
                 event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING

@@ -19,6 +19,7 @@ from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.across import victims_anywhere
 from scheduler_core.framework.preemption.budgets import mark_violations, violating
 from scheduler_core.framework.preemption.demand import Demand, Rows, nominated_room
+from scheduler_core.framework.preemption.gangs import whole_gangs
 from scheduler_core.framework.preemption.lanes import Lanes, rank
 from scheduler_core.framework.status import SUCCESS, unschedulable
 from scheduler_core.model.pdb import PodDisruptionBudget
@@ -135,12 +136,13 @@ class Search:
     def _by_arrays(self, slots: Rows, lacking: Int64) -> tuple[int, list[Pod]] | None:
         deficit = np.maximum(lacking[:, slots], self.demand.need[:, None]).T  # [L, R]
         lanes = self._lanes(slots, deficit)
+        choice = _Choice(self)
         for lane in rank(lanes, self.state.nodes.names, MAX_TRIALS):
             slot = int(lanes.slots[lane])
             victims = self._proved(slot, list(self.state.table.of(lanes.victims(lane))))
-            if victims is not None:
-                return slot, victims
-        return None
+            if victims is not None and choice.offer(slot, victims):
+                break
+        return choice.best
 
     def _lanes(self, slots: Rows, deficit: Int64) -> Lanes:
         lanes = Lanes(self.state.table, self.demand, slots, deficit)
@@ -152,18 +154,16 @@ class Search:
     def _by_filters(self, slots: Rows) -> tuple[int, list[Pod]] | None:
         """Nodes that another filter refuses: take all candidates away, give back what can be spared."""
         table = self.state.table
-        best: tuple[tuple[float, ...], int, list[Pod]] | None = None
+        choice = _Choice(self)
         for slot in slots:
             here = self.demand.candidates[table.slot[self.demand.candidates] == slot]
             pods = list(table.of(here[::-1]))
             victims = self._proved(int(slot), pods)
             if victims:
-                cost = self._cost(victims)
-                if best is None or cost < best[0]:
-                    best = (cost, int(slot), victims)
-        return None if best is None else (best[1], best[2])
+                choice.offer(int(slot), victims)
+        return choice.best
 
-    def _cost(self, victims: Sequence[Pod]) -> tuple[float, ...]:
+    def cost(self, victims: Sequence[Pod]) -> tuple[float, ...]:
         """The order of `rank` for a single set of victims."""
         top = max(pod.priority for pod in victims)
         start = min(pod.start_time or self.now for pod in victims if pod.priority == top)
@@ -175,6 +175,7 @@ class Search:
     def _across_nodes(self, hopeless: Bool, lacking: Int64) -> tuple[int, list[Pod]] | None:
         slots = np.flatnonzero(~hopeless)
         lanes = self._lanes(slots, lacking[:, slots].T.copy())
+        choice = _Choice(self)
         table = self.state.table
         for lane in rank(lanes, self.state.nodes.names, MAX_TRIALS):
             local = lanes.victims(lane)
@@ -185,9 +186,9 @@ class Search:
             wanted = np.isin(self.demand.candidates, np.concatenate([local, rest]))
             chosen = self.demand.candidates[wanted][::-1]
             victims = self._proved(int(lanes.slots[lane]), list(table.of(chosen)))
-            if victims:
-                return int(lanes.slots[lane]), victims
-        return None
+            if victims and choice.offer(int(lanes.slots[lane]), victims):
+                break
+        return choice.best
 
     # The proof
 
@@ -222,3 +223,23 @@ class Search:
         under = f" under ElasticQuota {quota.key}" if quota is not None else ""
         names = ", ".join(pod.key for pod in victims[:5]) + (", ..." if len(victims) > 5 else "")
         return f"preempting {len(victims)} pods for node {node}{under}: {names}"
+
+
+class _Choice:
+    """The cheapest offer so far, whole gangs counted in."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._cost: tuple[float, ...] = ()
+        self.best: tuple[int, list[Pod]] | None = None
+
+    def offer(self, slot: int, victims: list[Pod]) -> bool:
+        """Take an offer into account; True if it tears no gang apart: no other node need be tried then."""
+        search = self._search
+        whole = whole_gangs(search.state, search.demand, victims)
+        if whole is None:
+            return False
+        cost = search.cost(whole) if whole else ()
+        if self.best is None or cost < self._cost:
+            self._cost, self.best = cost, (slot, whole)
+        return len(whole) == len(victims)
