@@ -83,14 +83,15 @@ def play(numbers: Iterable[int], *, pause: bool, log: Path | None) -> None:
     if not (ROOT / "examples").is_dir():
         raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
     with contextlib.ExitStack() as stack:
-        lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
         set_stage(ROOT, Path(), Path())  # what is missing is said before anything is started
+        print(f"Starting a Kubernetes API in this process, with the nodes {', '.join(NODES)} ...", flush=True)
+        lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
         cluster = stack.enter_context(
             DemoCluster(lambda line: print(line, file=lines, flush=True) if lines else None)
         )
         stage = set_stage(ROOT, cluster.kubeconfig, cluster.directory / "kubectl-cache")
         player = Player(stage, cluster.check, pause=pause)
-        print(f"A Kubernetes API in this process with the nodes {', '.join(NODES)}; kubectl is real.")
+        print("Webhook and scheduler are at work. Every line that begins with $ is run as it stands.")
         _perform(player, list(numbers))
 
 
