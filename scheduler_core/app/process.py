@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from scheduler_core.app import debugger
 from scheduler_core.app.health import JSON, HealthServer, Page
 from scheduler_core.app.logs import fields
+from scheduler_core.app.plugin_loading import load_plugins
 from scheduler_core.app.wiring import Process
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.config.render import view
@@ -145,7 +146,7 @@ class Run:
         return HealthServer(options.address, options.port, checks, pages)
 
     def _configz(self) -> Page:
-        shown = {"kubescheduler.config.k8s.io": view(self._config)}
+        shown = {"kubescheduler.config.k8s.io": view(self._config, load_plugins().points)}
         return JSON, msgspec.json.encode(shown)
 
     def _report(self) -> bytes:

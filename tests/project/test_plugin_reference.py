@@ -1,0 +1,45 @@
+"""docs/reference/plugins.md says what the tables and classes say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scheduler_core.config import default_config, effective_plugins
+from scheduler_core.config.plugin_args import ARG_TYPES, default_args
+from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, NOT_IMPLEMENTED
+from scheduler_core.plugins.registry import FACTORIES
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plugins.md"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its head."""
+    section = PAGE.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_every_plugin_has_a_row_and_no_other() -> None:
+    assert [row[0] for row in rows("Included")] == list(KNOWN_PLUGINS)
+
+
+def test_plugins_of_kubernetes_that_are_missing_are_listed_with_the_reason() -> None:
+    assert dict(rows("Not included")) == dict(NOT_IMPLEMENTED)
+
+
+@pytest.mark.parametrize("name", KNOWN_PLUGINS)
+def test_a_row_is_true(name: str) -> None:
+    found = {row[0]: row[1:] for row in rows("Included")}
+    points, weight, scope, args, differs = found[name]
+    assert points == ", ".join(point for point in EXTENSION_POINTS if point in KNOWN_PLUGINS[name])
+    defaults = {ref.name: ref.weight for ref in effective_plugins(default_config().profiles[0])["score"]}
+    assert weight == (str(defaults.get(name, 1)) if "score" in KNOWN_PLUGINS[name] else "")
+    fields = msgspec.structs.fields(ARG_TYPES[name]) if name in ARG_TYPES else ()
+    assert args == ", ".join(f"`{field.encode_name}`" for field in fields)
+    if name in FACTORIES:
+        declared = getattr(FACTORIES[name](default_args(name)), "scope", None)
+        assert scope == (declared.value if declared is not None else "")
+    assert differs
