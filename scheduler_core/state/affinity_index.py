@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -76,7 +75,7 @@ class TermGroup:
     def __init__(self, home: AffinityIndex, term: TermKey) -> None:
         self.home = home
         self.term = term
-        self.slots: Counter[int] = Counter()
+        self.slots: dict[int, int] = {}
         self.counts: dict[Hashable, DomainCounts] = {}
 
     def spots(self) -> tuple[Int64, Int64]:
@@ -104,8 +103,10 @@ class AffinityIndex:
             if group is None:
                 group = self.groups[term] = TermGroup(self, term)
                 self._index.add(group, term.selector)
-            group.slots[slot] += times
-            if not group.slots[slot]:
+            carriers = group.slots.get(slot, 0) + times
+            if carriers:
+                group.slots[slot] = carriers
+            else:
                 del group.slots[slot]
             for counts in group.counts.values():
                 counts.add(slot, times)
@@ -129,14 +130,15 @@ class AffinityIndex:
 
     def check(self, placed: Iterable[tuple[Pod, int]]) -> list[str]:
         """Broken invariants in words: the groups are those of the placed pods (with their slots)."""
-        expected: dict[TermKey, Counter[int]] = {}
+        expected: dict[TermKey, dict[int, int]] = {}
         for pod, slot in placed:
             for term in terms_of(pod):
-                expected.setdefault(term, Counter())[slot] += 1
+                slots = expected.setdefault(term, {})
+                slots[slot] = slots.get(slot, 0) + 1
         held = {term: group.slots for term, group in self.groups.items() if group.slots}
         different = [term for term in expected | held if expected.get(term) != held.get(term)]
         return [
-            f"{term.role.value} term by {term.topology_key}: index has {dict(held.get(term, {}))}, "
-            f"pods say {dict(expected.get(term, {}))}"
+            f"{term.role.value} term by {term.topology_key}: index has {held.get(term, {})}, "
+            f"pods say {expected.get(term, {})}"
             for term in different
         ]

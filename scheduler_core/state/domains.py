@@ -18,6 +18,9 @@ Bool = NDArray[np.bool_]
 # Every node is a domain of its own under this key; no label key is empty.
 EACH_NODE: Final = ""
 _MAX_DOMAINS: Final = 256
+# Nodes looked at first to see whether a domain has a node of some kind, where domains are few.
+_SAMPLES: Final = 8
+_FEW_DOMAINS: Final = 64
 # Of 4 bytes each.
 _MAX_CELLS: Final = 8_000_000
 
@@ -27,7 +30,7 @@ class Domains:
 
     `raw` (int64 [capacity]) has the domain of each slot, ABSENT without the key; `ids` the same, ABSENT also
     for nodes that are not eligible. `size` is the number V of domains; `occupied` lists those with an
-    eligible node, and `samples` one such node for each. `labelled` (bool [capacity]) marks nodes with the
+    eligible node, and `samples` some such nodes of each. `labelled` (bool [capacity]) marks nodes with the
     key. Arrays per domain have V + 1 entries: ABSENT reads the last, which stays 0.
     """
 
@@ -40,7 +43,7 @@ class Domains:
         self.size = size
         self.position = position
         self.labelled: Bool = raw >= 0  # [capacity]
-        self.occupied, self.samples = _in_use(ids)  # [domains in use] each
+        self.occupied, self.samples = _in_use(ids)  # [domains in use], [samples, domains in use]
 
     def lowest(self, sums: Int32) -> int:
         """The least of the sums (int32 [V + 1]) over the domains in use; there must be one."""
@@ -50,7 +53,7 @@ class Domains:
 
     def among(self, nodes: Bool) -> int:
         """Number of domains that some of the chosen nodes (bool [N]) are in, of those in use."""
-        if nodes[self.samples].all():
+        if nodes[self.samples].any(axis=0).all():
             return len(self.occupied)
         return int(np.count_nonzero(np.bincount(self.ids[: len(nodes)][nodes & self.labelled[: len(nodes)]])))
 
@@ -60,10 +63,13 @@ class Domains:
 
 
 def _in_use(ids: Int64) -> tuple[Int64, Int64]:
-    """Domains that occur, ascending, and the first slot of each."""
-    occupied, first = np.unique(ids, return_index=True)
-    inside = occupied >= 0
-    return occupied[inside], first[inside]
+    """Domains that occur, ascending, and slots of each: int64 [samples, domains], spread over its nodes."""
+    order = np.argsort(ids, kind="stable")
+    order = order[np.searchsorted(ids[order], 0) :]
+    occupied, first, counts = np.unique(ids[order], return_index=True, return_counts=True)
+    samples = _SAMPLES if len(occupied) <= _FEW_DOMAINS else 1
+    steps = np.arange(samples)[:, None] * counts // samples  # [samples, domains]
+    return occupied, order[first + steps]
 
 
 class DomainCache:
@@ -91,17 +97,18 @@ class DomainCache:
         return made
 
     def _make(self, key: str, rule: Hashable, eligible: Callable[[], Bool] | None) -> Domains:
-        nodes = self._nodes
+        nodes, position = self._nodes, self._nodes.static_changes.position
+        if eligible is not None:
+            every = self.get(key)
+            ids = every.raw.copy()
+            ids[: nodes.size][~eligible()] = ABSENT
+            return Domains((key, rule), every.raw, ids, every.size, position)
         if key == EACH_NODE:
             raw, size = np.arange(len(nodes.alive), dtype=np.int64), len(nodes.alive)  # [capacity]
         else:
             column = nodes.column(key)
             raw, size = column.ids.astype(np.int64), len(column.values)  # [capacity]
-        ids = raw
-        if eligible is not None:
-            ids = raw.copy()
-            ids[: nodes.size][~eligible()] = ABSENT
-        return Domains((key, rule), raw, ids, size, nodes.static_changes.position)
+        return Domains((key, rule), raw, raw, size, position)
 
 
 class Counted(Protocol):
