@@ -84,6 +84,7 @@ class Metrics:
         )
         self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
         Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
+        self._waited: dict[str, Any] = {}
         self._results: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
 
     def decided(self, decisions: Iterable[Decision], seconds: float) -> None:
@@ -107,7 +108,10 @@ class Metrics:
         self._binding_seconds.observe(binding)
         self._count(SCHEDULED, decision.profile, timing.algorithm + binding)
         attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-        self._sli_seconds.labels(attempts).observe(max(0.0, now - timing.since))
+        waited = self._waited.get(attempts)
+        if waited is None:
+            waited = self._waited[attempts] = self._sli_seconds.labels(attempts)
+        waited.observe(max(0.0, now - timing.since))
 
     def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
         """A binding was refused or lost."""

@@ -5,12 +5,16 @@ Reading the same through buffered files and `http.client` costs several times th
 
 from __future__ import annotations
 
+import re
 from http.client import HTTPException
 
 from scheduler_core.kube.session import Answer
 
 MAX_HEAD = 1 << 16
 MAX_BODY = 64 << 20
+_FIELDS = re.compile(
+    rb"\r\n(content-length|transfer-encoding|connection|retry-after)[ \t]*:([^\r\n]*)", re.IGNORECASE
+)
 
 
 class BrokenAnswer(HTTPException):
@@ -55,12 +59,8 @@ def _status(head: bytes) -> int:
 
 
 def _fields(head: bytes) -> dict[bytes, bytes]:
-    """Header fields by lower-case name."""
-    fields = {}
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        fields[name.lower()] = value.strip()
-    return fields
+    """The header fields that matter here, by lower-case name."""
+    return {name.lower(): value.strip() for name, value in _FIELDS.findall(head)}
 
 
 def _body(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from scheduler_core.model.kinds import Resource
+
+# What nearly every name is made of, and stands for itself in a path.
+_PLAIN = re.compile(r"[a-z0-9.-]+")
 
 
 def api_root(resource: Resource) -> str:
@@ -23,15 +27,19 @@ def resource_path(resource: Resource, namespace: str = "", name: str = "", subre
     """
     parts = [api_root(resource)]
     if resource.namespaced and namespace:
-        parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(f"namespaces/{_quoted(namespace)}")
     elif resource.namespaced and name:
         raise ValueError(f"{resource.kind} {name}: a namespaced object needs a namespace")
     parts.append(resource.plural)
     if name:
-        parts.append(quote(name, safe=""))
+        parts.append(_quoted(name))
     if subresource:
         parts.append(subresource)
     return "/".join(parts)
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else quote(text, safe="")
 
 
 def with_query(path: str, query: Mapping[str, str | int | bool | None]) -> str:
