@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import PreFilterPlugin
 from scheduler_core.framework.status import Status, unresolvable
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -33,6 +35,17 @@ def not_found(kind: str, name: str) -> Status:
 def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether a claim is one of the pod's."""
     return pod.namespace == claim.namespace and any(v.claim == claim.name for v in claim_volumes(pod))
+
+
+def prepared(plugin: PreFilterPlugin, cycle: Cycle) -> bool:
+    """Whether the plugin's PreFilter has left what its Filter needs.
+
+    It is run here where nobody did: preemption and explanations ask every filter, even after another plugin's
+    PreFilter ended the attempt. After a refusal nothing is left, and no node has anything to add to it.
+    """
+    if plugin.name not in cycle.slots:
+        plugin.pre_filter(cycle)
+    return plugin.name in cycle.slots
 
 
 def claim_may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

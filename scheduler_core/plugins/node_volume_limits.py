@@ -11,7 +11,12 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.framework.volume_claims import claim_may_help, claim_volumes, find_claim
+from scheduler_core.framework.volume_claims import (
+    claim_may_help,
+    claim_volumes,
+    find_claim,
+    prepared,
+)
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import CSINode
 from scheduler_core.state.attachments import Handle
@@ -50,6 +55,8 @@ class NodeVolumeLimits:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]."""
+        if not prepared(self, cycle):
+            return np.zeros(len(nodes), dtype=np.uint64)
         wanted: list[Handle] = cycle.slots[self.name]
         attachments, size = cycle.state.storage.attachments, nodes.table.size
         over = np.zeros(size, dtype=np.bool_)  # [N]

@@ -16,7 +16,13 @@ from scheduler_core.framework.matching import match_any
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Code, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.framework.volume_claims import claim_volumes, find_claim, not_found, volume_may_help
+from scheduler_core.framework.volume_claims import (
+    claim_volumes,
+    find_claim,
+    not_found,
+    prepared,
+    volume_may_help,
+)
 from scheduler_core.framework.volume_matching import NONE, match_claims, reaches
 from scheduler_core.model import names
 from scheduler_core.model.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
@@ -82,6 +88,8 @@ class VolumeBinding:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]."""
+        if not prepared(self, cycle):
+            return np.zeros(len(nodes), dtype=np.uint64)
         claims: Claims = cycle.slots[self.name]
         storage = cycle.state.storage
         conflict: Bool = np.zeros(len(nodes), dtype=np.bool_)  # [M]

@@ -11,7 +11,13 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.framework.volume_claims import claim_may_help, find_claim, named_claims, not_found
+from scheduler_core.framework.volume_claims import (
+    claim_may_help,
+    find_claim,
+    named_claims,
+    not_found,
+    prepared,
+)
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import READ_WRITE_ONCE_POD
 from scheduler_core.state.cluster import ClusterState
@@ -47,6 +53,8 @@ class VolumeRestrictions:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]: bit 0 a disk, on every node bit 1 a claim in use."""
+        if not prepared(self, cycle):
+            return np.zeros(len(nodes), dtype=np.uint64)
         held, size = cycle.state.storage.disks, nodes.table.size
         taken = np.zeros(size, dtype=np.bool_)  # [N]
         for volume in cycle.pod.volumes:
@@ -55,7 +63,7 @@ class VolumeRestrictions:
                 if not volume.read_only:
                     taken |= mask(held.slots((volume.disk, True)), size)
         bits: Bits = taken[nodes.slots].astype(np.uint64)
-        if cycle.slots.get(self.name):
+        if cycle.slots[self.name]:
             bits |= np.uint64(2)
         return bits
 

@@ -13,7 +13,13 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.framework.volume_claims import find_claim, named_claims, not_found, volume_may_help
+from scheduler_core.framework.volume_claims import (
+    find_claim,
+    named_claims,
+    not_found,
+    prepared,
+    volume_may_help,
+)
 from scheduler_core.model import names
 from scheduler_core.model.storage import PersistentVolumeClaim
 from scheduler_core.state.cluster import ClusterState
@@ -65,6 +71,8 @@ class VolumeZone:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]."""
+        if not prepared(self, cycle):
+            return np.zeros(len(nodes), dtype=np.uint64)
         zoned: Bool = np.zeros(len(nodes), dtype=np.bool_)  # [M]
         for label in _LABELS:
             zoned |= nodes.label(label) != ABSENT

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
 from scheduler_core.plugins.node_volume_limits import NodeVolumeLimits
+from scheduler_core.plugins.volume_binding import VolumeBinding
 from scheduler_core.plugins.volume_restrictions import VolumeRestrictions
 from scheduler_core.plugins.volume_zone import VolumeZone
 from scheduler_core.state.cluster import ClusterState
@@ -251,3 +253,14 @@ def test_a_pod_with_claims_that_ends_wakes() -> None:
     pod = claims("x/p", "c1").obj()
     assert not wakes(NodeVolumeLimits(), state, pod, state.remove_pod("x/b"))
     assert wakes(NodeVolumeLimits(), state, pod, state.remove_pod("x/a"))
+
+
+@pytest.mark.parametrize("plugin", [VolumeRestrictions(), VolumeZone(), NodeVolumeLimits(), VolumeBinding()])
+def test_a_filter_can_be_asked_after_another_plugin_ended_the_attempt(plugin: Any) -> None:
+    """Nobody ran this plugin's PreFilter, or it refused: the filter prepares itself, and never fails."""
+    state = attached(1, claims("x/a", "c0").on("n").obj())
+    view = NodeView.all(state.nodes)
+    for name in ("c1", "missing"):
+        cycle = cycle_for(state, claims("x/p", name).obj())
+        refused = name == "c1" and isinstance(plugin, NodeVolumeLimits)
+        assert plugin.filter(cycle, view).tolist() == [int(refused)]
