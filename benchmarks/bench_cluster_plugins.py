@@ -32,9 +32,9 @@ NODES = 5_000
 PODS = 50_000
 APPS = 500
 ZONES = 10
-ATTEMPTS = 300
 DECISIONS = 1_000
 MICROSECONDS_PER_ATTEMPT = 250
+MICROSECONDS_AT_FIRST_SIGHT = 500
 DECISIONS_PER_SECOND = 1_500
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -108,9 +108,9 @@ def attempt(state: ClusterState, pod: Pod) -> int:
 
 
 def microseconds(state: ClusterState, pods: Iterator[Pod]) -> float:
-    """Median time of an attempt of both plugins, each followed by a placement that is not timed."""
+    """Median time of an attempt of both plugins for one pod of each app; placements are not timed."""
     times = []
-    for _ in range(ATTEMPTS):
+    for _ in range(APPS):
         pod = next(pods)
         started = time.perf_counter()
         slot = attempt(state, pod)
@@ -139,17 +139,20 @@ def default_profile() -> Profile:
 
 
 def main() -> list[Row]:
-    """Two rows per workload."""
+    """Three rows per workload: an attempt with a selector that is new, a later one, the whole cycle."""
     rows = []
     for name, workload in WORKLOADS.items():
         state = make_cluster(workload)
         apps = [f"app-{number}" for number in range(APPS)]
         numbers = iter(range(PODS, 10 * PODS))
         pods = (make_pod(n, apps[n % APPS], workload(apps[n % APPS])) for n in numbers)
-        cost = microseconds(state, pods)
-        rows.append(Row(f"{name}, an attempt", cost, "us", ceiling=MICROSECONDS_PER_ATTEMPT))
-        rate = decisions_per_second(state, pods)
-        rows.append(Row(f"{name}, decisions", rate, "1/s", floor=DECISIONS_PER_SECOND))
+        rows += [
+            Row(
+                f"{name}, first attempt", microseconds(state, pods), "us", ceiling=MICROSECONDS_AT_FIRST_SIGHT
+            ),
+            Row(f"{name}, attempt", microseconds(state, pods), "us", ceiling=MICROSECONDS_PER_ATTEMPT),
+            Row(f"{name}, decisions", decisions_per_second(state, pods), "1/s", floor=DECISIONS_PER_SECOND),
+        ]
     return rows
 
 

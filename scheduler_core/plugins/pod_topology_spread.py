@@ -146,8 +146,9 @@ class PodTopologySpread:
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M]: pods in the node's domains, weighted and rounded; more is worse."""
         scoring: _Scoring = cycle.slots[_SCORING]
-        out = np.zeros(len(nodes), dtype=np.float64)  # [M]
-        for domains, added in scoring.parts:
+        (domains, added), *others = scoring.parts
+        out = added[domains.raw[nodes.slots]]  # float64 [M]
+        for domains, added in others:
             out += added[domains.raw[nodes.slots]]
         # Rounds as Go does: what is added is 0 or at least log 2, so the sum is never just below a half.
         out += 0.5
