@@ -21,6 +21,7 @@ from scheduler_core.model.gang import RESOURCES, Gang, group_of
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
+from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -34,6 +35,7 @@ _LOOKED_UP: Final[Mapping[type, Happened]] = {
     PersistentVolumeClaim: Happened.VOLUME,
     StorageClass: Happened.VOLUME,
     CSINode: Happened.VOLUME,
+    NodeMetric: Happened.NODE_METRIC,
 }
 
 
@@ -96,7 +98,7 @@ class Scheduler:
             self.tell(self.state.remove_object(obj, _LOOKED_UP[type(obj)]), now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
-        events = self.state.put_pod(pod)
+        events = self.state.put_pod(pod, now)
         ours = pod.scheduler_name in self.profiles
         if not ours or pod.assigned or pod.finished or pod.terminating:
             self.queue.remove(pod.uid)

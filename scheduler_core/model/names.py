@@ -50,6 +50,27 @@ MUSTER_SCHEDULER: Final = "muster-scheduler"
 MUSTER_NAMESPACE: Final = "muster-system"
 EXEMPT_NAMESPACES: Final = ("kube-system", "kube-node-lease", "kube-public", MUSTER_NAMESPACE)
 
+# Load-aware scheduling
+PRIORITY_CLASS_LABEL: Final = "koordinator.sh/priority-class"
+QOS_CLASS_LABEL: Final = "koordinator.sh/qosClass"
+BATCH_CPU: Final = "kubernetes.io/batch-cpu"
+BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
+MID_CPU: Final = "kubernetes.io/mid-cpu"
+MID_MEMORY: Final = "kubernetes.io/mid-memory"
+USAGE_THRESHOLDS_ANNOTATION: Final = "scheduling.koordinator.sh/usage-thresholds"
+RAW_ALLOCATABLE_ANNOTATION: Final = "node.koordinator.sh/raw-allocatable"
+SCALING_FACTORS_ANNOTATION: Final = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+SECONDS_AFTER_SCHEDULED_ANNOTATION: Final = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+)
+SECONDS_AFTER_INITIALIZED_ANNOTATION: Final = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+)
+REPORTER_ANNOTATION: Final = "muster.dev/reported-by"
+SLO_CONFIG_NAMESPACE: Final = "koordinator-system"
+SLO_CONFIG_NAME: Final = "slo-controller-config"
+COLOCATION_CONFIG_KEY: Final = "colocation-config"
+
 # Conditions and reasons
 POD_SCHEDULED: Final = "PodScheduled"
 POD_INITIALIZED: Final = "Initialized"
@@ -58,6 +79,7 @@ REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_SCHEDULING_GATED: Final = "SchedulingGated"
 REASON_SCHEDULER_ERROR: Final = "SchedulerError"
 REASON_PREEMPTION: Final = "PreemptionByScheduler"
+REASON_INVALID_ANNOTATION: Final = "InvalidAnnotation"
 QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 

@@ -107,6 +107,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     created: float
     deleted: float | None
     controller: OwnerReference | None
+    of_daemon_set: bool
     scheduler_name: str
     node_name: str
     nominated_node: str
@@ -219,6 +220,7 @@ def pod_from(wire: PodWire) -> Pod:
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
         controller=meta.controller,
+        of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         scheduler_name=spec.scheduler_name or names.DEFAULT_SCHEDULER,
         node_name=spec.node_name,
         nominated_node=status.nominated_node_name,

@@ -12,6 +12,7 @@ from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
     NAMESPACES,
     NATIVE_POD_GROUPS,
+    NODE_METRICS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -24,6 +25,7 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
+from scheduler_core.model.node_metric import parse_node_metric
 from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.storage import (
@@ -39,6 +41,7 @@ Parse = Callable[[Any], Any]
 # Pods last: they are decided on what the others say.
 WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (NODES, parse_node),
+    (NODE_METRICS, parse_node_metric),
     (NAMESPACES, parse_namespace),
     (ELASTIC_QUOTAS, parse_elastic_quota),
     (POD_DISRUPTION_BUDGETS, parse_pdb),

@@ -31,6 +31,7 @@ from scheduler_core.plugins.default_binder import DefaultBinder
 from scheduler_core.plugins.default_preemption import DefaultPreemption
 from scheduler_core.plugins.image_locality import ImageLocality
 from scheduler_core.plugins.inter_pod_affinity import InterPodAffinity
+from scheduler_core.plugins.load_aware import load_aware
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_name import NodeName
 from scheduler_core.plugins.node_ports import NodePorts
@@ -88,6 +89,7 @@ FACTORIES: Final[Mapping[str, Factory]] = {
     "DefaultPreemption": lambda args: DefaultPreemption(),
     "ImageLocality": lambda args: ImageLocality(),
     "InterPodAffinity": _affinity,
+    "LoadAwareScheduling": load_aware,
     "NodeAffinity": _node_affinity,
     "NodeName": lambda args: NodeName(),
     "NodePorts": lambda args: NodePorts(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +14,20 @@ from scheduler_core.framework.interface import NormalizePlugin
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
+
+
+@runtime_checkable
+class Detailed(Protocol):
+    """A plugin that can say more of a node than a verdict and a score."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        ...
+
+    def details(self, cycle: Cycle, slots: Iterable[int]) -> Mapping[int, dict[str, Any]]:
+        """Per slot the numbers behind the answer, ready for JSON."""
+        ...
 
 
 def explain_pod(scheduler: Scheduler, key: str, now: float) -> dict[str, Any] | None:
@@ -35,7 +50,17 @@ def explain_pod(scheduler: Scheduler, key: str, now: float) -> dict[str, Any] | 
     }
     feasible = _filters(profile, cycle, view, slots, out)
     _scores(profile, cycle, view, slots, feasible, out)
+    _details(profile, cycle, slots, out)
     return out
+
+
+def _details(profile: Profile, cycle: Cycle, slots: list[int], out: dict[str, Any]) -> None:
+    """The numbers of the plugins that have some, under `details`."""
+    asked = dict.fromkeys((*profile.filter, *profile.score))
+    for plugin in asked:
+        if isinstance(plugin, Detailed):
+            for slot, numbers in plugin.details(cycle, slots).items():
+                out[cycle.state.nodes.names[slot]].setdefault("details", {})[plugin.name] = numbers
 
 
 def _pre_filter(profile: Profile, cycle: Cycle) -> dict[str, str]:

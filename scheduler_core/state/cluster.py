@@ -18,30 +18,14 @@ from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
+from scheduler_core.state.load import LoadIndex
 from scheduler_core.state.neighbours import Neighbours
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.placement import Placement
 from scheduler_core.state.pods import PodTable
 from scheduler_core.state.ports import PortUse
 from scheduler_core.state.storage import Storage
-
-
-class Placement:
-    """A pod that holds a node: assumed by us, or bound according to the API."""
-
-    __slots__ = ("assumed_at", "pod", "row", "slot", "vector")
-
-    def __init__(self, pod: Pod, slot: int, row: int, vector: Int64, assumed_at: float | None) -> None:
-        self.pod = pod
-        self.slot = slot
-        self.row = row
-        self.vector = vector  # [R] at the time of placing
-        self.assumed_at = assumed_at
-
-    @property
-    def assumed(self) -> bool:
-        """Decided by us and not confirmed by the API yet."""
-        return self.assumed_at is not None
 
 
 class ClusterState:
@@ -61,6 +45,11 @@ class ClusterState:
         self.images = ImageIndex(self.nodes)
         self.ports = PortUse()
         self.storage = Storage(self.nodes)
+        self.load = LoadIndex(self.nodes)
+        self._followers: dict[Happened, Storage | LoadIndex] = {
+            Happened.VOLUME: self.storage,
+            Happened.NODE_METRIC: self.load,
+        }
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
 
@@ -74,8 +63,8 @@ class ClusterState:
         vector[PODS_ROW] = 1
         return vector
 
-    def put_pod(self, pod: Pod) -> list[ClusterEvent]:
-        """A pod was added or changed in the API. A confirmed assumption changes no number."""
+    def put_pod(self, pod: Pod, now: float | None = None) -> list[ClusterEvent]:
+        """A pod was added or changed in the API, which we learn `now`. A confirmation changes no number."""
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
         self.gangs.put_pod(pod, old)
@@ -84,7 +73,7 @@ class ClusterState:
         if placement is None:
             if holds:
                 self.nominations.remove(pod.uid)
-                self._place(pod, pod.node_name, None)
+                self._place(pod, pod.node_name, None, pod.created if now is None else now)
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
                 self.nominations.remove(pod.uid)
@@ -113,7 +102,7 @@ class ClusterState:
         if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
             # Bound elsewhere than assumed, or resized in place.
             self._unplace(pod.uid)
-            self._place(pod, pod.node_name, None)
+            self._place(pod, pod.node_name, None, placement.learned)
             return [ClusterEvent(Happened.POD_UPDATE | Happened.POD_DELETE, pod=pod)]
         placement.assumed_at = None
         self.nominations.remove(pod.uid)
@@ -128,6 +117,7 @@ class ClusterState:
         old, placement.pod = placement.pod, pod
         self.table.refresh(placement.row, pod)
         self.neighbours.swapped(placement.row, old, pod, placement.slot)
+        self.load.swapped(pod, placement.slot)
         if pod.terminating:
             self._leaves(placement)
         self.nodes.pods[placement.slot][pod.uid] = pod
@@ -143,18 +133,21 @@ class ClusterState:
             return [ClusterEvent(Happened.POD_DELETE, pod=placed)]
         return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
 
-    def _place(self, pod: Pod, node: str, assumed_at: float | None, vector: Int64 | None = None) -> Placement:
+    def _place(
+        self, pod: Pod, node: str, assumed_at: float | None, learned: float, vector: Int64 | None = None
+    ) -> Placement:
         if vector is None:
             vector = self.vector(pod)
         slot = self.nodes.place(pod, node, vector)
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
-        placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at)
+        placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at, learned)
         self._charge(placement)
         return placement
 
     def _charge(self, placement: Placement) -> None:
         pod = placement.pod
         self.neighbours.placed(placement.row, pod, placement.slot)
+        self.load.placed(placement.row, pod, placement.slot, placement.learned)
         self.nominations.hold(pod.uid)
         self.gangs.touch(pod)
         if pod.host_ports or pod.volumes:
@@ -175,6 +168,7 @@ class ClusterState:
         self.nominations.release(uid)
         self.gangs.touch(placement.pod)
         self.neighbours.removed(placement.pod, placement.slot)
+        self.load.removed(placement.pod, placement.slot)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
         return placement.pod
@@ -183,7 +177,7 @@ class ClusterState:
 
     def assume(self, pod: Pod, slot: int, now: float, vector: Int64 | None = None) -> None:
         """Count a pod on a node before the API knows: Reserve. A nomination stays until confirmed."""
-        self._place(pod, self.nodes.names[slot], now, vector)
+        self._place(pod, self.nodes.names[slot], now, now, vector)
 
     def forget(self, uid: str) -> list[ClusterEvent]:
         """Take an assumption back: the bind failed, or a later plugin refused."""
@@ -295,15 +289,15 @@ class ClusterState:
     def put_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
         """Any other object that plugins look up, in `objects` by the name of its type and its key."""
         self.objects.setdefault(type(obj).__name__, {})[obj.key] = obj
-        if what is Happened.VOLUME:
-            self.storage.put(obj)
+        if what in self._followers:
+            self._followers[what].put(obj)
         return [ClusterEvent(what, obj=obj)]
 
     def remove_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
         """Such an object is gone."""
         self.objects.get(type(obj).__name__, {}).pop(obj.key, None)
-        if what is Happened.VOLUME:
-            self.storage.remove(obj)
+        if what in self._followers:
+            self._followers[what].remove(obj)
         return [ClusterEvent(what)]
 
     def check(self) -> list[str]:
@@ -314,7 +308,6 @@ class ClusterState:
                 problems.append(f"pod {placement.pod.key} is placed but not charged")
             if self.nodes.pods[placement.slot].get(uid) is not placement.pod:
                 problems.append(f"pod {placement.pod.key} is not on node {self.nodes.names[placement.slot]}")
-        for placement in self.placed.values():
             if self.table.pods[placement.row] is not placement.pod or not self.table.alive[placement.row]:
                 problems.append(f"pod {placement.pod.key} has no row in the table of placed pods")
             if self.table.slot[placement.row] != placement.slot:
@@ -328,4 +321,5 @@ class ClusterState:
         if on_nodes != len(self.placed):
             problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")
         problems.extend(self.neighbours.check((item.pod, item.slot) for item in self.placed.values()))
+        problems.extend(self.load.check())
         return problems

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 from scheduler_core.model.pod import Pod
-from scheduler_core.state.cluster import ClusterState, Placement
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.placement import Placement
 
 
 class _Entry(NamedTuple):

@@ -1,0 +1,1 @@
+"""Arithmetic of measured and estimated load; pure, and knows nothing of scheduling."""

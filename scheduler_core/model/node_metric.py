@@ -1,0 +1,200 @@
+"""NodeMetric: what a node reports about its use (load-aware seed, group slo.koordinator.sh/v1alpha1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.meta import Wire, decode, epoch
+from scheduler_core.model.quantity import parse_resource
+
+KIND: Final = "NodeMetric"
+DEFAULT_REPORT_INTERVAL: Final = 60
+# 2 PiB, or two billion cores: larger amounts are absurd and count as this much, so that sums never overflow.
+MAX_AMOUNT: Final = 2**51
+
+_NOTHING: Final[dict[str, int]] = {}
+
+
+class _UsageWire(msgspec.Struct, frozen=True, rename="camel"):
+    resources: dict[str, Any] | None = None
+
+
+class _AggregatedWire(msgspec.Struct, frozen=True, rename="camel"):
+    duration: str = ""
+    usage: dict[str, _UsageWire] | None = None
+
+
+class _NodeWire(msgspec.Struct, frozen=True, rename="camel"):
+    node_usage: _UsageWire | None = None
+    system_usage: _UsageWire | None = None
+    aggregated_node_usages: tuple[_AggregatedWire, ...] | None = None
+
+
+class _PodWire(msgspec.Struct, frozen=True, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    priority: str = ""
+    pod_usage: _UsageWire | None = None
+
+
+class _AggregatePolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    durations: tuple[str, ...] | None = None
+
+
+class _CollectPolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    aggregate_duration_seconds: int | None = None
+    report_interval_seconds: int | None = None
+    node_aggregate_policy: _AggregatePolicyWire | None = None
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    metric_collect_policy: _CollectPolicyWire | None = None
+
+
+class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    update_time: datetime | None = None
+    node_metric: _NodeWire | None = None
+    pods_metric: tuple[_PodWire, ...] | None = None
+
+
+class NodeMetricWire(Wire, frozen=True, rename="camel"):
+    """A NodeMetric, partial."""
+
+    spec: _SpecWire | None = None
+    status: _StatusWire | None = None
+
+
+class MeasuredPod(msgspec.Struct, frozen=True, eq=False):
+    """Measured use of one pod and the priority band it was reported under (`koord-prod`, ...)."""
+
+    usage: dict[str, int]
+    priority: str
+
+
+class Percentiles(msgspec.Struct, frozen=True, eq=False):
+    """Use per aggregation type (`p95`, ...) over one window; `duration` is the text, such as `5m0s`."""
+
+    duration: str
+    usage: dict[str, dict[str, int]]
+
+
+class CollectPolicy(msgspec.Struct, frozen=True):
+    """How the node is told to measure, in seconds; None where nothing is said."""
+
+    aggregate_duration: int | None = None
+    report_interval: int | None = None
+    durations: tuple[str, ...] = ()
+
+
+class NodeMetric(msgspec.Struct, frozen=True, eq=False):
+    """A report. Amounts are exact integers (CPU in milli), `update_time` seconds since the epoch.
+
+    `usage` is None where the node measured nothing yet (`status.nodeMetric` is absent). `pods` is by
+    `namespace/name`.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    annotations: dict[str, str]
+    policy: CollectPolicy
+    update_time: float | None
+    usage: dict[str, int] | None
+    system: dict[str, int]
+    percentiles: tuple[Percentiles, ...]
+    pods: dict[str, MeasuredPod]
+
+    @property
+    def key(self) -> str:
+        """The node's name."""
+        return self.name
+
+    @property
+    def report_interval(self) -> int:
+        """Seconds between two reports; 60 where nothing valid is said."""
+        interval = self.policy.report_interval
+        return interval if interval is not None and interval > 0 else DEFAULT_REPORT_INTERVAL
+
+
+def amounts(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
+    """Measured amounts: negative ones count as 0, absurd ones as MAX_AMOUNT.
+
+    Raises ModelError with `path[resource]` for text that is no quantity.
+    """
+    if not raw:
+        return _NOTHING
+    out: dict[str, int] = {}
+    for name, value in raw.items():
+        try:
+            number = parse_resource(name, value)
+        except ModelError as error:
+            raise ModelError(f"{path}[{name}]", error.problem) from None
+        out[name] = min(max(number, 0), MAX_AMOUNT)
+    return out
+
+
+def _usage(wire: _UsageWire | None, path: str) -> dict[str, int]:
+    return amounts(wire.resources, f"{path}.resources") if wire is not None else _NOTHING
+
+
+def _percentiles(wires: tuple[_AggregatedWire, ...] | None) -> tuple[Percentiles, ...]:
+    if not wires:
+        return ()
+    path = "status.nodeMetric.aggregatedNodeUsages"
+    return tuple(
+        Percentiles(
+            wire.duration,
+            {kind: _usage(usage, f"{path}[{i}].usage[{kind}]") for kind, usage in (wire.usage or {}).items()},
+        )
+        for i, wire in enumerate(wires)
+    )
+
+
+def _pods(wires: tuple[_PodWire, ...] | None) -> dict[str, MeasuredPod]:
+    return {
+        f"{wire.namespace}/{wire.name}": MeasuredPod(
+            _usage(wire.pod_usage, f"status.podsMetric[{i}].podUsage"), wire.priority
+        )
+        for i, wire in enumerate(wires or ())
+    }
+
+
+def _policy(spec: _SpecWire | None) -> CollectPolicy:
+    wire = spec.metric_collect_policy if spec is not None else None
+    if wire is None:
+        return CollectPolicy()
+    aggregate = wire.node_aggregate_policy
+    durations = (aggregate.durations or ()) if aggregate is not None else ()
+    return CollectPolicy(wire.aggregate_duration_seconds, wire.report_interval_seconds, durations)
+
+
+def node_metric_from(wire: NodeMetricWire) -> NodeMetric:
+    """The typed report of a decoded object. Raises ModelError with the path of what is malformed."""
+    meta, status = wire.metadata, wire.status or _StatusWire()
+    node = status.node_metric
+    return NodeMetric(
+        name=meta.name,
+        uid=meta.uid or meta.name,
+        resource_version=meta.resource_version,
+        annotations=meta.annotations or {},
+        policy=_policy(wire.spec),
+        update_time=epoch(status.update_time),
+        usage=_usage(node.node_usage, "status.nodeMetric.nodeUsage") if node is not None else None,
+        system=_usage(node.system_usage, "status.nodeMetric.systemUsage") if node is not None else _NOTHING,
+        percentiles=_percentiles(node.aggregated_node_usages) if node is not None else (),
+        pods=_pods(status.pods_metric),
+    )
+
+
+def parse_node_metric(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> NodeMetric:
+    """Read a NodeMetric from JSON bytes or a dict. Raises ModelError naming the node and the field."""
+    wire = decode(raw, NodeMetricWire, KIND)
+    try:
+        return node_metric_from(wire)
+    except ModelError as error:
+        raise error.within(KIND, "", wire.metadata.name, wire.metadata.uid) from None

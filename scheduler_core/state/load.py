@@ -1,0 +1,120 @@
+"""Load of the nodes: the reports, who is assigned where, and the columns that are made of them.
+
+The index only notes what changed. Columns exist per LoadSpec from the first time somebody asks for them, and
+bring themselves up to date when they are read, at a cost of the nodes that changed since.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.load.problems import AnnotationProblem
+from scheduler_core.load.spec import LoadSpec
+from scheduler_core.model.node_metric import NodeMetric
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.load_columns import Assigned, LoadColumns
+from scheduler_core.state.nodes import NodeTable
+
+# Remembered problems, so that each is told once; beyond this the oldest are forgotten.
+_MAX_KNOWN_PROBLEMS: Final = 4096
+
+
+class LoadIndex:
+    """NodeMetrics by node, assigned pods by slot, and the columns of every spec in use."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self.metrics: dict[str, NodeMetric] = {}
+        self.assigned: dict[int, dict[str, Assigned]] = {}
+        self.changes = ChangeLog()
+        self._columns: dict[LoadSpec, LoadColumns] = {}
+        self._known_problems: dict[tuple[str, str, str, str], str] = {}
+        self._new_problems: list[AnnotationProblem] = []
+
+    # What happens
+
+    def put(self, metric: NodeMetric) -> None:
+        """A report came; its node may not exist (yet), then it waits."""
+        self.metrics[metric.name] = metric
+        self._metric_changed(metric.name)
+
+    def remove(self, metric: NodeMetric) -> None:
+        """The report of a node is gone."""
+        self.metrics.pop(metric.name, None)
+        self._metric_changed(metric.name)
+
+    def _metric_changed(self, name: str) -> None:
+        slot = self._nodes.slot(name)
+        if slot is not None:
+            self.changes.append(slot)
+
+    def placed(self, row: int, pod: Pod, slot: int, learned: float) -> None:
+        """A pod is on a node from now on; `learned` is when we came to know."""
+        self.assigned.setdefault(slot, {})[pod.uid] = Assigned(pod, row, learned)
+        self.changes.append(slot)
+
+    def removed(self, pod: Pod, slot: int) -> None:
+        """A pod left its node."""
+        pods = self.assigned[slot]
+        del pods[pod.uid]
+        if not pods:
+            del self.assigned[slot]
+        self.changes.append(slot)
+
+    def swapped(self, pod: Pod, slot: int) -> None:
+        """A placed pod in a newer form: estimated anew if its spec or conditions changed."""
+        pods = self.assigned[slot]
+        known = pods[pod.uid]
+        if _estimated_alike(known.pod, pod):
+            return
+        pods[pod.uid] = Assigned(pod, known.row, known.learned)
+        self.changes.append(slot)
+
+    # What is asked
+
+    def columns(self, spec: LoadSpec) -> LoadColumns:
+        """The columns of a spec, up to date."""
+        found = self._columns.get(spec)
+        if found is None:
+            found = self._columns[spec] = LoadColumns(spec)
+        found.refresh(self._nodes, self.metrics, self.assigned, self.changes, self.report)
+        return found
+
+    # Problems
+
+    def report(self, problem: AnnotationProblem) -> None:
+        """Note an annotation that is ignored; the same value is told once."""
+        key = (problem.kind, problem.namespace, problem.name, problem.annotation)
+        if self._known_problems.get(key) == problem.value:
+            return
+        if len(self._known_problems) >= _MAX_KNOWN_PROBLEMS:
+            del self._known_problems[next(iter(self._known_problems))]
+        self._known_problems[key] = problem.value
+        self._new_problems.append(problem)
+
+    def take_problems(self) -> list[AnnotationProblem]:
+        """What was noted since the last call."""
+        found, self._new_problems = self._new_problems, []
+        return found
+
+    def check(self) -> list[str]:
+        """Broken invariants in words: every column equals one that is computed from nothing."""
+        problems: list[str] = []
+        for spec in self._columns:
+            kept = self.columns(spec)
+            fresh = LoadColumns(spec)
+            fresh.refresh(self._nodes, self.metrics, self.assigned, self.changes, lambda problem: None)
+            problems.extend(kept.differences(fresh, self._nodes))
+        return problems
+
+
+def _estimated_alike(old: Pod, new: Pod) -> bool:
+    """Whether nothing changed that an estimate is made again for: metadata alone does not count."""
+    return (
+        old.requests == new.requests
+        and old.limits == new.limits
+        and old.priority == new.priority
+        and old.scheduled_condition == new.scheduled_condition
+        and old.initialized_time == new.initialized_time
+    )
