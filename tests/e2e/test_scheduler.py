@@ -1,0 +1,229 @@
+"""The scheduler as a process of its own, on the sandbox and on a real kube-apiserver."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.scheduler import (
+    SchedulerProcess,
+    bound,
+    command,
+    events,
+    free_port,
+    get_pod,
+    make_node,
+    make_pod,
+    make_quota,
+    node_of,
+    scheduled_condition,
+    scheduler,
+)
+
+WAIT = 20.0
+
+
+@pytest.fixture
+def running(cluster: Cluster, tmp_path: Path) -> Iterator[SchedulerProcess]:
+    with scheduler(cluster, tmp_path) as process:
+        yield process
+        assert process.end() == 0, process.said()
+
+
+def await_bound(cluster: Cluster, namespace: str, *names: str) -> dict[str, str]:
+    def all_bound() -> dict[str, str]:
+        found = bound(cluster, namespace)
+        assert set(names) <= set(found), f"bound: {sorted(found)}"
+        return found
+
+    return eventually(all_bound, WAIT)
+
+
+def await_refused(cluster: Cluster, namespace: str, name: str, *parts: str) -> None:
+    def refused() -> bool:
+        found = scheduled_condition(cluster, namespace, name)
+        assert found.get("status") == "False", found
+        assert found["reason"] == "Unschedulable"
+        assert all(part in found["message"] for part in parts), found["message"]
+        return True
+
+    eventually(refused, WAIT)
+
+
+def test_pods_within_max_are_bound_and_the_one_above_waits_with_numbers(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "8")
+    make_quota(cluster, namespace, {"cpu": "2"}, {"cpu": "2"})
+    make_pod(cluster, namespace, "a")
+    make_pod(cluster, namespace, "b")
+    await_bound(cluster, namespace, "a", "b")
+    make_pod(cluster, namespace, "c")
+    await_refused(cluster, namespace, "c", "cpu=2", "exceeds", "2")
+    (failed,) = eventually(lambda: events(cluster, namespace, "FailedScheduling"), WAIT)
+    assert (failed["regarding"]["name"], failed["reportingController"]) == ("c", "muster-scheduler")
+    assert "exceeds" in failed["note"]
+    scheduled = eventually(lambda: events(cluster, namespace, "Scheduled"), WAIT)
+    assert {event["reportingController"] for event in scheduled} == {"muster-scheduler"}
+    assert f"Successfully assigned {namespace}/a to one" in {event["note"] for event in scheduled}
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas/quota"
+    eventually(lambda: cluster.request("GET", path).get("status", {}).get("used", {}).get("cpu") == "2", WAIT)
+    cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/a", {"gracePeriodSeconds": 0})
+    await_bound(cluster, namespace, "c")
+
+
+def test_a_quota_made_after_its_pods_counts_them(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "8")
+    make_pod(cluster, namespace, "a", "2")
+    await_bound(cluster, namespace, "a")
+    make_quota(cluster, namespace, {"cpu": "2"}, {"cpu": "2"})
+    eventually(lambda: running.metric("muster_quota_used", namespace=namespace, resource="cpu") == 2.0, WAIT)
+    make_pod(cluster, namespace, "b")
+    await_refused(cluster, namespace, "b", "exceeds")
+
+
+def test_gates_taints_and_selectors_decide_where_and_when(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    taint = {"key": "own", "value": "gpu", "effect": "NoSchedule"}
+    make_node(cluster, "tainted", taints=[taint])
+    make_node(cluster, "fast", labels={"disk": "ssd"})
+    tolerations = [{"key": "own", "operator": "Exists"}]
+    make_pod(cluster, namespace, "plain")
+    make_pod(cluster, namespace, "gated", schedulingGates=[{"name": "example.com/later"}])
+    make_pod(cluster, namespace, "selecting", nodeSelector={"disk": "ssd"})
+    own = {"kubernetes.io/hostname": "tainted"}
+    make_pod(cluster, namespace, "tolerating", tolerations=tolerations, nodeSelector=own)
+    make_pod(cluster, namespace, "nowhere", nodeSelector={"disk": "tape"})
+    found = await_bound(cluster, namespace, "plain", "selecting", "tolerating")
+    assert found == {"plain": "fast", "selecting": "fast", "tolerating": "tainted"}
+    await_refused(cluster, namespace, "nowhere", "0/2 nodes are available")
+    cluster.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/gated", {"spec": {"schedulingGates": []}})
+    await_bound(cluster, namespace, "gated")
+
+
+def test_a_new_node_wakes_waiting_pods_by_priority_and_a_deleted_one_is_forgotten(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    cluster.request(
+        "POST",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {"metadata": {"name": f"high-{namespace}"}, "value": 1000, "preemptionPolicy": "Never"},
+    )
+    for name, priority in (("low", None), ("gone", None), ("high", f"high-{namespace}")):
+        make_pod(cluster, namespace, name, "3", **({"priorityClassName": priority} if priority else {}))
+        await_refused(cluster, namespace, name, "no nodes available")
+    cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/gone", {"gracePeriodSeconds": 0})
+    eventually(lambda: running.metric("scheduler_pending_pods") == 2.0, WAIT)
+    make_node(cluster, "late", "4")
+    await_bound(cluster, namespace, "high")
+    await_refused(cluster, namespace, "low", "0/1 nodes are available")
+    assert node_of(cluster, namespace, "low") == ""
+
+
+def test_a_quota_takes_its_min_back_from_a_borrower(cluster: Cluster, running: SchedulerProcess) -> None:
+    lender, borrower = cluster.namespace("lender"), cluster.namespace("borrower")
+    make_node(cluster, "one", "4")
+    make_quota(cluster, lender, {"cpu": "2"}, {"cpu": "4"})
+    make_quota(cluster, borrower, {"cpu": "2"}, {"cpu": "4"})
+    names = [f"b{number}" for number in range(4)]
+    for name in names:
+        make_pod(cluster, borrower, name)
+    await_bound(cluster, borrower, *names)
+    uids = {name: get_pod(cluster, borrower, name)["metadata"]["uid"] for name in names}
+    make_pod(cluster, lender, "own")
+    await_bound(cluster, lender, "own")
+    left = bound(cluster, borrower)
+    (victim,) = set(names) - set(left)
+    (told,) = eventually(lambda: events(cluster, borrower, "Preempted"), WAIT)
+    assert told["regarding"]["uid"] == uids[victim]
+    assert told["related"]["name"] == "own"
+    assert running.metric("scheduler_preemption_attempts_total") == 1.0
+    assert running.metric("scheduler_preemption_victims_sum") == 1.0
+
+
+def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one")
+    make_pod(cluster, namespace, "foreign", schedulerName="somebody-else")
+    make_pod(cluster, namespace, "own")
+    await_bound(cluster, namespace, "own")
+    assert set(bound(cluster, namespace)) == {"own"}
+    assert scheduled_condition(cluster, namespace, "foreign") == {}
+
+
+def test_the_port_tells_health_metrics_and_the_cache(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one")
+    make_pod(cluster, namespace, "a")
+    await_bound(cluster, namespace, "a")
+    assert running.page("/healthz") == (200, "ok")
+    assert running.page("/livez") == (200, "ok")
+    assert "[+]watches ok" in running.page("/readyz?verbose")[1]
+    profile = {"profile": "muster-scheduler", "result": "scheduled"}
+    eventually(lambda: running.metric("scheduler_schedule_attempts_total", **profile) == 1.0, WAIT)
+    assert running.metric("muster_cache_synced") == 1.0
+    status, text = running.page("/debug/cache")
+    found = json.loads(text)
+    assert (status, found["differences"], found["broken"]) == (200, [], [])
+    assert [node["pods"] for node in found["nodes"]] == [[f"{namespace}/a"]]
+    running.process.send_signal(signal.SIGUSR2)
+    eventually(lambda: '"differences"' in running.said() or "'differences'" in running.said(), WAIT)
+    assert running.page("/nothing")[0] == 404
+
+
+def run(cluster: Cluster, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(cluster, 0, *flags), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+    )
+
+
+EXTENDER = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders: [{urlPrefix: "http://127.0.0.1:1", filterVerb: filter, weight: 1}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        pytest.param(["--kubeconfig=/nowhere/config"], 1, "/nowhere/config", id="no kubeconfig"),
+        pytest.param(["--context=absent"], 1, "absent", id="no such context"),
+        pytest.param(["--kubeconfig=dead"], 1, "connection refused", id="nobody listens"),
+        pytest.param(["--config=extender"], 1, "extenders[0]: HTTP extenders", id="an extender"),
+        pytest.param(["--bogus"], 2, "No such option", id="an unknown flag"),
+        pytest.param(["--secure-port=99999999"], 2, "--secure-port", id="a port beyond all ports"),
+    ],
+)
+def test_what_prevents_the_start_is_one_clear_line(
+    cluster: Cluster, tmp_path: Path, flags: list[str], code: int, says: str
+) -> None:
+    dead = tmp_path / "dead"
+    dead.write_text(cluster.kubeconfig.read_text().replace(cluster.url, f"https://127.0.0.1:{free_port()}"))
+    extender = tmp_path / "extender"
+    extender.write_text(EXTENDER)
+    given = [flag.replace("=dead", f"={dead}").replace("=extender", f"={extender}") for flag in flags]
+    ended = run(cluster, *given)
+    assert ended.returncode == code, ended.stderr
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert code == 2 or len(ended.stderr.strip().splitlines()) == 1, ended.stderr
+
+
+def test_a_port_in_use_is_one_clear_line(cluster: Cluster, running: SchedulerProcess) -> None:
+    port = running.url.rpartition(":")[2]
+    ended = run(cluster, f"--secure-port={port}", "--leader-elect=false")
+    assert ended.returncode == 1
+    assert ended.stderr.strip() == f"error: cannot listen on 127.0.0.1:{port}: address already in use"

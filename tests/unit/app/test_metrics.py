@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from prometheus_client import generate_latest
+
+from scheduler_core.app.metrics import Metrics, SampledMetrics
+from scheduler_core.app.outcomes import Timing
+from scheduler_core.app.sample import Sample
+from scheduler_core.app.watches import WatchMetrics
+from scheduler_core.engine.decisions import Evicted, Placed, Rejected
+from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.writes import Bind
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
+POD = parse_pod({"metadata": {"name": "p", "namespace": "a", "uid": "u"}, "spec": {"containers": []}})
+PLACED = Placed(POD, "n", "own", Bind("a", "p", "u", "n"))
+SAMPLE = Sample(
+    {"active": 2.0}, {"nodes": 3.0}, {("active", "PodAdd"): 4.0}, {"used": {("team", "cpu"): 1.5}}, 1
+)
+
+
+def with_everything() -> Metrics:
+    metrics = Metrics("1.2.3")
+    metrics.add(SampledMetrics(lambda: SAMPLE))
+    metrics.add(WatchMetrics([], lambda: True))
+    return metrics
+
+
+def text(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry).decode()
+
+
+def test_the_document_lists_exactly_the_metrics_that_there_are() -> None:
+    rows = re.findall(r"^\| `([a-z0-9_]+)` \| (counter|gauge|histogram) \|", DOCUMENT.read_text(), re.M)
+    quotas = {(f"muster_quota_{name}", "gauge") for name in ("min", "max", "borrowed")}
+    found = set(re.findall(r"^# TYPE ([a-z0-9_]+) (\w+)", text(with_everything()), re.M))
+    told = {(name, kind) for name, kind in found if not name.endswith("_created")} | quotas
+    assert set(rows) == told
+
+
+def test_a_binding_counts_as_scheduled_under_its_profile_and_attempts() -> None:
+    metrics = with_everything()
+    metrics.bound(PLACED, Timing(decided=10.0, algorithm=0.5, since=4.0, attempts=20), 11.0)
+    said = text(metrics)
+    assert 'scheduler_schedule_attempts_total{profile="own",result="scheduled"} 1.0' in said
+    labels = 'profile="own",result="scheduled"'
+    assert f"scheduler_scheduling_attempt_duration_seconds_sum{{{labels}}} 1.5" in said
+    assert 'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="16+"} 7.0' in said
+    assert "scheduler_binding_duration_seconds_sum 1.0" in said
+
+
+def test_a_clock_that_goes_back_gives_no_negative_duration() -> None:
+    metrics = with_everything()
+    metrics.bound(PLACED, Timing(decided=10.0, algorithm=0.0, since=10.0), 5.0)
+    assert "scheduler_binding_duration_seconds_sum 0.0" in text(metrics)
+
+
+def test_a_refusal_with_victims_counts_a_preemption() -> None:
+    metrics = with_everything()
+    victims = [Evicted(POD, POD, "own", "") for _ in range(3)]
+    metrics.decided([*victims, Rejected(POD, "own", "Unschedulable", "no room")], 0.1)
+    metrics.decided([Rejected(POD, "own", "SchedulerError", "broken plugin")], 0.1)
+    said = text(metrics)
+    assert 'scheduler_schedule_attempts_total{profile="own",result="unschedulable"} 1.0' in said
+    assert 'scheduler_schedule_attempts_total{profile="own",result="error"} 1.0' in said
+    assert "scheduler_preemption_attempts_total 1.0" in said
+    assert "scheduler_preemption_victims_sum 3.0" in said
+
+
+def test_gauges_come_from_a_sample_and_are_missing_without_one() -> None:
+    said = text(with_everything())
+    assert 'scheduler_pending_pods{queue="active"} 2.0' in said
+    assert 'scheduler_queue_incoming_pods_total{event="PodAdd",queue="active"} 4.0' in said
+    assert 'muster_quota_used{namespace="team",resource="cpu"} 1.5' in said
+    assert "muster_nodes_without_allocatable 1.0" in said
+    silent = Metrics("1")
+    silent.add(SampledMetrics(lambda: None))
+    assert "scheduler_pending_pods" not in text(silent)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_core.kube.answers import BrokenAnswer, read_answer
+
+SIZED = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
+CHUNKED = b'HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"\r\n3;x=y\r\n:1}\r\n0\r\n\r\n'
+INFORMED = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + SIZED
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "body", "reusable"),
+    [
+        pytest.param(SIZED, 201, b'{"a":1}', True, id="a length"),
+        pytest.param(CHUNKED, 409, b'{"a":1}', True, id="chunks"),
+        pytest.param(INFORMED, 201, b'{"a":1}', True, id="an interim answer first"),
+        pytest.param(
+            SIZED.replace(b"\r\n\r\n", b"\r\nconnection: Close\r\n\r\n"), 201, b'{"a":1}', False, id="close"
+        ),
+        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True, id="no body"),
+    ],
+)
+def test_an_answer_is_whole_only_with_its_last_byte(
+    sent: bytes, status: int, body: bytes, reusable: bool
+) -> None:
+    for end in range(len(sent)):
+        assert read_answer(bytearray(sent[:end])) is None, end
+    found = read_answer(bytearray(sent))
+    assert found is not None
+    assert (found[0].status, found[0].body, found[1]) == (status, body, reusable)
+
+
+def test_retry_after_is_read_in_seconds() -> None:
+    found = read_answer(bytearray(SIZED.replace(b"201 Created", b"429 Slow\r\nRetry-After: 3")))
+    assert found is not None
+    assert found[0].retry_after == 3.0
+
+
+def test_a_body_without_length_ends_with_the_connection() -> None:
+    sent = b"HTTP/1.0 200 OK\r\n\r\nabc"
+    assert read_answer(bytearray(sent)) is None
+    found = read_answer(bytearray(sent), ended=True)
+    assert found is not None
+    assert (found[0].body, found[1]) == (b"abc", False)
+
+
+@pytest.mark.parametrize("sent", [SIZED[:-1], CHUNKED[:-3], SIZED[:10]])
+def test_a_connection_that_ends_early_leaves_no_answer(sent: bytes) -> None:
+    with pytest.raises(BrokenAnswer):
+        read_answer(bytearray(sent), ended=True)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", id="another protocol"),
+        pytest.param(b"HTTP/1.1 abc Bad\r\n\r\n", id="no status"),
+        pytest.param(SIZED.replace(b": 7", b": -7"), id="a negative length"),
+        pytest.param(SIZED.replace(b": 7", b": 99999999999"), id="a length beyond all bounds"),
+        pytest.param(CHUNKED.replace(b"4\r\n", b"xyz\r\n"), id="a chunk size that is no number"),
+        pytest.param(b"x" * (1 << 17), id="a head without an end"),
+    ],
+)
+def test_what_is_no_answer_is_said_to_be_none(sent: bytes) -> None:
+    with pytest.raises(BrokenAnswer):
+        read_answer(bytearray(sent))
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_give_an_answer_nothing_or_the_error(sent: bytes, ended: bool) -> None:
+    try:
+        found = read_answer(bytearray(b"HTTP/1.1 200 OK\r\n" + sent), ended=ended)
+    except BrokenAnswer:
+        return
+    assert found is None or found[0].status == 200
