@@ -21,10 +21,10 @@ def static_signature(pod: Pod) -> Hashable:
 
 
 def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
-    """Equal for pods that every STATIC and USAGE plugin treats alike.
+    """Equal for pods that every STATIC and USAGE plugin treats alike: one class.
 
-    Labels and affinity between pods are read by CLUSTER plugins only, which run for every attempt; labels
-    join in where the caller says that something reads them per class.
+    Labels, volumes and what pods want of each other are read by CLUSTER plugins only, which run for every
+    attempt; with `labels_matter` they join in, and the value is equal for pods that all plugins treat alike.
     """
     return (
         static_signature(pod),
@@ -33,9 +33,11 @@ def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
         tuple(pod.requests.items()),
         pod.nonzero,
         pod.host_ports,
-        pod.spread,
-        pod.pod_affinity,
-        pod.pod_anti_affinity,
-        pod.volumes,
-        tuple(sorted(pod.labels.items())) if labels_matter else None,
+        _of_many_nodes(pod) if labels_matter else None,
     )
+
+
+def _of_many_nodes(pod: Pod) -> Hashable:
+    """What only plugins of CLUSTER scope read."""
+    labels = tuple(sorted(pod.labels.items()))
+    return pod.spread, pod.pod_affinity, pod.pod_anti_affinity, pod.volumes, pod.needs_claims, labels

@@ -101,7 +101,10 @@ class StaticScores:
     @property
     def depends_on_feasible(self) -> bool:
         """Whether `combined` may change when the set of feasible nodes does."""
-        return any(isinstance(score, NormalizePlugin) for score in self._scores)
+        return any(
+            isinstance(score, NormalizePlugin) and getattr(score, "looks_at_feasible", True)
+            for score in self._scores
+        )
 
     def combined(self, feasible: Bool) -> Int64:
         """int64 [N]: weighted sum of the static scores, normalised over the feasible nodes."""

@@ -166,7 +166,11 @@ class ScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class NormalizePlugin(Plugin, Protocol):
-    """A score whose raw values need the other nodes' values to become 0..100."""
+    """A score whose raw values need the other nodes' values to become 0..100.
+
+    A class attribute `looks_at_feasible = False` says that the answer does not depend on which nodes are
+    feasible; it is then kept while nodes only fill up.
+    """
 
     def normalize(self, cycle: Cycle, raw: Int64, feasible: NDArray[np.bool_]) -> Int64:
         """int64 [N] of 0..100 from raw [N]; only feasible nodes count."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.matching import match_any
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -66,7 +67,8 @@ def _reserved(storage: Storage, claim: PersistentVolumeClaim) -> PersistentVolum
 
 def _smallest(table: VolumeTable, nodes: NodeView, rows: NDArray[np.int64], taken: Int64) -> Int64:
     """int64 [M]: first of `rows` that reaches each node and is not in `taken` [k, M]; NONE for none."""
-    layers = np.sort(np.stack(_ranks(table, nodes, rows, len(taken) + 1)), axis=0)  # [layers, M]
+    layers = np.stack(_ranks(table, nodes, rows, len(taken) + 1))  # [layers, M]
+    layers.sort(axis=0)
     out: Int64 = np.full(len(nodes), NONE, dtype=np.int64)  # [M]
     for layer in layers:
         there = layer != _BEYOND
@@ -80,7 +82,7 @@ def _ranks(table: VolumeTable, nodes: NodeView, rows: NDArray[np.int64], count: 
     """The lowest `count` positions in `rows` per node and sort of affinity: int64 [M] each."""
     layers: list[Int64] = []
     keys = table.key[rows]
-    for key in np.unique(keys[keys >= 0]):
+    for key in np.flatnonzero(np.bincount(keys[keys >= 0])):
         layers += _by_label(table, nodes, rows, np.flatnonzero(keys == key), count)
     anywhere = np.flatnonzero(keys < 0)
     groups = table.group[rows[anywhere]]
@@ -99,14 +101,20 @@ def _by_label(
     key = table.keys.values[int(table.key[rows[positions[0]]])]
     ids = nodes.label(key)
     values = table.value[rows[positions]]
+    size = len(nodes.table.column(key).values)
+    if count == 1:
+        # Written backwards, so that of several volumes with one value the first stays.
+        return [_looked_up(size, values[::-1], positions[::-1], ids)]
     order = np.lexsort((positions, values))
     values, positions = values[order], positions[order]
     starts = np.searchsorted(values, values)
     place = np.arange(len(values)) - starts  # how many of the same value come before
-    layers = []
-    for k in range(count):
-        # One entry more than there are values: nodes without the label read the last.
-        best: Int64 = np.full(len(nodes.table.column(key).values) + 1, _BEYOND, dtype=np.int64)
-        best[values[place == k]] = positions[place == k]
-        layers.append(best[ids])
-    return layers
+    return [_looked_up(size, values[place == k], positions[place == k], ids) for k in range(count)]
+
+
+def _looked_up(size: int, values: Int32, positions: NDArray[np.int64], ids: Int32) -> Int64:
+    """int64 [M]: the position written for each node's value; nodes without the label read the extra last."""
+    best: Int64 = np.full(size + 1, _BEYOND, dtype=np.int64)  # [values + 1]
+    best[values] = positions
+    found: Int64 = best[ids]
+    return found

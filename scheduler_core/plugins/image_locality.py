@@ -32,6 +32,7 @@ class ImageLocality:
 
     name = "ImageLocality"
     scope = Scope.STATIC
+    looks_at_feasible = False
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M] 0..100 as of now."""

@@ -36,6 +36,7 @@ class Storage:
         self.assumed: dict[str, Assumed] = {}
         self.disks: Held[Disk] = Held()
         self.used: Held[str] = Held()
+        self._assumed_for: dict[str, set[str]] = {}
         self._reserved: dict[str, set[str]] = {}
         self._claims_of_volume: dict[str, set[str]] = {}
 
@@ -73,14 +74,14 @@ class Storage:
         self.volumes[volume.name] = volume
         if volume.claim:
             self._reserved.setdefault(volume.claim, set()).add(volume.name)
-            self.assumed.pop(volume.name, None)
+            self._drop_assumed(volume.name)
         self.table.put(volume, usable=self._usable(volume))
         self._volume_changed(volume.name)
 
     def _remove_volume(self, name: str) -> None:
         self._unlink(name)
         self.volumes.pop(name, None)
-        self.assumed.pop(name, None)
+        self._drop_assumed(name)
         self.table.remove(name)
         self._volume_changed(name)
 
@@ -159,23 +160,28 @@ class Storage:
 
     def reserved_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Volumes that are set aside for a claim, in the API or by us, in name order."""
-        named = self._reserved.get(claim.key, set())
-        ours = {name for name, item in self.assumed.items() if item.claim == claim.key}
-        found = [self.volumes[name] for name in sorted(named | ours) if name in self.volumes]
+        named = self._reserved.get(claim.key, set()) | self._assumed_for.get(claim.key, set())
+        found = [self.volumes[name] for name in sorted(named) if name in self.volumes]
         return [volume for volume in found if not volume.claim_uid or volume.claim_uid == claim.uid]
 
     def assume(self, volume: str, claim: str, pod: str) -> None:
         """Set a volume aside for a claim until the API shows it, or until `forget`."""
         self.assumed[volume] = Assumed(claim, pod)
+        self._assumed_for.setdefault(claim, set()).add(volume)
         self.table.set_usable(volume, False)
 
     def forget(self, pod: str) -> None:
         """Take back what was set aside for a pod (by its uid) and is not in the API."""
         for name in [name for name, item in self.assumed.items() if item.pod == pod]:
-            del self.assumed[name]
+            self._drop_assumed(name)
             volume = self.volumes.get(name)
             if volume is not None:
                 self.table.set_usable(name, self._usable(volume))
+
+    def _drop_assumed(self, volume: str) -> None:
+        item = self.assumed.pop(volume, None)
+        if item is not None:
+            _discard(self._assumed_for, item.claim, volume)
 
 
 def _discard(index: dict[str, set[str]], key: str, value: str) -> None:
