@@ -72,9 +72,7 @@ def main(
         sys.exit(1)
     from scheduler_core.app.process import Options, run
 
-    options = Options(
-        kubeconfig=flags.kubeconfig or "", context=context, address=bind_address, port=secure_port
-    )
+    options = Options(context=context, address=bind_address, port=secure_port)
     sys.exit(run(config, options, lambda line: click.echo(line, err=True)))
 
 

@@ -41,7 +41,6 @@ _EVENT_SECONDS: Final = 2.0
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says beside the configuration. A `port` of 0 means no HTTP port."""
 
-    kubeconfig: str = ""
     context: str = ""
     address: str = "127.0.0.1"
     port: int = 0
@@ -162,7 +161,7 @@ class Run:
 def _connected(config: SchedulerConfiguration, options: Options) -> Client:
     """A client of a server that answers us. Raises MusterError."""
     connection = config.client_connection
-    overrides = Overrides(kubeconfig=options.kubeconfig or connection.kubeconfig, context=options.context)
+    overrides = Overrides(kubeconfig=connection.kubeconfig, context=options.context)
     client, _ = connect(overrides, qps=connection.qps, burst=connection.burst)
     # Asked once at the start, so that a wrong address or right is one line and not a process that waits.
     Client(client.session, retry_budget=0.0).get_page(NODES, limit=1)

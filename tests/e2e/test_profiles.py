@@ -12,7 +12,7 @@ CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
-clientConnection: {qps: 1000, burst: 1000}
+clientConnection: {kubeconfig: KUBECONFIG, qps: 1000, burst: 1000}
 profiles:
 - schedulerName: spreading
   pluginConfig:
@@ -31,7 +31,7 @@ WAIT = 20.0
 
 def test_profiles_place_pods_by_their_own_policies_and_names(cluster: Cluster, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text(CONFIG)
+    config.write_text(CONFIG.replace("KUBECONFIG", str(cluster.kubeconfig)))
     spread, packed = cluster.namespace("spread"), cluster.namespace("packed")
     for name in ("one", "two", "three"):
         make_node(cluster, name, "8")

@@ -77,8 +77,10 @@ def free_port() -> int:
 
 
 def command(cluster: Cluster, port: int, *flags: str) -> list[str]:
-    base = [sys.executable, "-m", "scheduler_core.app", "--kubeconfig", str(cluster.kubeconfig)]
-    return [*base, f"--secure-port={port}", *flags]
+    base = [sys.executable, "-m", "scheduler_core.app", f"--secure-port={port}"]
+    if not any(flag.startswith("--config") for flag in flags):
+        base.append(f"--kubeconfig={cluster.kubeconfig}")
+    return [*base, *flags]
 
 
 @contextmanager
