@@ -21,6 +21,7 @@ from scheduler_core.simulate.expect import mismatches
 from scheduler_core.simulate.explain import explain_pod
 from scheduler_core.simulate.objects import Change, Objects, label
 from scheduler_core.simulate.scenario import Scenario, Step
+from scheduler_core.simulate.volumes import settle
 from scheduler_core.state.cluster import ClusterState
 
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
@@ -99,6 +100,8 @@ class Simulation:
         changes = self.objects.write(write)
         for change in changes:
             self.observe(change)
+            for following in settle(self.objects, change):
+                self.observe(following)
         return bool(changes)
 
     def _carry_out(self, decision: Decision) -> bool:
