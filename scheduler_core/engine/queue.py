@@ -19,6 +19,8 @@ from scheduler_core.model.pod import Pod
 from scheduler_core.state.events import ClusterEvent
 
 FLUSH_AFTER_SECONDS: Final = 300.0
+_MIN_RETRY_SECONDS: Final = 0.1
+_MIN_RETRY_SECONDS: Final = 0.1
 
 
 class Part(Enum):
@@ -207,7 +209,10 @@ class SchedulingQueue:
         if unit.key not in self.units:
             return
         unit.failed_at = now
-        self.activate(unit, now, "ScheduleAttemptFailure")
+        # Never at once, whatever the backoff: broken code would keep the scheduler busy for ever.
+        ready = now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS)
+        entry = self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
+        heapq.heappush(self._backoff, (ready, entry, unit.key))
 
     def on_event(self, event: ClusterEvent, now: float) -> int:
         """Wake the unschedulable and gated units that the event may help; returns how many."""

@@ -148,7 +148,8 @@ class Lanes:
 
 def _by_slot(table: PodTable, candidates: Rows, slots: Rows) -> tuple[Rows, Rows, Rows]:
     """(rows, their lane, their position in it), each int64 [candidates on these slots], in removal order."""
-    lane_of = np.full(int(table.slot.max(initial=-1)) + 1, EMPTY, dtype=_lane_type(len(slots)))  # [N]
+    last = max(int(table.slot.max(initial=-1)), int(slots.max(initial=-1)))
+    lane_of = np.full(last + 1, EMPTY, dtype=_lane_type(len(slots)))  # [N]
     lane_of[slots] = np.arange(len(slots))
     lanes = lane_of[table.slot[candidates]]
     here = lanes != EMPTY

@@ -1,0 +1,122 @@
+"""Random gangs on random clusters: never a part of a gang, never a broken sum, always an end."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pytest
+
+from scheduler_core.config.builtin import muster_config
+from scheduler_core.simulate.run import Simulation
+from scheduler_core.simulate.scenario import Scenario
+
+CLUSTERS = int(os.environ.get("MUSTER_GANG_CLUSTERS", "300"))
+BLOCK = 50
+
+
+def node(name: str, cpu: int) -> dict[str, Any]:
+    allocatable = {"cpu": str(cpu), "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def group(namespace: str, name: str, minimum: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMembers": minimum},
+    }
+
+
+def pod(namespace: str, name: str, gang: str, cpu: int, priority: int) -> dict[str, Any]:
+    annotations = {"scheduling.k8s.io/group-name": gang} if gang else {}
+    requests = {"cpu": str(cpu)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        "spec": {
+            "schedulerName": "muster-scheduler",
+            "priority": priority,
+            "containers": [{"name": "c", "resources": {"requests": requests}}],
+        },
+    }
+
+
+def quota(namespace: str, low: int, high: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "quota", "namespace": namespace},
+        "spec": {"min": {"cpu": str(low)}, "max": {"cpu": str(high)}},
+    }
+
+
+def objects(dice: random.Random) -> list[dict[str, Any]]:
+    """A cluster's objects in the order in which they appear."""
+    nodes = [node(f"n{i}", dice.randint(1, 6)) for i in range(dice.randint(1, 4))]
+    namespaces = ["a", "b", "c"][: dice.randint(1, 3)]
+    made: list[dict[str, Any]] = [*nodes]
+    made += [quota(ns, dice.randint(0, 6), dice.randint(6, 12)) for ns in namespaces if dice.random() < 0.6]
+    rest: list[dict[str, Any]] = []
+    for number in range(dice.randint(1, 4)):
+        namespace, minimum = dice.choice(namespaces), dice.randint(1, 4)
+        rest.append(group(namespace, f"g{number}", minimum))
+        priority, cpu = dice.choice([0, 0, 10]), dice.randint(1, 2)
+        for i in range(dice.randint(max(1, minimum - 1), minimum + 2)):
+            size = cpu if dice.random() < 0.8 else 3 - cpu
+            rest.append(pod(namespace, f"g{number}-{i}", f"g{number}", size, priority))
+    rest += [
+        pod(dice.choice(namespaces), f"s{i}", "", dice.randint(1, 2), dice.choice([0, 10, 20]))
+        for i in range(dice.randint(0, 4))
+    ]
+    dice.shuffle(rest)
+    return made + rest + [node("late", dice.randint(1, 4))]
+
+
+def whole(simulation: Simulation) -> list[str]:
+    """Gangs of which a part holds nodes (coscheduling reference, item 4)."""
+    state = simulation.state
+    found = []
+    for gang in state.gangs.gangs.values():
+        census = state.gangs.census(gang.key, state.placed)
+        if 0 < census.allocated < gang.min_members:
+            found.append(f"{gang.ref}: {census.allocated} of {gang.min_members}")
+    return found
+
+
+@pytest.mark.parametrize("block", range(0, CLUSTERS, BLOCK))
+def test_no_part_of_a_gang_ever_holds_nodes(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        dice = random.Random(seed)
+        simulation = Simulation(Scenario("random", "", muster_config(), 1_700_000_000.0, (), ()))
+        for obj in objects(dice):
+            simulation.observe(simulation.objects.create(obj, "objects"))
+            if dice.random() < 0.5:
+                simulation.run_until_idle()
+                assert whole(simulation) == [], f"seed {seed}"
+        simulation.run_until_idle()
+        assert whole(simulation) == [], f"seed {seed}"
+        assert simulation.state.check() == [], f"seed {seed}"
+        # Evictions end: every victim frees a node for somebody who then runs.
+        assert len(simulation.evicted) <= 200, f"seed {seed}"
+
+
+def test_no_quota_is_over_its_max() -> None:
+    for seed in range(CLUSTERS // 4):
+        dice = random.Random(10_000 + seed)
+        simulation = Simulation(Scenario("random", "", muster_config(), 1_700_000_000.0, (), ()))
+        for obj in objects(dice):
+            simulation.observe(simulation.objects.create(obj, "objects"))
+            simulation.run_until_idle()
+            ledger = simulation.state.ledger
+            for bound in ledger.quotas():
+                used = ledger.used(bound.namespace).get("cpu", 0)
+                assert used <= bound.max["cpu"], f"seed {seed}: {bound.key} uses {used}"
