@@ -102,6 +102,11 @@ class Reflector:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def version(self) -> str:
+        """The resourceVersion up to which `sink` has had every change; empty before the first list."""
+        return self._version
+
     def staleness(self) -> float:
         """Seconds since the server was last heard of; an idle healthy watch reaches `Pace.silence`."""
         return max(0.0, self._monotonic() - self.last_contact)

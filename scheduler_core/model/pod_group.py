@@ -1,0 +1,88 @@
+"""PodGroup of the coscheduling seed, as admission and reservations read it; the scheduler reads a Gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
+
+KIND = "PodGroup"
+SUCCEEDED = "Succeeded"
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_members: int | None = None
+    total_resources: dict[str, Any] | None = None
+
+
+class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
+
+
+class _PodGroupWire(Wire, frozen=True, rename="camel"):
+    spec: _SpecWire = _SpecWire()
+    status: _StatusWire | None = None
+
+
+class PodGroup(msgspec.Struct, frozen=True, eq=False):
+    """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
+
+    `succeeded` says that its status calls it ended for good.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    min_members: int
+    total: dict[str, int]
+    succeeded: bool
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
+    """Valid, non-negative quantities of resources that pods can ask for, rounded up: never hold too little."""
+    path = "spec.totalResources"
+    if raw is not None and len(raw) > MAX_RESOURCES:
+        raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
+    for name in raw or ():
+        problem = "is nothing that pods request" if name == "storage" else name_problem(name)
+        if problem:
+            raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
+    return parse_resource_list(raw, path)
+
+
+def _group_from(wire: _PodGroupWire) -> PodGroup:
+    meta, spec = wire.metadata, wire.spec
+    if spec.min_members is None:
+        raise ModelError("spec.minMembers", "must be given: how many pods start together")
+    if spec.min_members < 1:
+        raise ModelError("spec.minMembers", f"{spec.min_members} must be at least 1")
+    return PodGroup(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        min_members=spec.min_members,
+        total=_total(spec.total_resources),
+        succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
+    )
+
+
+def parse_pod_group(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodGroup:
+    """Read a PodGroup from JSON bytes or a dict. Raises ModelError naming the group and the field."""
+    wire = decode(raw, _PodGroupWire, KIND)
+    try:
+        return _group_from(wire)
+    except ModelError as error:
+        meta = wire.metadata
+        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None

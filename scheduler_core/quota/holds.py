@@ -1,0 +1,302 @@
+"""Reservations: what PodGroups hold in the ResourceQuotas of their namespace, and who may still enter.
+
+Coscheduling seed, "Admission Controller": so much quota is reserved for the group, its pods use it, everyone
+else sees what is left. Three things count, each pod once by its uid: pods that exist, charges (pods that were
+admitted and may not be visible yet), and what groups hold beyond their pods:
+
+    held(group) = max(0, total - usage of its live pods and charges - usage of its succeeded pods)
+
+A failed or deleted member is expected to come back, so its share is held again; a succeeded one is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from scheduler_core.model.pod_group import PodGroup
+from scheduler_core.model.pod_use import PodUse
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
+from scheduler_core.model.resource_quota import ResourceQuota
+from scheduler_core.model.resources import ResourceList, maximum
+from scheduler_core.quota.ledger import shift
+
+_COUNTS_SOME = "NotBestEffort"
+
+
+class Shortage(msgspec.Struct, frozen=True):
+    """A ResourceQuota without enough left; maps from its own keys to amounts, only of what is short."""
+
+    quota: str
+    requested: dict[str, int]
+    used: dict[str, int]
+    reserved: dict[str, int]
+    limited: dict[str, int]
+
+    def __str__(self) -> str:
+        parts = {
+            "requested": self.requested,
+            "used": self.used,
+            "reserved": self.reserved,
+            "limited": self.limited,
+        }
+        text = ", ".join(f"{word}: {amounts_text(amounts)}" for word, amounts in parts.items())
+        return f"exceeded quota: {self.quota}, {text}"
+
+
+def amounts_text(amounts: ResourceList) -> str:
+    """`cpu=4,memory=1Gi`, as native quota messages print amounts."""
+    return ",".join(f"{name}={format_resource(name, amounts[name])}" for name in sorted(amounts))
+
+
+def counts_groups(quota: ResourceQuota) -> bool:
+    """Whether members of any group count in this quota, so that a reservation can be made in it.
+
+    Quotas with scopes count pods by what their specs say, which a PodGroup does not; the exception is
+    NotBestEffort, as whoever reserves cpu or memory is not best effort.
+    """
+    return all(scope.name == _COUNTS_SOME for scope in quota.scopes)
+
+
+class _Counted:
+    """A pod or charge in the book."""
+
+    __slots__ = ("best_effort", "group", "live", "usage")
+
+    def __init__(self, group: str, usage: ResourceList, best_effort: bool, live: bool) -> None:
+        self.group = group
+        self.usage = usage
+        self.best_effort = best_effort
+        self.live = live
+
+
+class Book:
+    """The state of one namespace at one moment; requests are judged and written down one after the other.
+
+    `used` are live pods and charges, `used_not_best_effort` those that ask for cpu or memory, `held` what all
+    groups hold beyond their pods.
+    """
+
+    def __init__(self, ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> None:
+        self.used: dict[str, int] = {}
+        self.used_not_best_effort: dict[str, int] = {}
+        self.held: dict[str, int] = {}
+        self._totals: dict[str, dict[str, int]] = {}
+        self._drawn: dict[str, dict[str, int]] = {}
+        self._counted: dict[str, _Counted] = {}
+        self.holds = {hold.uid: hold for hold in ledger.holds}
+        self.charges = {charge.uid: charge for charge in ledger.charges}
+        for pod in pods.values():
+            if pod.succeeded or not pod.finished:
+                self._count(pod.uid, pod.group, pod.usage, pod.best_effort, live=not pod.finished)
+        for charge in ledger.charges:
+            pod_ = pods.get(charge.uid)
+            if pod_ is None or not pod_.finished:
+                self._count(charge.uid, charge.group, charge.usage, charge.best_effort)
+        for hold in ledger.holds:
+            if not hold.ended:
+                shift(self._totals.setdefault(hold.group, {}), hold.total)
+        for group in self._totals:
+            shift(self.held, self.remaining(group))
+
+    def remaining(self, group: str) -> dict[str, int]:
+        """What a group holds beyond its pods; empty for a group without a reservation."""
+        drawn = self._drawn.get(group, {})
+        return {name: max(0, v - drawn.get(name, 0)) for name, v in self._totals.get(group, {}).items()}
+
+    def admit(self, charge: Charge, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        """Write a pod down if every quota has room for what it takes beyond its group's hold.
+
+        Asked again about the same uid it costs only what is more than before. Returns what is short.
+        """
+        known = self._counted.get(charge.uid)
+        before = known.usage if known is not None and known.live else {}
+        growth = {name: value - before.get(name, 0) for name, value in charge.usage.items()}
+        own = self.remaining(charge.group)
+        asked = {name: value - own.get(name, 0) for name, value in growth.items() if value > own.get(name, 0)}
+        short = self._shortages(asked, quotas, charge.best_effort)
+        if not short and (known is None or any(value > 0 for value in growth.values())):
+            shift(self.held, own, -1)
+            self._count(charge.uid, charge.group, charge.usage, charge.best_effort)
+            shift(self.held, self.remaining(charge.group))
+            self.charges[charge.uid] = charge
+        return short
+
+    def reserve(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        """Write a hold down if every quota has room for what it holds beyond the pods it has already."""
+        if hold.uid in self.holds:
+            return []
+        before = self.remaining(hold.group)
+        totals = dict(self._totals.get(hold.group, {}))
+        shift(totals, hold.total)
+        drawn = self._drawn.get(hold.group, {})
+        asked = {n: max(0, v - drawn.get(n, 0)) - before.get(n, 0) for n, v in totals.items()}
+        short = self._shortages(asked, quotas)
+        if not short:
+            self._totals[hold.group] = totals
+            shift(self.held, asked)
+            self.holds[hold.uid] = hold
+        return short
+
+    def overdrawn(self, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        """Where used and held together exceed a quota, whatever the cause."""
+        return self._shortages(self.held, quotas, already=True)
+
+    def ledger(self, base: ReservationLedger) -> ReservationLedger:
+        """The ledger as it is to be stored over `base`."""
+        return msgspec.structs.replace(
+            base,
+            holds=tuple(self.holds.values()),
+            charges=tuple(self.charges.values()),
+            held={name: value for name, value in sorted(self.held.items()) if value},
+        )
+
+    def _count(
+        self, uid: str, group: str, usage: ResourceList, best_effort: bool, live: bool = True
+    ) -> None:
+        """Count a pod once, with the larger of what is known of it already and `usage`."""
+        known = self._counted.get(uid)
+        if known is not None:
+            # Where it is written on the pod itself, the group is what counts.
+            group, usage = known.group, maximum(known.usage, usage)
+            self._shift(known, -1)
+        entry = self._counted[uid] = _Counted(group, usage, best_effort, live)
+        self._shift(entry, +1)
+
+    def _shift(self, entry: _Counted, sign: int) -> None:
+        if entry.live:
+            shift(self.used, entry.usage, sign)
+            if not entry.best_effort:
+                shift(self.used_not_best_effort, entry.usage, sign)
+        if entry.group:
+            shift(self._drawn.setdefault(entry.group, {}), entry.usage, sign)
+
+    def _shortages(
+        self,
+        asked: ResourceList,
+        quotas: Iterable[ResourceQuota],
+        best_effort: bool = False,
+        *,
+        already: bool = False,
+    ) -> list[Shortage]:
+        """Quotas in which `asked` does not fit (or, with `already`, in which it is counted as held)."""
+        found = []
+        for quota in quotas:
+            if not counts_groups(quota) or (quota.scoped and best_effort):
+                continue
+            used = self.used_not_best_effort if quota.scoped else self.used
+            over = {
+                name: (key, limit)
+                for name, (key, limit) in quota.hard_of_requests().items()
+                if asked.get(name, 0) > 0
+                and used.get(name, 0) + self.held.get(name, 0) + (0 if already else asked[name]) > limit
+            }
+            if over:
+                found.append(
+                    Shortage(
+                        quota.name,
+                        requested={key: asked[name] for name, (key, _) in over.items()},
+                        used={key: used.get(name, 0) for name, (key, _) in over.items()},
+                        reserved={key: self.held.get(name, 0) for name, (key, _) in over.items()},
+                        limited={key: limit for key, limit in over.values()},
+                    )
+                )
+        return found
+
+
+def settle(
+    ledger: ReservationLedger,
+    pods: Mapping[str, PodUse],
+    groups: Mapping[str, PodGroup],
+    *,
+    gone: Collection[str] = (),
+    overdue: Collection[str] = (),
+    complete: bool = False,
+) -> ReservationLedger:
+    """The ledger as it should be by what can be seen: repaired, settled and released. Idempotent.
+
+    `pods` and `groups` are by uid. Charges of visible pods are struck out, those of `gone` or `overdue` pods
+    dropped; so are holds of `gone` or `overdue` groups that do not exist. `overdue` are uids that were in the
+    ledger for the whole time-out; for a group that exists it says that only failed members are left. With
+    `complete` the groups are all that the server has, read just now: holds that are missing are made again.
+    """
+    live, succeeded = _census(ledger, pods)
+    holds = []
+    for hold in ledger.holds:
+        group = groups.get(hold.uid)
+        if hold.uid in gone or (group is None and hold.uid in overdue):
+            continue
+        if group is not None:
+            hold = msgspec.structs.replace(
+                hold, group=group.name, total=group.total, min_members=group.min_members
+            )
+        over = not live.get(hold.group) and (
+            succeeded.get(hold.group, 0) >= hold.min_members or (group is not None and hold.uid in overdue)
+        )
+        holds.append(msgspec.structs.replace(hold, ended=True) if over and not hold.ended else hold)
+    if complete:
+        known = {hold.uid for hold in holds}
+        holds += [
+            Hold(group.name, group.uid, group.min_members, group.total)
+            for group in groups.values()
+            if group.total and group.uid not in known and not group.succeeded
+        ]
+    settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
+    kept = tuple(
+        charge
+        for charge in ledger.charges
+        if charge.uid not in gone and charge.uid not in overdue and not _visible(charge, pods)
+    )
+    return msgspec.structs.replace(
+        ledger,
+        holds=tuple(holds),
+        charges=kept,
+        pods_version=max((ledger.pods_version, *(pod.resource_version for pod in settled)), key=_version),
+    )
+
+
+def idle_groups(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> set[str]:
+    """uids of the holds whose groups had members and have only finished ones now, or none that ended well."""
+    live, _ = _census(ledger, pods)
+    finished: dict[str, int] = {}
+    for pod in pods.values():
+        if pod.group and pod.finished:
+            finished[pod.group] = finished.get(pod.group, 0) + 1
+    return {
+        hold.uid
+        for hold in ledger.holds
+        if not hold.ended
+        and not live.get(hold.group)
+        and finished.get(hold.group, 0) >= hold.min_members
+    }
+
+
+def _census(
+    ledger: ReservationLedger, pods: Mapping[str, PodUse]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Per group the members that live or are on their way, and those that ended well."""
+    live: dict[str, int] = {}
+    succeeded: dict[str, int] = {}
+    for pod in pods.values():
+        if pod.group and (pod.succeeded or not pod.finished):
+            counts = succeeded if pod.finished else live
+            counts[pod.group] = counts.get(pod.group, 0) + 1
+    for charge in ledger.charges:
+        if charge.group and charge.uid not in pods:
+            live[charge.group] = live.get(charge.group, 0) + 1
+    return live, succeeded
+
+
+def _visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:
+    """Whether the pod itself says all that the charge says."""
+    pod = pods.get(charge.uid)
+    if pod is None:
+        return False
+    return pod.finished or all(pod.usage.get(name, 0) >= value for name, value in charge.usage.items())
+
+
+def _version(text: str) -> tuple[int, str]:
+    """Sort key of resourceVersions: decimal numbers of any length."""
+    return (len(text), text)
