@@ -136,9 +136,14 @@ def claims_of(pod: Obj) -> list[str]:
 
 
 def best_volume(claim: Obj, volumes: list[Obj]) -> Obj | None:
-    """The smallest volume that is free (or reserved for the claim) and has what the claim asks for."""
+    """A volume that is reserved for the claim, or the smallest free one that has what the claim asks for."""
     fitting = [volume for volume in volumes if _fits(claim, volume)]
-    return min(fitting, key=lambda v: (_size(v["spec"].get("capacity")), v["metadata"]["name"]), default=None)
+    return min(fitting, key=_preference, default=None)
+
+
+def _preference(volume: Obj) -> tuple[bool, int, str]:
+    spec = volume["spec"]
+    return "claimRef" not in spec, _size(spec.get("capacity")), volume["metadata"]["name"]
 
 
 def _fits(claim: Obj, volume: Obj) -> bool:
