@@ -214,6 +214,12 @@ class SchedulingQueue:
         entry = self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
         heapq.heappush(self._backoff, (ready, entry, unit.key))
 
+    def undone(self, uid: str, now: float) -> None:
+        """A pod came back because its binding failed: its unit waits for a backoff, as after an attempt."""
+        unit = self.units[self._by_pod[uid]]
+        unit.attempts = max(1, unit.attempts)
+        self.retry(unit, now)
+
     def on_event(self, event: ClusterEvent, now: float) -> int:
         """Wake the unschedulable and gated units that the event may help; returns how many."""
         woken = [
