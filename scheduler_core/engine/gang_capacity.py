@@ -54,5 +54,6 @@ def _held_by(state: ClusterState, chosen: NDArray[np.bool_], asked: NDArray[np.i
     """int64 [k, N]: what the chosen rows of the pod table hold of some resources."""
     held: Int64 = np.zeros((state.nodes.size, len(asked)), dtype=np.int64)  # [N, k]
     rows = np.flatnonzero(chosen)
+    state.table.cover(len(state.index))
     np.add.at(held, state.table.slot[rows], state.table.requests[asked][:, rows].T)
     return held.T

@@ -63,8 +63,7 @@ class PodTable:
 
     def _fill(self, row: int, pod: Pod, slot: int, vector: Int64) -> None:
         self.pods[row] = pod
-        if len(vector) > self.requests.shape[0]:
-            self._grow_rows(len(vector))
+        self.cover(len(vector))
         self.requests[:, row] = 0
         self.requests[: len(vector), row] = vector
         self.slot[row], self.priority[row] = slot, pod.priority
@@ -106,8 +105,11 @@ class PodTable:
         self.start, self.namespace = longer(self.start), longer(self.namespace)
         self.alive, self.going = longer(self.alive), longer(self.going)
 
-    def _grow_rows(self, resources: int) -> None:
+    def cover(self, resources: int) -> None:
+        """Have a row for each of so many resources, also for those that no placed pod asks for."""
         missing = resources - self.requests.shape[0]
+        if missing <= 0:
+            return
         rows: Int64 = np.zeros((missing, self.requests.shape[1]), dtype=np.int64)  # [new, capacity]
         self.requests = np.vstack([self.requests, rows])
 

@@ -74,12 +74,22 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
     return own, total
 
 
+def goes_first(state: ClusterState, nominee: Pod, pod: Pod) -> bool:
+    """Whether room that a nominated pod waits for is closed to `pod`.
+
+    Under one quota, or with none, priority decides. A pod of another quota could not have made that room
+    itself, whatever its priority; if it took it, the same victims would go again and again (rule 16).
+    """
+    same = state.ledger.quota_of(nominee.namespace) is state.ledger.quota_of(pod.namespace)
+    return nominee.priority >= pod.priority or not same
+
+
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:
-    """int64 [R, N]: what nominated pods of at least the pod's priority will take of every node."""
+    """int64 [R, N]: what nominated pods that go first will take of every node."""
     room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
     for item in state.nominations.others(pod):
         slot = state.nodes.slot(item.node)
-        if slot is not None and item.pod.priority >= pod.priority:
+        if slot is not None and goes_first(state, item.pod, pod):
             room[: len(item.vector), slot] += item.vector
     return room
 
@@ -90,6 +100,7 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
     With `spare_quotas` pods of namespaces that have a quota are nobody's victims here (rule 9).
     """
     table, size = state.table, state.table.size
+    table.cover(len(state.index))
     victims = _available(state) & (table.priority[:size] < pod.priority)
     if spare_quotas:
         free = [state.ledger.quota_of(name) is None for name in table.namespaces.values]
@@ -103,6 +114,7 @@ def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
     table, size = state.table, state.table.size
+    table.cover(len(state.index))
     need = _sum_need(state, pod, total)
     if within_min(state.ledger, quota, pod.requests, own):
         lenders = _lenders(state, quota)
