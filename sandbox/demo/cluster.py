@@ -24,7 +24,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import LABEL_HOSTNAME
 
 START_SECONDS: Final = 60.0
-_KEPT_LINES: Final = 5
+_KEPT_LINES: Final = 200
 
 NODES: Final = {
     "gpu-0": NodeShape(cpu="64", memory="256Gi", gpus="10"),
@@ -91,8 +91,8 @@ class DemoCluster:
         if self._failure is not None:
             raise self._failure
 
-    def _last_line(self) -> str:
-        return self._last[-1] if self._last else ""
+    def _last_line(self, program: str = "") -> str:
+        return next((line for line in reversed(self._last) if line.startswith(program)), "")
 
     # On the thread
 
@@ -100,9 +100,8 @@ class DemoCluster:
         try:
             asyncio.run(self._main())
         except ProcessEnded as error:
-            self._failed(
-                ClusterFailed(f"the {error.name} ended with exit code {error.code}", self._last_line())
-            )
+            problem = f"the {error.name} ended with exit code {error.code}"
+            self._failed(ClusterFailed(problem, self._last_line(error.name)))
         except BaseException as error:
             self._failed(error)
 
