@@ -17,7 +17,8 @@ from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.scheduler import SchedulerProcess, bound, events, make_node, make_pod, scheduler
 
-PODS = 120
+# Fewer than fit on one node.
+PODS = 100
 QUICK = (
     "--leader-elect-lease-duration=3s",
     "--leader-elect-renew-deadline=2s",

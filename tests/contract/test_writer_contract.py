@@ -1,0 +1,157 @@
+"""Many writes at once against a scripted server: every one ends once, whatever the server does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import AlreadyExists, Forbidden, Unreachable
+from scheduler_core.kube.rate import RateLimiter
+from scheduler_core.kube.writer import Writer
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.writes import Create
+from tests.support.eventually import eventually
+from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
+
+
+class Outcomes:
+    """What became of each write, by the pod's name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, list[MusterError | None]] = {}
+
+    def done(self, name: str, error: MusterError | None) -> None:
+        self.by_name.setdefault(name, []).append(error)
+
+    def await_all(self, count: int) -> None:
+        eventually(lambda: len(self.by_name) == count, 5, interval=0.005)
+
+    def of(self, name: str) -> MusterError | None:
+        (only,) = self.by_name[name]
+        return only
+
+
+def create(name: str) -> Create:
+    return Create(PODS, "a", {"metadata": {"name": name, "namespace": "a"}})
+
+
+def submit(writer: Writer, outcomes: Outcomes, name: str, *, urgent: bool = True) -> None:
+    writer.submit(create(name), partial(outcomes.done, name), urgent=urgent)
+
+
+@pytest.fixture
+def outcomes() -> Outcomes:
+    return Outcomes()
+
+
+@pytest.fixture
+def writer(client: Client) -> Iterator[Writer]:
+    made = Writer(client, connections=4)
+    made.start()
+    yield made
+    made.stop(2)
+    assert not made.alive
+
+
+def test_every_write_is_sent_once_and_ends_once(
+    server: FaultServer, writer: Writer, outcomes: Outcomes
+) -> None:
+    for number in range(200):
+        submit(writer, outcomes, f"p{number}", urgent=number % 2 == 0)
+    outcomes.await_all(200)
+    assert {len(found) for found in outcomes.by_name.values()} == {1}
+    assert all(outcomes.of(name) is None for name in outcomes.by_name)
+    assert (server.count("POST"), len(server.objects)) == (200, 200)
+    assert server.connections <= 4
+
+
+def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: Writer, outcomes: Outcomes) -> None:
+    server.fail(Fault("POST", status=403, reason="Forbidden"))
+    submit(writer, outcomes, "refused")
+    outcomes.await_all(1)
+    submit(writer, outcomes, "twice")
+    outcomes.await_all(2)
+    writer.submit(create("twice"), partial(outcomes.done, "again"))
+    outcomes.await_all(3)
+    assert isinstance(outcomes.of("refused"), Forbidden)
+    assert outcomes.of("twice") is None
+    assert isinstance(outcomes.of("again"), AlreadyExists)
+
+
+def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
+    server: FaultServer, writer: Writer, outcomes: Outcomes
+) -> None:
+    server.fail(Fault("POST", lose=True))
+    submit(writer, outcomes, "lost")
+    outcomes.await_all(1)
+    found = outcomes.of("lost")
+    assert isinstance(found, Unreachable)
+    assert found.sent
+    assert found.maybe_accepted
+    assert server.count("POST") == 1
+
+
+def test_what_the_server_puts_off_is_waited_for_and_repeated(
+    server: FaultServer, writer: Writer, outcomes: Outcomes, slept: list[float]
+) -> None:
+    server.fail(Fault("POST", status=429, retry_after=1))
+    submit(writer, outcomes, "later")
+    outcomes.await_all(1)
+    assert outcomes.of("later") is None
+    assert server.count("POST") == 2
+
+
+def test_a_server_that_is_gone_is_told_and_one_that_is_back_is_used(
+    server: FaultServer, writer: Writer, outcomes: Outcomes
+) -> None:
+    submit(writer, outcomes, "before")
+    outcomes.await_all(1)
+    server.kill()
+    submit(writer, outcomes, "during")
+    outcomes.await_all(2)
+    server.start()
+    submit(writer, outcomes, "after")
+    outcomes.await_all(3)
+    assert outcomes.of("before") is None
+    assert isinstance(outcomes.of("during"), Unreachable)
+    assert outcomes.of("after") is None
+
+
+def test_urgent_writes_wait_for_leadership_and_others_do_not(
+    server: FaultServer, client: Client, outcomes: Outcomes
+) -> None:
+    leads = threading.Event()
+    writer = Writer(client, may_write=leads.is_set)
+    writer.start()
+    submit(writer, outcomes, "binding")
+    submit(writer, outcomes, "event", urgent=False)
+    outcomes.await_all(1)
+    assert set(outcomes.by_name) == {"event"}
+    leads.set()
+    outcomes.await_all(2)
+    leads.clear()
+    submit(writer, outcomes, "too late")
+    assert writer.drop_unsent() == 1
+    writer.stop(2)
+    assert set(outcomes.by_name) == {"event", "binding"}
+
+
+def test_the_rate_of_urgent_writes_leaves_the_others_alone(
+    server: FaultServer, client: Client, outcomes: Outcomes
+) -> None:
+    writer = Writer(client, limiters=(RateLimiter(0.001, 2), RateLimiter(1000, 1000)))
+    writer.start()
+    for number in range(5):
+        submit(writer, outcomes, f"binding-{number}")
+        submit(writer, outcomes, f"event-{number}", urgent=False)
+    outcomes.await_all(7)
+    assert writer.backlog == 3
+    assert sum(name.startswith("event") for name in outcomes.by_name) == 5
+    assert writer.drop_unsent() == 3
+    writer.stop(2)

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from scheduler_core.app.loop import CONFIRM_SECONDS, Loop
+from scheduler_core.app.metrics import Metrics
+from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, Inbox, Stop, Timing
+from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.engine.decisions import Decision, Placed
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.registry import build_profiles
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import NODES, PODS
+from scheduler_core.model.node import parse_node
+from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.writes import Write
+from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.state.cluster import ClusterState
+
+
+class Carried:
+    """A carrier that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.accepted: deque[tuple[float, Placed]] = deque()
+        self.backlog = 0
+        self.decisions: list[Decision] = []
+        self.timings: list[Timing] = []
+        self.verified: list[Placed] = []
+
+    def submit(self, decision: Decision, timing: Timing) -> None:
+        self.decisions.append(decision)
+        self.timings.append(timing)
+
+    def submit_write(self, write: Write) -> None:
+        raise AssertionError("no controller writes here")
+
+    def verify(self, decision: Placed) -> None:
+        self.verified.append(decision)
+
+    @property
+    def placed(self) -> list[Placed]:
+        return [decision for decision in self.decisions if isinstance(decision, Placed)]
+
+
+class Rig:
+    """A loop on a clock of its own, run one turn at a time."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.leads = True
+        profiles = build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS)
+        self.loop = Loop(
+            Scheduler(ClusterState(), profiles),
+            [],
+            [NODES, PODS],
+            Metrics("test"),
+            may_decide=lambda: self.leads,
+            wall=lambda: self.now,
+        )
+        self.carried = self.loop.carrier = Carried()
+
+    def turn(self, *items: Inbox) -> None:
+        for item in (*items, Stop()):
+            self.loop.inbox.put(item)
+        self.loop._drain(0.0)
+        self.loop._turn(self.now)
+
+    def sync(self) -> None:
+        self.turn(seen(NODES, node("one")), Event("SYNCED", NODES), Event("SYNCED", PODS))
+
+
+def node(name: str) -> Any:
+    return parse_node({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}})
+
+
+def pod(name: str = "p", node_name: str = "", uid: str = "") -> Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "muster-scheduler", "containers": [container], "nodeName": node_name}
+    meta = {"name": name, "namespace": "a", "uid": uid or name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return parse_pod({"metadata": meta, "spec": spec})
+
+
+def seen(resource: Any, obj: Any, kind: Any = "ADDED") -> Event:
+    return Event(kind, resource, getattr(obj, "key", obj.name), obj.uid, obj)
+
+
+def test_nothing_is_decided_before_all_that_is_watched_was_listed() -> None:
+    rig = Rig()
+    rig.turn(seen(NODES, node("one")), Event("SYNCED", NODES), seen(PODS, pod()))
+    assert rig.carried.decisions == []
+    rig.turn(Event("SYNCED", PODS))
+    assert [(placed.pod.name, placed.node) for placed in rig.carried.placed] == [("p", "one")]
+
+
+def test_nothing_is_decided_without_leadership() -> None:
+    rig = Rig()
+    rig.sync()
+    rig.leads = False
+    rig.turn(seen(PODS, pod()))
+    assert rig.carried.decisions == []
+    rig.leads = True
+    rig.turn()
+    assert len(rig.carried.placed) == 1
+
+
+def test_decisions_rest_while_too_many_writes_have_no_answer() -> None:
+    rig = Rig()
+    rig.sync()
+    rig.carried.backlog = 1_000_000
+    rig.turn(seen(PODS, pod()))
+    assert rig.carried.decisions == []
+    rig.carried.backlog = 0
+    rig.turn()
+    assert len(rig.carried.placed) == 1
+
+
+def test_a_timing_tells_the_first_sight_and_the_attempts() -> None:
+    rig = Rig()
+    rig.turn(Event("SYNCED", NODES), Event("SYNCED", PODS), seen(PODS, pod()))
+    rig.now += 20.0
+    rig.turn(seen(NODES, node("one")))
+    last = rig.carried.timings[-1]
+    assert (last.since, last.decided, last.attempts) == (1000.0, 1020.0, 2)
+
+
+def test_a_failed_binding_gives_the_room_back_and_tries_again() -> None:
+    rig = Rig()
+    rig.sync()
+    rig.turn(seen(PODS, pod()))
+    (placed,) = rig.carried.placed
+    rig.turn(BindFailed(placed, "409 Conflict", pod()))
+    assert "p" not in rig.loop.scheduler.state.placed
+    rig.now += 15.0
+    rig.turn()
+    assert len(rig.carried.placed) == 2
+
+
+def test_a_binding_that_the_watch_shows_in_time_is_not_looked_up() -> None:
+    rig = Rig()
+    rig.sync()
+    rig.turn(seen(PODS, pod()))
+    rig.carried.accepted.append((rig.now, rig.carried.placed[0]))
+    rig.turn(seen(PODS, pod(node_name="one"), "MODIFIED"))
+    rig.now += CONFIRM_SECONDS
+    rig.turn()
+    assert (rig.carried.verified, len(rig.carried.accepted)) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "holds", "assumed", "again"),
+    [
+        pytest.param(pod(node_name="one"), True, False, 0, id="it is there: confirmed"),
+        pytest.param(pod(), False, False, 1, id="it has no node: tried again"),
+        pytest.param(None, False, False, 0, id="it is gone: forgotten"),
+        pytest.param(pod(uid="other"), False, False, 0, id="another pod has its name: forgotten"),
+    ],
+)
+def test_an_accepted_binding_that_no_watch_confirms_is_resolved_by_reading(
+    read: Pod | None, holds: bool, assumed: bool, again: int
+) -> None:
+    rig = Rig()
+    rig.sync()
+    rig.turn(seen(PODS, pod()))
+    (placed,) = rig.carried.placed
+    rig.carried.accepted.append((rig.now, placed))
+    rig.now += CONFIRM_SECONDS
+    rig.turn()
+    assert rig.carried.verified == [placed]
+    rig.turn(BindRead(placed, read))
+    found = rig.loop.scheduler.state.placed.get("p")
+    assert (found is not None, found is not None and found.assumed) == (holds, assumed)
+    rig.now += 15.0
+    rig.turn()
+    assert len(rig.carried.placed) == 1 + again
+    assert rig.loop.scheduler.state.check() == []
+
+
+def test_questions_are_answered_on_the_loops_thread() -> None:
+    rig = Rig()
+    rig.sync()
+    answers: list[int] = []
+    rig.turn(Ask(lambda scheduler: answers.append(scheduler.state.nodes.count)))
+    assert answers == [1]
+
+
+def test_a_loop_that_breaks_ends_with_its_error() -> None:
+    rig = Rig()
+
+    def broken(_: Scheduler) -> None:
+        raise RuntimeError("broken")
+
+    rig.loop.inbox.put(Ask(broken))
+    with pytest.raises(RuntimeError, match="broken"):
+        rig.loop.run()
