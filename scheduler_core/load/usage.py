@@ -89,30 +89,24 @@ def window_seconds(text: str) -> float | None:
     return parse_duration(text)
 
 
-class Base(NamedTuple):
-    """Measured use to start from; `usage` None stands for the sum of all estimates (reference rule 7)."""
+def base_usage(metric: NodeMetric, percentile: Percentile | None) -> dict[str, int] | None:
+    """The node's plain use, or the aggregate that is asked for (reference rule 7).
 
-    usage: dict[str, int] | None
-
-
-def base_usage(metric: NodeMetric, percentile: Percentile | None) -> Base:
-    """The node's plain use, or the aggregate that is asked for.
-
-    Without a duration the longest window with data counts, and plain use where there is none; a duration that
-    is not reported leaves nothing to start from.
+    Without a duration the longest window with data counts, and plain use where there is none; None for a
+    duration that is not reported: then the sum of all estimates stands for it.
     """
     plain = metric.usage or {}
     if percentile is None:
-        return Base(plain)
+        return plain
     longest, found = 0.0, None
     for item in metric.percentiles:
         usage, seconds = item.usage.get(percentile.kind), window_seconds(item.duration)
         if not usage or seconds is None:
             continue
         if percentile.duration and seconds == percentile.duration:
-            return Base(usage)
+            return usage
         if seconds > longest:
             longest, found = seconds, usage
     if percentile.duration:
-        return Base(None)
-    return Base(plain if found is None else found)
+        return None
+    return plain if found is None else found

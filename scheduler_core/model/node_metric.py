@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +19,12 @@ DEFAULT_REPORT_INTERVAL: Final = 60
 # 2 PiB, or two billion cores: larger amounts are absurd and count as this much, so that sums never overflow.
 MAX_AMOUNT: Final = 2**51
 
+UNMEASURED: Final = 0
+AS_OTHER: Final = 1
+AS_PROD: Final = 2
+
 _NOTHING: Final[dict[str, int]] = {}
+_PROD: Final = "koord-prod"
 
 
 class _UsageWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -69,11 +76,16 @@ class NodeMetricWire(Wire, frozen=True, rename="camel"):
     status: _StatusWire | None = None
 
 
-class MeasuredPod(msgspec.Struct, frozen=True, eq=False):
-    """Measured use of one pod and the priority band it was reported under (`koord-prod`, ...)."""
+class MeasuredPods(msgspec.Struct, frozen=True, eq=False):
+    """Measured use of P pods as columns: int64 [P] per resource, 0 where a pod says nothing of one.
 
-    usage: dict[str, int]
-    priority: str
+    `keys` are `namespace/name`; of two entries for one pod the last counts. `bands` has a byte per pod:
+    UNMEASURED where no use is given, AS_PROD where it was reported as a prod pod, else AS_OTHER.
+    """
+
+    keys: tuple[str, ...] = ()
+    bands: bytes = b""
+    usage: dict[str, array[int]] = msgspec.field(default_factory=dict)
 
 
 class Percentiles(msgspec.Struct, frozen=True, eq=False):
@@ -94,8 +106,7 @@ class CollectPolicy(msgspec.Struct, frozen=True):
 class NodeMetric(msgspec.Struct, frozen=True, eq=False):
     """A report. Amounts are exact integers (CPU in milli), `update_time` seconds since the epoch.
 
-    `usage` is None where the node measured nothing yet (`status.nodeMetric` is absent). `pods` is by
-    `namespace/name`.
+    `usage` is None where the node measured nothing yet (`status.nodeMetric` is absent).
     """
 
     name: str
@@ -107,7 +118,7 @@ class NodeMetric(msgspec.Struct, frozen=True, eq=False):
     usage: dict[str, int] | None
     system: dict[str, int]
     percentiles: tuple[Percentiles, ...]
-    pods: dict[str, MeasuredPod]
+    pods: MeasuredPods
 
     @property
     def key(self) -> str:
@@ -128,14 +139,23 @@ def amounts(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
     """
     if not raw:
         return _NOTHING
-    out: dict[str, int] = {}
-    for name, value in raw.items():
-        try:
-            number = parse_resource(name, value)
-        except ModelError as error:
-            raise ModelError(f"{path}[{name}]", error.problem) from None
-        out[name] = min(max(number, 0), MAX_AMOUNT)
-    return out
+    try:
+        return {name: _amount(name, value) for name, value in raw.items()}
+    except (ModelError, TypeError):
+        return {name: _amount_at(name, value, path) for name, value in raw.items()}
+
+
+@lru_cache(maxsize=65536)
+def _amount(resource: str, value: str | int | float) -> int:
+    return min(max(parse_resource(resource, value), 0), MAX_AMOUNT)
+
+
+def _amount_at(resource: str, value: object, path: str) -> int:
+    """The same where one of them is malformed, with the path of that one."""
+    try:
+        return min(max(parse_resource(resource, value), 0), MAX_AMOUNT)
+    except ModelError as error:
+        raise ModelError(f"{path}[{resource}]", error.problem) from None
 
 
 def _usage(wire: _UsageWire | None, path: str) -> dict[str, int]:
@@ -155,13 +175,21 @@ def _percentiles(wires: tuple[_AggregatedWire, ...] | None) -> tuple[Percentiles
     )
 
 
-def _pods(wires: tuple[_PodWire, ...] | None) -> dict[str, MeasuredPod]:
-    return {
-        f"{wire.namespace}/{wire.name}": MeasuredPod(
-            _usage(wire.pod_usage, f"status.podsMetric[{i}].podUsage"), wire.priority
-        )
-        for i, wire in enumerate(wires or ())
-    }
+def _pods(wires: tuple[_PodWire, ...] | None) -> MeasuredPods:
+    if not wires:
+        return MeasuredPods()
+    bands = bytearray(len(wires))
+    columns: dict[str, array[int]] = {}
+    for i, wire in enumerate(wires):
+        usage = _usage(wire.pod_usage, f"status.podsMetric[{i}].podUsage")
+        if usage:
+            bands[i] = AS_PROD if wire.priority == _PROD else AS_OTHER
+        for name, value in usage.items():
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = array("q", bytes(8 * len(wires)))
+            column[i] = value
+    return MeasuredPods(tuple(f"{wire.namespace}/{wire.name}" for wire in wires), bytes(bands), columns)
 
 
 def _policy(spec: _SpecWire | None) -> CollectPolicy:

@@ -13,7 +13,8 @@ from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.load.spec import LoadSpec
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pod import Pod
-from scheduler_core.state.load_columns import Assigned, LoadColumns
+from scheduler_core.state.assigned import AssignedPods
+from scheduler_core.state.load_columns import LoadColumns
 from scheduler_core.state.nodes import NodeTable
 
 # Remembered problems, so that each is told once; beyond this the oldest are forgotten.
@@ -26,7 +27,7 @@ class LoadIndex:
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self.metrics: dict[str, NodeMetric] = {}
-        self.assigned: dict[int, dict[str, Assigned]] = {}
+        self.assigned = AssignedPods()
         self.changes = ChangeLog()
         self._columns: dict[LoadSpec, LoadColumns] = {}
         self._known_problems: dict[tuple[str, str, str, str], str] = {}
@@ -51,25 +52,18 @@ class LoadIndex:
 
     def placed(self, row: int, pod: Pod, slot: int, learned: float) -> None:
         """A pod is on a node from now on; `learned` is when we came to know."""
-        self.assigned.setdefault(slot, {})[pod.uid] = Assigned(pod, row, learned)
+        self.assigned.add(row, pod, slot, learned)
         self.changes.append(slot)
 
     def removed(self, pod: Pod, slot: int) -> None:
         """A pod left its node."""
-        pods = self.assigned[slot]
-        del pods[pod.uid]
-        if not pods:
-            del self.assigned[slot]
+        self.assigned.remove(pod, slot)
         self.changes.append(slot)
 
     def swapped(self, pod: Pod, slot: int) -> None:
         """A placed pod in a newer form: estimated anew if its spec or conditions changed."""
-        pods = self.assigned[slot]
-        known = pods[pod.uid]
-        if _estimated_alike(known.pod, pod):
-            return
-        pods[pod.uid] = Assigned(pod, known.row, known.learned)
-        self.changes.append(slot)
+        if self.assigned.replace(pod, slot):
+            self.changes.append(slot)
 
     # What is asked
 
@@ -107,14 +101,3 @@ class LoadIndex:
             fresh.refresh(self._nodes, self.metrics, self.assigned, self.changes, lambda problem: None)
             problems.extend(kept.differences(fresh, self._nodes))
         return problems
-
-
-def _estimated_alike(old: Pod, new: Pod) -> bool:
-    """Whether nothing changed that an estimate is made again for: metadata alone does not count."""
-    return (
-        old.requests == new.requests
-        and old.limits == new.limits
-        and old.priority == new.priority
-        and old.scheduled_condition == new.scheduled_condition
-        and old.initialized_time == new.initialized_time
-    )

@@ -6,77 +6,31 @@ values that no answer uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.arrays.index import Int64
-from scheduler_core.load.estimate import Report, deadline, estimate_pod, scheduled_at
+from scheduler_core.load.estimate import Report
 from scheduler_core.load.node_settings import capacity_of, thresholds_of
-from scheduler_core.load.priority import PROD, band_of
 from scheduler_core.load.spec import LoadSpec, Thresholds
 from scheduler_core.load.usage import UNLIMITED, base_usage, contributions, grouped, room
-from scheduler_core.model.node_metric import NodeMetric
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.node_metric import AS_PROD, UNMEASURED, MeasuredPods, NodeMetric
+from scheduler_core.state.assigned import AssignedPods
 from scheduler_core.state.nodes import NodeTable
+from scheduler_core.state.pod_estimates import PodEstimates, longer
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Slots = NDArray[np.int64]
-Kind = TypeVar("Kind", bound=np.generic)
 
 _NEVER: Final = float("-inf")
-_NO_NODE: Final[dict[str, int]] = {}
-
-
-class Assigned:
-    """A pod on a node, as it was when it was last worth an estimate. Compared by identity."""
-
-    __slots__ = ("key", "learned", "pod", "row")
-
-    def __init__(self, pod: Pod, row: int, learned: float) -> None:
-        self.pod = pod
-        self.key = pod.key
-        self.row = row
-        self.learned = learned
-
-
-class PodColumns:
-    """Estimates of assigned pods by row of the table of placed pods; filled when first read."""
-
-    def __init__(self, spec: LoadSpec) -> None:
-        self._spec = spec
-        self._known: list[Assigned | None] = []
-        self.estimate: Int64 = np.zeros((len(spec.resources), 64), dtype=np.int64)  # [R, capacity]
-        self.scheduled: Float = np.zeros(64, dtype=np.float64)  # [capacity]
-        self.deadline: Float = np.zeros(64, dtype=np.float64)  # [capacity]
-        self.prod: Bool = np.zeros(64, dtype=np.bool_)  # [capacity]
-
-    def learn(self, item: Assigned, report: Report) -> None:
-        """Make sure that the row holds the estimate of this form of the pod."""
-        row = item.row
-        if row >= len(self._known):
-            self._grow(row + 1)
-        if self._known[row] is item:
-            return
-        self._known[row] = item
-        scheduled = scheduled_at(item.pod, item.learned)
-        self.estimate[:, row] = estimate_pod(item.pod, self._spec, report)
-        self.scheduled[row] = scheduled
-        self.deadline[row] = deadline(item.pod, self._spec.estimation, scheduled, report)
-        self.prod[row] = band_of(item.pod) == PROD
-
-    def _grow(self, size: int) -> None:
-        self._known.extend([None] * (max(size, 2 * len(self._known)) - len(self._known)))
-        capacity = len(self._known)
-        if capacity <= len(self.prod):
-            return
-        self.estimate = _longer(self.estimate, capacity)
-        self.scheduled, self.deadline = _longer(self.scheduled, capacity), _longer(self.deadline, capacity)
-        self.prod = _longer(self.prod, capacity)
+_NO_USAGE: Final[dict[str, int]] = {}
+_NO_PODS: Final = MeasuredPods()
 
 
 class LoadColumns:
@@ -90,7 +44,7 @@ class LoadColumns:
 
     def __init__(self, spec: LoadSpec) -> None:
         self.spec = spec
-        self._pods = PodColumns(spec)
+        self.pods = PodEstimates(spec)
         self._settings: list[Thresholds] = []
         self._seen_nodes = self._seen_load = -1
         resources = len(spec.resources)
@@ -148,7 +102,7 @@ class LoadColumns:
         self,
         nodes: NodeTable,
         metrics: Mapping[str, NodeMetric],
-        assigned: Mapping[int, Mapping[str, Assigned]],
+        assigned: AssignedPods,
         changes: ChangeLog,
         report: Report,
     ) -> None:
@@ -168,11 +122,11 @@ class LoadColumns:
         found = [metrics.get(nodes.names[slot]) for slot in slots.tolist()]
         self._read_metrics(slots, found)
         self._read_pods(slots, found, assigned, report)
-        self._derive(slots)
+        self.derive(slots)
 
     def _grow(self, capacity: int) -> None:
         for name in self._COLUMNS:
-            setattr(self, name, _longer(getattr(self, name), capacity))
+            setattr(self, name, longer(getattr(self, name), capacity))
 
     def _read_nodes(self, nodes: NodeTable, slots: Iterable[int], report: Report) -> None:
         """Capacity and thresholds, from the node and its annotations."""
@@ -194,82 +148,84 @@ class LoadColumns:
 
     def _read_metrics(self, slots: Slots, metrics: list[NodeMetric | None]) -> None:
         """The reports' own numbers for some slots."""
-        names, score_percentile = self.spec.resources, self.spec.score_percentile
-        for amounts in (self.usage, self.score_usage, self.prod_usage):
-            amounts[:, slots] = 0
-        self.updated[slots] = np.nan
-        for flags in (self.measured, self.base_missing, self.score_base_missing):
-            flags[slots] = False
+        names, zeros = self.spec.resources, (0,) * len(self.spec.resources)
+        usage: list[int] = []
+        scored: list[int] = []
+        system: list[int] = []
+        flags: list[tuple[bool, bool, bool]] = []
+        updated: list[float] = []
         for slot, metric in zip(slots.tolist(), metrics, strict=True):
             if metric is None:
-                continue
-            self.updated[slot] = _NEVER if metric.update_time is None else metric.update_time
-            self.measured[slot] = metric.usage is not None
-            base = base_usage(metric, self._settings[slot].percentile).usage
-            scored = base_usage(metric, score_percentile).usage
-            self.base_missing[slot], self.score_base_missing[slot] = base is None, scored is None
-            base, scored = base or _NO_NODE, scored or _NO_NODE
-            for r, name in enumerate(names):
-                self.usage[r, slot] = base.get(name, 0)
-                self.score_usage[r, slot] = scored.get(name, 0)
-                if self.spec.include_system:
-                    self.prod_usage[r, slot] = metric.system.get(name, 0)
+                base = score_base = _NO_USAGE
+                updated.append(np.nan)
+                flags.append((False, False, False))
+            else:
+                found = base_usage(metric, self._settings[slot].percentile)
+                score_found = base_usage(metric, self.spec.score_percentile)
+                base, score_base = found or _NO_USAGE, score_found or _NO_USAGE
+                updated.append(_NEVER if metric.update_time is None else metric.update_time)
+                flags.append((metric.usage is not None, found is None, score_found is None))
+            usage.extend(map(base.get, names, zeros))
+            scored.extend(map(score_base.get, names, zeros))
+            if self.spec.include_system:
+                own = metric.system if metric is not None else _NO_USAGE
+                system.extend(map(own.get, names, zeros))
+        self.updated[slots] = updated
+        self.usage[:, slots] = self._matrix(usage)
+        self.score_usage[:, slots] = self._matrix(scored)
+        self.prod_usage[:, slots] = self._matrix(system) if self.spec.include_system else 0
+        said = np.array(flags, dtype=np.bool_).reshape(-1, 3)  # [S, 3]
+        self.measured[slots], self.base_missing[slots], self.score_base_missing[slots] = said.T
+
+    def _matrix(self, flat: list[int]) -> Int64:
+        """int64 [R, S] of values that stand node by node."""
+        return np.array(flat, dtype=np.int64).reshape(-1, len(self.spec.resources)).T
 
     def _read_pods(
-        self,
-        slots: Slots,
-        metrics: list[NodeMetric | None],
-        assigned: Mapping[int, Mapping[str, Assigned]],
-        report: Report,
+        self, slots: Slots, metrics: list[NodeMetric | None], assigned: AssignedPods, report: Report
     ) -> None:
-        """Sums over the assigned pods of some slots, whose prod usage holds the system's share already."""
-        names, learn = self.spec.resources, self._pods.learn
-        zeros = (0,) * len(names)
-        rows: list[int] = []
-        amounts: list[int] = []
-        reported: list[int] = []
-        counts: list[int] = []
-        for slot, metric in zip(slots.tolist(), metrics, strict=True):
-            items = assigned.get(slot, {})
-            counts.append(len(items))
-            measured = metric.pods if metric is not None else {}
-            for item in items.values():
-                learn(item, report)
-                rows.append(item.row)
-                pod = measured.get(item.key)
-                if pod is None or not pod.usage:
-                    amounts.extend(zeros)
-                    reported.append(0)
-                else:
-                    amounts.extend(map(pod.usage.get, names, zeros))
-                    reported.append(2 if pod.priority == PROD else 1)
-        self._sum(slots, metrics, np.array(rows, dtype=np.int64), counts, amounts, reported)
+        """Sums over the assigned pods of some slots; prod usage holds the system's share already."""
+        names = self.spec.resources
+        found = [metric.pods if metric is not None else _NO_PODS for metric in metrics]
+        layouts = [assigned.layout(slot, pods) for slot, pods in zip(slots.tolist(), found, strict=True)]
+        for slot, layout in zip(slots.tolist(), layouts, strict=True):
+            self.pods.learn(slot, layout, report)
+        counts = np.array([len(layout.items) for layout in layouts], dtype=np.int64)  # [S]
+        sizes = np.array([len(pods.keys) for pods in found], dtype=np.int64)  # [S]
+        rows = _joined([layout.rows for layout in layouts])  # [P]
+        positions = _joined([layout.positions for layout in layouts])  # [P]
+        there = positions >= 0
+        at = (np.repeat(np.cumsum(sizes) - sizes, counts) + positions)[there]
+        usage: Int64 = np.zeros((len(names), len(rows)), dtype=np.int64)  # [R, P]
+        for r, name in enumerate(names):
+            flat = _joined([pods.usage.get(name) or bytes(8 * len(pods.keys)) for pods in found])
+            usage[r, there] = flat[at]
+        band = np.full(len(rows), UNMEASURED, dtype=np.uint8)  # [P]
+        band[there] = np.frombuffer(b"".join(pods.bands for pods in found), dtype=np.uint8)[at]
+        intervals = np.array([m.report_interval if m is not None else 0 for m in metrics], dtype=np.float64)
+        self._sum(slots, counts, rows, usage, band, intervals)
 
     def _sum(
         self,
         slots: Slots,
-        metrics: list[NodeMetric | None],
+        counts: Int64,
         rows: Slots,
-        pods_per_slot: list[int],
-        amounts: list[int],
-        reported: list[int],
+        usage: Int64,
+        band: NDArray[np.uint8],
+        intervals: Float,
     ) -> None:
-        counts = np.array(pods_per_slot, dtype=np.int64)  # [S]
-        usage = np.array(amounts, dtype=np.int64).reshape(len(rows), len(self.spec.resources)).T  # [R, P]
-        band = np.array(reported, dtype=np.int64)  # [P]
-        intervals = np.array([m.report_interval if m is not None else 0 for m in metrics], dtype=np.float64)
         updated = np.nan_to_num(self.updated[slots], nan=_NEVER, neginf=_NEVER)  # [S]
-        since = np.repeat(updated - intervals, counts)  # [P]
-        pods, until = self._pods, np.repeat(updated, counts)
-        estimated = (band == 0) | (since < pods.scheduled[rows]) | (pods.deadline[rows] > until)
+        since, until = np.repeat(updated - intervals, counts), np.repeat(updated, counts)  # [P]
+        pods = self.pods
+        estimated = (band == UNMEASURED) | (since < pods.scheduled[rows]) | (pods.deadline[rows] > until)
         estimate = pods.estimate[:, rows]  # [R, P]
-        added = contributions(estimate, usage, estimated, pods.prod[rows], band == 2)
+        added = contributions(estimate, usage, estimated, pods.prod[rows], band == AS_PROD)
         self.estimated[:, slots] = grouped(estimate, counts)
         self.delta[:, slots] = grouped(added.delta, counts)
         self.prod_delta[:, slots] = grouped(added.prod_delta, counts)
         self.prod_usage[:, slots] += grouped(added.prod_usage, counts)
 
-    def _derive(self, slots: Slots) -> None:
+    def derive(self, slots: Slots) -> None:
         """What filter and score read, from the columns above."""
         updated, measured = self.updated[slots], self.measured[slots]
         delta, estimated = self.delta[:, slots], self.estimated[:, slots]
@@ -291,6 +247,11 @@ class LoadColumns:
         self.prod_expires[slots] = np.where(absent | ~prod_threshold.any(axis=0), np.inf, old)
         self.scored_until[slots] = np.where(absent | ~measured, _NEVER, old)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns, without those of assigned pods."""
+        return sum(getattr(self, name).nbytes for name in self._COLUMNS)
+
     # Invariants
 
     def differences(self, other: LoadColumns, nodes: NodeTable) -> list[str]:
@@ -309,7 +270,6 @@ def _is_time(name: str) -> bool:
     return name == "updated"
 
 
-def _longer(array: NDArray[Kind], capacity: int) -> NDArray[Kind]:
-    grown: NDArray[Kind] = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
-    grown[..., : array.shape[-1]] = array
-    return grown
+def _joined(parts: Sequence[array[int] | bytes]) -> Int64:
+    """One int64 array of many."""
+    return np.frombuffer(b"".join(parts), dtype=np.int64)

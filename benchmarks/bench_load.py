@@ -1,0 +1,154 @@
+"""Load-aware scheduling at scale: filter plus score, a burst of NodeMetrics, the memory of the columns.
+
+Run: python benchmarks/bench_load.py [--nodes 5000] [--pods-per-node 30]
+Prints one line per number; exits with 1 if one is over its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler_core.config.muster_args import LoadAwareSchedulingArgs
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.view import NodeView
+from scheduler_core.model.node import parse_node
+from scheduler_core.model.node_metric import NodeMetric, parse_node_metric
+from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.plugins.load_aware import LoadAwareScheduling, load_aware
+from scheduler_core.state.cluster import ClusterState
+
+NOW = 1_767_225_600.0
+ATTEMPT_MS, BURST_MS, VECTOR_MS, NODE_KB = 0.2, 100.0, 5.0, 2.0
+
+
+def pod(name: str, node: str = "") -> Pod:
+    """A small pod, running where a node is given."""
+    spec: dict[str, Any] = {
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]
+    }
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2025-12-31T00:00:00Z"}
+    status: dict[str, Any] = {"phase": "Running", "conditions": [scheduled]} if node else {}
+    if node:
+        spec["nodeName"] = node
+    return parse_pod({"metadata": {"namespace": "team", "name": name}, "spec": spec, "status": status})
+
+
+def report(node: int, pods: int, turn: int) -> bytes:
+    """What a node says of itself, with its pods; every turn other numbers."""
+    measured = [
+        {
+            "namespace": "team",
+            "name": f"p-{node}-{i}",
+            "priority": "koord-prod",
+            "podUsage": {"resources": {"cpu": f"{(node + 7 * i + turn) % 900}m", "memory": f"{300 + i}Mi"}},
+        }
+        for i in range(pods)
+    ]
+    usage = {"resources": {"cpu": f"{5000 + (node * 37 + turn) % 20000}m", "memory": f"{20 + node % 30}Gi"}}
+    return msgspec.json.encode(
+        {
+            "metadata": {"name": f"n-{node}"},
+            "status": {
+                "updateTime": "2026-01-01T00:00:00Z",
+                "nodeMetric": {
+                    "nodeUsage": usage,
+                    "aggregatedNodeUsages": [{"duration": "5m0s", "usage": {"p95": usage}}],
+                },
+                "podsMetric": measured,
+            },
+        }
+    )
+
+
+def cluster(nodes: int, pods: int) -> ClusterState:
+    """Nodes with running pods and no reports yet."""
+    state = ClusterState()
+    size = {"cpu": "64", "memory": "256Gi", "pods": "250"}
+    for n in range(nodes):
+        state.put_node(parse_node({"metadata": {"name": f"n-{n}"}, "status": {"allocatable": size}}))
+        for i in range(pods):
+            state.put_pod(pod(f"p-{n}-{i}", f"n-{n}"), NOW)
+    return state
+
+
+def median_ms(action: Callable[[], object], times: int) -> float:
+    """Median wall time in milliseconds."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        action()
+        found.append(1000 * (time.perf_counter() - began))
+    return float(np.median(found))
+
+
+def attempt_ms(plugin: LoadAwareScheduling, state: ClusterState) -> float:
+    """Filter plus score of one pod over all nodes."""
+    cycle = Cycle(state, pod("incoming"), np.zeros(4, dtype=np.int64), NOW, "bench")
+    view = NodeView.all(state.nodes)
+
+    def once() -> None:
+        plugin.pre_filter(cycle)
+        plugin.filter(cycle, view)
+        plugin.score(cycle, view)
+
+    once()
+    return median_ms(once, 300)
+
+
+def absorb(plugin: LoadAwareScheduling, state: ClusterState, metrics: list[NodeMetric]) -> float:
+    """Milliseconds to take in parsed reports of all nodes and have the columns ready."""
+    began = time.perf_counter()
+    for metric in metrics:
+        state.load.put(metric)
+    state.load.columns(plugin.spec)
+    return 1000 * (time.perf_counter() - began)
+
+
+def column_kb(plugin: LoadAwareScheduling, state: ClusterState) -> float:
+    """Kilobytes of columns per node."""
+    return state.load.columns(plugin.spec).nbytes / state.nodes.size / 1024
+
+
+def pod_bytes(plugin: LoadAwareScheduling, state: ClusterState) -> float:
+    """Bytes of estimates per assigned pod."""
+    return state.load.columns(plugin.spec).pods.nbytes / max(1, len(state.placed))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods-per-node", type=int, default=30)
+    given = parser.parse_args()
+    plugin = load_aware(LoadAwareSchedulingArgs().filled())
+    state = cluster(given.nodes, given.pods_per_node)
+    turns = [[report(n, given.pods_per_node, turn) for n in range(given.nodes)] for turn in range(4)]
+    began = time.perf_counter()
+    parsed = [[parse_node_metric(raw) for raw in turn] for turn in turns]
+    parsing = 1000 * (time.perf_counter() - began) / len(turns)
+    bursts = [absorb(plugin, state, metrics) for metrics in parsed]
+    columns = state.load.columns(plugin.spec)
+    every = np.arange(state.nodes.size, dtype=np.int64)
+    numbers = (
+        ("filter and score, ms", attempt_ms(plugin, state), ATTEMPT_MS),
+        ("burst of all reports absorbed, ms", float(np.median(bursts[1:])), BURST_MS),
+        ("node columns of all nodes anew, ms", median_ms(lambda: columns.derive(every), 20), VECTOR_MS),
+        ("columns per node, KiB", column_kb(plugin, state), NODE_KB),
+    )
+    print(
+        f"{given.nodes} nodes, {given.pods_per_node} pods each; parsing all reports took {parsing:.0f} ms, "
+        f"estimates take {pod_bytes(plugin, state):.0f} bytes per pod"
+    )
+    for name, value, limit in numbers:
+        print(f"{name}: {value:.3f} (limit {limit}) {'ok' if value <= limit else 'OVER'}")
+    return 0 if all(value <= limit for _, value, limit in numbers) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

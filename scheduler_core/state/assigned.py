@@ -1,0 +1,90 @@
+"""Which pods are on which node, laid out so that a node's report can be matched with them at once."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from scheduler_core.model.node_metric import MeasuredPods
+from scheduler_core.model.pod import Pod
+
+_ABSENT: Final = -1
+
+
+class Assigned:
+    """A pod on a node, as it was when it was last worth an estimate. Compared by identity."""
+
+    __slots__ = ("key", "learned", "pod", "row")
+
+    def __init__(self, pod: Pod, row: int, learned: float) -> None:
+        self.pod = pod
+        self.key = pod.key
+        self.row = row
+        self.learned = learned
+
+
+class Layout:
+    """The pods of one node against one list of reported pods; immutable, so identity tells of a change.
+
+    `rows` and `positions` are int64 of the pods' length: the row in the table of placed pods, and where the
+    pod stands in the report (-1: not in it).
+    """
+
+    __slots__ = ("items", "keys", "positions", "rows")
+
+    def __init__(self, items: tuple[Assigned, ...], keys: tuple[str, ...]) -> None:
+        at = {key: i for i, key in enumerate(keys)}
+        self.items = items
+        self.keys = keys
+        self.rows = array("q", [item.row for item in items])
+        self.positions = array("q", [at.get(item.key, _ABSENT) for item in items])
+
+
+class AssignedPods:
+    """Pods by slot, with the layout of each slot as long as it holds."""
+
+    def __init__(self) -> None:
+        self._pods: dict[int, dict[str, Assigned]] = {}
+        self._layouts: dict[int, Layout] = {}
+
+    def add(self, row: int, pod: Pod, slot: int, learned: float) -> None:
+        """A pod came to a slot."""
+        self._pods.setdefault(slot, {})[pod.uid] = Assigned(pod, row, learned)
+        self._layouts.pop(slot, None)
+
+    def remove(self, pod: Pod, slot: int) -> None:
+        """A pod left a slot."""
+        pods = self._pods[slot]
+        del pods[pod.uid]
+        if not pods:
+            del self._pods[slot]
+        self._layouts.pop(slot, None)
+
+    def replace(self, pod: Pod, slot: int) -> bool:
+        """A newer form of a pod; False if nothing changed that an estimate is made again for."""
+        pods = self._pods[slot]
+        known = pods[pod.uid]
+        if _estimated_alike(known.pod, pod):
+            return False
+        pods[pod.uid] = Assigned(pod, known.row, known.learned)
+        self._layouts.pop(slot, None)
+        return True
+
+    def layout(self, slot: int, measured: MeasuredPods) -> Layout:
+        """The pods of a slot against what was reported of it."""
+        found = self._layouts.get(slot)
+        if found is None or found.keys != measured.keys:
+            items = tuple(self._pods.get(slot, {}).values())
+            found = self._layouts[slot] = Layout(items, measured.keys)
+        return found
+
+
+def _estimated_alike(old: Pod, new: Pod) -> bool:
+    """Whether nothing changed that an estimate is made again for: metadata alone does not count."""
+    return (
+        old.requests == new.requests
+        and old.limits == new.limits
+        and old.priority == new.priority
+        and old.scheduled_condition == new.scheduled_condition
+        and old.initialized_time == new.initialized_time
+    )
