@@ -1,0 +1,102 @@
+"""Bindings and what is done about their outcomes, against a scripted server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler_core.app.effects import Effects
+from scheduler_core.app.metrics import Metrics
+from scheduler_core.app.outcomes import BindFailed, BindRead, Inbox
+from scheduler_core.engine.decisions import Placed, Rejected
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.recorder import Recorder
+from scheduler_core.kube.writer import Writer
+from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.writes import Bind
+from tests.support.eventually import eventually
+from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
+
+
+class Rig:
+    def __init__(self, server: FaultServer, client: Client) -> None:
+        self.server = server
+        self.reported: list[Inbox] = []
+        self.writer = Writer(client)
+        self.recorder = Recorder(client, writer=self.writer)
+        metrics = Metrics("test")
+        self.effects = Effects(client, self.writer, self.recorder, self.reported.append, "me", metrics)
+
+    def pod(self) -> Pod:
+        return parse_pod(self.server.put("pods", "a", "p", spec={"containers": []}))
+
+    def place(self, pod: Pod) -> Placed:
+        placed = Placed(pod, "one", "own", Bind("a", "p", pod.uid, "one"))
+        self.effects.submit(placed)
+        return placed
+
+    def reasons(self) -> list[str]:
+        return [obj["reason"] for key, obj in self.server.objects.items() if key[0] == "events"]
+
+
+@pytest.fixture
+def rig(server: FaultServer, client: Client) -> Iterator[Rig]:
+    made = Rig(server, client)
+    made.writer.start()
+    made.recorder.start()
+    yield made
+    made.effects.stop(2)
+    made.writer.stop(2)
+    made.recorder.stop()
+
+
+def test_an_accepted_binding_is_noted_and_told(rig: Rig) -> None:
+    placed = rig.place(rig.pod())
+    eventually(lambda: rig.reasons() == ["Scheduled"], 5)
+    assert [decision for _, decision in rig.effects.accepted] == [placed]
+    assert rig.reported == []
+
+
+def test_a_binding_whose_answer_was_lost_is_found_by_reading(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("POST", lose=True))
+    rig.place(pod)
+    eventually(lambda: len(rig.effects.accepted) == 1, 5)
+    eventually(lambda: rig.reasons() == ["Scheduled"], 5)
+    assert rig.server.count("POST") == 2  # the binding once, and the event
+    assert rig.reported == []
+
+
+def test_a_refused_binding_is_reported_with_the_pod_as_it_is(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("POST", status=409, reason="Conflict"))
+    rig.place(pod)
+    eventually(lambda: rig.reported, 5)
+    (failed,) = rig.reported
+    assert isinstance(failed, BindFailed)
+    assert failed.seen is not None
+    assert (failed.seen.uid, failed.seen.node_name) == (pod.uid, "")
+    eventually(lambda: rig.reasons() == ["FailedScheduling"], 5)
+
+
+def test_reading_goes_on_until_the_server_answers(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("GET", times=2, status=500))
+    rig.effects.verify(Placed(pod, "one", "own", Bind("a", "p", pod.uid, "one")))
+    eventually(lambda: rig.reported, 5)
+    (read,) = rig.reported
+    assert isinstance(read, BindRead)
+    assert read.seen is not None
+    assert rig.server.count("GET") == 3
+
+
+def test_a_refusal_becomes_a_condition_and_an_event(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.effects.submit(Rejected(pod, "own", "Unschedulable", "0/1 nodes are available"))
+    eventually(lambda: rig.reasons() == ["FailedScheduling"], 5)
+    stored = next(obj for key, obj in rig.server.objects.items() if key[0] == "pods")
+    (condition,) = eventually(lambda: stored.get("status", {}).get("conditions"), 5)
+    assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
+    assert condition["message"] == "0/1 nodes are available"
