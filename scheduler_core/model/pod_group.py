@@ -39,6 +39,7 @@ class PodGroup(msgspec.Struct, frozen=True, eq=False):
     name: str
     uid: str
     resource_version: str
+    created: float
     min_members: int
     total: dict[str, int]
     succeeded: bool
@@ -50,7 +51,7 @@ class PodGroup(msgspec.Struct, frozen=True, eq=False):
 
 
 def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
-    """Valid, non-negative quantities of resources that pods can ask for, rounded up: never hold too little."""
+    """Valid, non-negative quantities of what pods can ask for, rounded up: never hold too little."""
     path = "spec.totalResources"
     if raw is not None and len(raw) > MAX_RESOURCES:
         raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
@@ -72,6 +73,7 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         name=meta.name,
         uid=meta.uid or meta.key,
         resource_version=meta.resource_version,
+        created=meta.created,
         min_members=spec.min_members,
         total=_total(spec.total_resources),
         succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,

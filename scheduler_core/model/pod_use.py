@@ -6,13 +6,14 @@ Smaller than `model.pod`, and lenient where that is strict: a pod whose affinity
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
-from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.meta import Wire, decode, epoch
 from scheduler_core.model.requests import ContainerStatusWire, PodResourcesWire, effective_requests
 
 _FINISHED = frozenset({names.SUCCEEDED, names.FAILED})
@@ -20,6 +21,7 @@ _FINISHED = frozenset({names.SUCCEEDED, names.FAILED})
 
 class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
+    start_time: datetime | None = None
     container_statuses: tuple[ContainerStatusWire, ...] | None = None
     init_container_statuses: tuple[ContainerStatusWire, ...] | None = None
 
@@ -33,6 +35,7 @@ class PodUse(msgspec.Struct, frozen=True):
     """A pod's share of a quota while it lives: its effective requests and one of `pods`.
 
     `group` is the value of the group annotation, empty without. `best_effort` by Kubernetes' QoS rules.
+    `started` is when its node took it, or else its creation, in seconds since the epoch.
     """
 
     namespace: str
@@ -43,6 +46,7 @@ class PodUse(msgspec.Struct, frozen=True):
     usage: dict[str, int]
     best_effort: bool
     phase: str
+    started: float = 0.0
 
     @property
     def finished(self) -> bool:
@@ -62,6 +66,7 @@ def parse_pod_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
     both = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     try:
         requests = effective_requests(wire.spec, {item.name: item for item in both})
+        started = epoch(status.start_time) or meta.created
     except ModelError as error:
         raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
     return PodUse(
@@ -73,15 +78,17 @@ def parse_pod_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
         usage={**requests, names.PODS: 1},
         best_effort=_best_effort(wire.spec),
         phase=status.phase,
+        started=started,
     )
 
 
 def _best_effort(spec: PodResourcesWire) -> bool:
-    holders = (spec, *(spec.containers or ()), *(spec.init_containers or ()))
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    holders = (spec.resources, *(container.resources for container in containers))
     return not any(
         name in (names.CPU, names.MEMORY) and str(value) != "0"
         for holder in holders
-        if holder.resources is not None
-        for part in (holder.resources.requests, holder.resources.limits)
+        if holder is not None
+        for part in (holder.requests, holder.limits)
         for name, value in (part or {}).items()
     )

@@ -6,13 +6,15 @@ One object per namespace. Its resourceVersion arbitrates between all that admit 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from scheduler_core.errors import ModelError
+from scheduler_core.model.conditions import rfc3339
 from scheduler_core.model.kinds import RESERVATION_LEDGERS
-from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.meta import Wire, decode, epoch
 from scheduler_core.model.resources import parse_resource_list, to_strings
 
 KIND: Final = "ReservationLedger"
@@ -20,7 +22,7 @@ NAME: Final = "reservations"
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """What one PodGroup reserved: `total`, exact integers. `uid` is the PodGroup's.
+    """What one PodGroup reserved: `total`, exact integers. `uid` and `since`, its creation, are the group's.
 
     An `ended` hold reserves nothing; it stays until its PodGroup is deleted, so that it is not made again.
     """
@@ -29,6 +31,7 @@ class Hold(msgspec.Struct, frozen=True):
     uid: str
     min_members: int
     total: dict[str, int]
+    since: float = 0.0
     ended: bool = False
 
 
@@ -67,6 +70,7 @@ class _HoldWire(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
     min_members: int = 1
     total_resources: dict[str, Any] | None = None
+    since: datetime | None = None
     ended: bool = False
 
 
@@ -103,6 +107,7 @@ def _ledger_from(wire: _LedgerWire) -> ReservationLedger:
             item.uid,
             item.min_members,
             parse_resource_list(item.total_resources, f"spec.holds[{i}].totalResources"),
+            epoch(item.since) or 0.0,
             item.ended,
         )
         for i, item in enumerate(spec.holds or ())
@@ -144,6 +149,7 @@ def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
             "uid": hold.uid,
             "minMembers": hold.min_members,
             "totalResources": to_strings(hold.total),
+            "since": rfc3339(hold.since),
             "ended": hold.ended,
         }
         for hold in ledger.holds

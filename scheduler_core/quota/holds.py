@@ -7,15 +7,15 @@ admitted and may not be visible yet), and what groups hold beyond their pods:
     held(group) = max(0, total - usage of its live pods and charges - usage of its succeeded pods)
 
 A failed or deleted member is expected to come back, so its share is held again; a succeeded one is not.
+Members that ran before the group was created belong to an older group of the same name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
@@ -88,8 +88,9 @@ class Book:
         self._counted: dict[str, _Counted] = {}
         self.holds = {hold.uid: hold for hold in ledger.holds}
         self.charges = {charge.uid: charge for charge in ledger.charges}
+        since = beginnings(ledger)
         for pod in pods.values():
-            if pod.succeeded or not pod.finished:
+            if not pod.finished or _is_spent(pod, since):
                 self._count(pod.uid, pod.group, pod.usage, pod.best_effort, live=not pod.finished)
         for charge in ledger.charges:
             pod_ = pods.get(charge.uid)
@@ -153,9 +154,7 @@ class Book:
             held={name: value for name, value in sorted(self.held.items()) if value},
         )
 
-    def _count(
-        self, uid: str, group: str, usage: ResourceList, best_effort: bool, live: bool = True
-    ) -> None:
+    def _count(self, uid: str, group: str, usage: ResourceList, best_effort: bool, live: bool = True) -> None:
         """Count a pod once, with the larger of what is known of it already and `usage`."""
         known = self._counted.get(uid)
         if known is not None:
@@ -200,103 +199,20 @@ class Book:
                         requested={key: asked[name] for name, (key, _) in over.items()},
                         used={key: used.get(name, 0) for name, (key, _) in over.items()},
                         reserved={key: self.held.get(name, 0) for name, (key, _) in over.items()},
-                        limited={key: limit for key, limit in over.values()},
+                        limited=dict(over.values()),
                     )
                 )
         return found
 
 
-def settle(
-    ledger: ReservationLedger,
-    pods: Mapping[str, PodUse],
-    groups: Mapping[str, PodGroup],
-    *,
-    gone: Collection[str] = (),
-    overdue: Collection[str] = (),
-    complete: bool = False,
-) -> ReservationLedger:
-    """The ledger as it should be by what can be seen: repaired, settled and released. Idempotent.
-
-    `pods` and `groups` are by uid. Charges of visible pods are struck out, those of `gone` or `overdue` pods
-    dropped; so are holds of `gone` or `overdue` groups that do not exist. `overdue` are uids that were in the
-    ledger for the whole time-out; for a group that exists it says that only failed members are left. With
-    `complete` the groups are all that the server has, read just now: holds that are missing are made again.
-    """
-    live, succeeded = _census(ledger, pods)
-    holds = []
+def beginnings(ledger: ReservationLedger) -> dict[str, float]:
+    """Per group when the newest PodGroup of that name was created."""
+    out: dict[str, float] = {}
     for hold in ledger.holds:
-        group = groups.get(hold.uid)
-        if hold.uid in gone or (group is None and hold.uid in overdue):
-            continue
-        if group is not None:
-            hold = msgspec.structs.replace(
-                hold, group=group.name, total=group.total, min_members=group.min_members
-            )
-        over = not live.get(hold.group) and (
-            succeeded.get(hold.group, 0) >= hold.min_members or (group is not None and hold.uid in overdue)
-        )
-        holds.append(msgspec.structs.replace(hold, ended=True) if over and not hold.ended else hold)
-    if complete:
-        known = {hold.uid for hold in holds}
-        holds += [
-            Hold(group.name, group.uid, group.min_members, group.total)
-            for group in groups.values()
-            if group.total and group.uid not in known and not group.succeeded
-        ]
-    settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
-    kept = tuple(
-        charge
-        for charge in ledger.charges
-        if charge.uid not in gone and charge.uid not in overdue and not _visible(charge, pods)
-    )
-    return msgspec.structs.replace(
-        ledger,
-        holds=tuple(holds),
-        charges=kept,
-        pods_version=max((ledger.pods_version, *(pod.resource_version for pod in settled)), key=_version),
-    )
+        out[hold.group] = max(hold.since, out.get(hold.group, 0.0))
+    return out
 
 
-def idle_groups(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> set[str]:
-    """uids of the holds whose groups had members and have only finished ones now, or none that ended well."""
-    live, _ = _census(ledger, pods)
-    finished: dict[str, int] = {}
-    for pod in pods.values():
-        if pod.group and pod.finished:
-            finished[pod.group] = finished.get(pod.group, 0) + 1
-    return {
-        hold.uid
-        for hold in ledger.holds
-        if not hold.ended
-        and not live.get(hold.group)
-        and finished.get(hold.group, 0) >= hold.min_members
-    }
-
-
-def _census(
-    ledger: ReservationLedger, pods: Mapping[str, PodUse]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Per group the members that live or are on their way, and those that ended well."""
-    live: dict[str, int] = {}
-    succeeded: dict[str, int] = {}
-    for pod in pods.values():
-        if pod.group and (pod.succeeded or not pod.finished):
-            counts = succeeded if pod.finished else live
-            counts[pod.group] = counts.get(pod.group, 0) + 1
-    for charge in ledger.charges:
-        if charge.group and charge.uid not in pods:
-            live[charge.group] = live.get(charge.group, 0) + 1
-    return live, succeeded
-
-
-def _visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:
-    """Whether the pod itself says all that the charge says."""
-    pod = pods.get(charge.uid)
-    if pod is None:
-        return False
-    return pod.finished or all(pod.usage.get(name, 0) >= value for name, value in charge.usage.items())
-
-
-def _version(text: str) -> tuple[int, str]:
-    """Sort key of resourceVersions: decimal numbers of any length."""
-    return (len(text), text)
+def _is_spent(pod: PodUse, since: Mapping[str, float]) -> bool:
+    """Whether a member ended well and so needs its share no more."""
+    return pod.succeeded and pod.started >= since.get(pod.group, 0.0)
