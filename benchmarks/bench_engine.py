@@ -1,0 +1,128 @@
+"""Decisions per second of the engine: shaped after the field's public scheduling workloads."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.engine_clusters import pod, scheduler
+from benchmarks.row import Row
+from scheduler_core.engine.decisions import Placed
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.model.pod import Pod
+
+Maker = Callable[[int], Pod]
+
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "bench"}},
+        }
+    ]
+}
+PREFERS_ZONE = {
+    "affinity": {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 10,
+                    "preference": {
+                        "matchExpressions": [
+                            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}
+                        ]
+                    },
+                }
+            ]
+        }
+    }
+}
+
+
+def equal(spec: dict[str, Any] | None = None) -> Maker:
+    """Pods of one class."""
+    return lambda i: pod("a", f"p{i}", "500m", "512Mi", **(spec or {}))
+
+
+def different(i: int) -> Pod:
+    """Pods of which no two ask for the same."""
+    return pod("a", f"p{i}", f"{500 + i % 997}m", f"{512 + i // 7}Mi")
+
+
+def decide(made: Scheduler, pods: list[Pod]) -> tuple[float, int]:
+    """(CPU seconds, pods placed) of deciding pods that wait already."""
+    for item in pods:
+        made.put(item, 1.0)
+    started = time.process_time()
+    decisions = made.step(2.0)
+    seconds = time.process_time() - started
+    return seconds, sum(isinstance(decision, Placed) for decision in decisions)
+
+
+def rate(nodes: int, count: int, make: Maker) -> float:
+    """Decisions per second of CPU; every pod must have been placed."""
+    seconds, placed = decide(scheduler(nodes), [make(i) for i in range(count)])
+    if placed != count:
+        raise RuntimeError(f"{placed} of {count} pods were placed")
+    return count / seconds
+
+
+def unschedulable_in_the_way(nodes: int, count: int) -> float:
+    """Decisions per second for pods that fit, behind as many of higher priority that fit nowhere."""
+    made = scheduler(nodes)
+    giants = [pod("a", f"giant{i}", "1000", "1Gi", priority=10) for i in range(count)]
+    seconds, placed = decide(made, [*giants, *(equal()(i) for i in range(count))])
+    if placed != count:
+        raise RuntimeError(f"{placed} of {count} pods were placed")
+    return 2 * count / seconds
+
+
+def churn(nodes: int, count: int) -> float:
+    """Microseconds of CPU per cluster event: a pod ends, another is decided, on a full-sized cluster."""
+    made = scheduler(nodes)
+    decide(made, [equal()(i) for i in range(count)])
+    running = [placement.pod for placement in made.state.placed.values()][:500]
+    started = time.process_time()
+    for i, item in enumerate(running):
+        made.remove(item, 3.0)
+        made.put(pod("a", f"new{i}", "500m", "512Mi"), 3.0)
+        made.step(3.0)
+    return (time.process_time() - started) / len(running) * 1e6
+
+
+def load(nodes: int, count: int) -> tuple[float, float]:
+    """(seconds, MiB) to take in a running cluster of parsed-at-the-edge pods."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    made = scheduler(nodes)
+    for i in range(count):
+        made.put(pod("a", f"r{i}", "100m", "128Mi", nodeName=f"n{i % nodes}"), 1.0)
+    seconds = time.process_time() - started
+    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main() -> list[Row]:
+    """Rates at 500, 5,000 and 15,000 nodes; the floors leave a factor for a busy machine."""
+    seconds, mebibytes = load(5_000, 50_000)
+    small, large, huge = (rate(nodes, 5_000, equal()) for nodes in (500, 5_000, 15_000))
+    return [
+        Row("50,000 pods on 5,000 nodes taken in", seconds, "s CPU", ceiling=20.0),
+        Row("memory for them", mebibytes, "MiB", ceiling=600.0),
+        Row("equal pods, 500 nodes", small, "1/s", floor=6_000.0),
+        Row("equal pods, 5,000 nodes", large, "1/s", floor=6_000.0),
+        Row("equal pods, 15,000 nodes, of the rate at 5,000", huge / large, "ratio", floor=1 / 3),
+        Row("all different, 5,000 nodes", rate(5_000, 1_000, different), "1/s", floor=1_000.0),
+        Row(
+            "preferred node affinity, 5,000 nodes",
+            rate(5_000, 5_000, equal(PREFERS_ZONE)),
+            "1/s",
+            floor=5_000.0,
+        ),
+        Row("hard zone spread, 5,000 nodes", rate(5_000, 2_000, equal(SPREAD)), "1/s", floor=700.0),
+        Row("unschedulable in the way", unschedulable_in_the_way(5_000, 1_000), "1/s", floor=1_000.0),
+        Row("a pod ends, another starts", churn(5_000, 5_000), "us CPU", ceiling=2_000.0),
+    ]

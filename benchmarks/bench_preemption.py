@@ -1,0 +1,85 @@
+"""Finding victims: one node, several nodes, nothing that helps, a storm, and the growth with nodes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from benchmarks.engine_clusters import add_quota, pod, scheduler
+from benchmarks.row import Row
+from scheduler_core.engine.decisions import Evicted
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.model.names import MUSTER_SCHEDULER
+from scheduler_core.quota.policy import admit
+
+PODS_PER_NODE = 10
+QUOTAS = 100
+BORROWERS = 60
+
+
+def full_cluster(nodes: int) -> Scheduler:
+    """Ten pods a node fill the cluster; sixty quotas use it all, forty of a hundred wait for their min."""
+    made = scheduler(nodes, cpu=PODS_PER_NODE, memory="100Gi")
+    share = nodes * PODS_PER_NODE // QUOTAS
+    for i in range(QUOTAS):
+        add_quota(made, f"t{i}", {"cpu": share}, {"cpu": nodes * PODS_PER_NODE})
+    for i in range(nodes * PODS_PER_NODE):
+        where = f"n{i % nodes}"
+        made.put(pod(f"t{i % BORROWERS}", f"r{i}", "1", "1Gi", nodeName=where, priority=i % 3), 1.0)
+    return made
+
+
+def attempt_ms(made: Scheduler, namespace: str, cpu: str, victims: int) -> float:
+    """Median milliseconds of CPU of one attempt; it must name that many victims."""
+    profile = made.profiles[MUSTER_SCHEDULER]
+    times = []
+    for i in range(15):
+        asking = pod(namespace, f"asks{i}", cpu, "1Gi")
+        started = time.process_time()
+        attempt = made.cycle.attempt(profile, asking, 2.0)
+        times.append(time.process_time() - started)
+        found = len(attempt.post_filter.victims) if attempt.post_filter else 0
+        if found != victims:
+            raise RuntimeError(f"{found} victims, expected {victims}")
+    return statistics.median(times) * 1e3
+
+
+def pre_filter_us(made: Scheduler) -> float:
+    """Microseconds of one admission by quota."""
+    requests = {"cpu": 1000, "memory": 1 << 30}
+    started = time.process_time()
+    for _ in range(2_000):
+        admit(made.state.ledger, "t90", requests)
+    return (time.process_time() - started) / 2_000 * 1e6
+
+
+def storm(made: Scheduler, count: int) -> float:
+    """Seconds of CPU to decide so many preempting pods; each takes one victim, and no rule is broken."""
+    for i in range(count):
+        made.put(pod(f"t{BORROWERS + i % (QUOTAS - BORROWERS)}", f"storm{i}", "1", "1Gi"), 3.0)
+    started = time.process_time()
+    decisions = made.step(4.0)
+    seconds = time.process_time() - started
+    evicted = sum(isinstance(decision, Evicted) for decision in decisions)
+    if evicted != count or made.state.check():
+        raise RuntimeError(f"{evicted} evictions for {count} pods, {made.state.check()[:1]}")
+    return seconds
+
+
+def main() -> list[Row]:
+    """Figures at 5,000 nodes and 50,000 pods, and the growth from 1,000 to 20,000 nodes."""
+    made = full_cluster(5_000)
+    single, several = attempt_ms(made, "t90", "4", 4), attempt_ms(made, "t91", "10", 10)
+    hopeless = attempt_ms(made, "t1", "4", 0)
+    quota = pre_filter_us(made)
+    seconds = storm(made, 1_000)
+    small, large = full_cluster(1_000), full_cluster(20_000)
+    growth = attempt_ms(large, "t90", "4", 4) / attempt_ms(small, "t90", "4", 4)
+    return [
+        Row("victims on one node, 5,000 nodes", single, "ms CPU", ceiling=30.0),
+        Row("ten victims, 5,000 nodes", several, "ms CPU", ceiling=100.0),
+        Row("nothing helps", hopeless, "ms CPU", ceiling=2.0),
+        Row("PreFilter", quota, "us CPU", ceiling=20.0),
+        Row("storm of 1,000 preempting pods", seconds, "s CPU", ceiling=30.0),
+        Row("20,000 nodes, times the cost at 1,000", growth, "ratio", ceiling=30.0),
+    ]
