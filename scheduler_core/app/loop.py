@@ -18,7 +18,13 @@ from scheduler_core.engine.decisions import Decision, Noticed, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.gang import GroupRef
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Resource
+from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
+    ELASTIC_QUOTAS,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_GROUPS,
+    Resource,
+)
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
@@ -250,6 +256,9 @@ class Loop:
         elif isinstance(write, Patch) and write.resource == POD_GROUPS:
             gang = GroupRef("PodGroup", write.namespace, write.name)
             self.scheduler.state.gangs.dirty.add(gang.key)
+        elif isinstance(write, Patch) and write.resource == CONFIG_MAPS:
+            state = self.scheduler.state
+            state.gangs.group_dirty.update(state.config_maps.groups_in(write.namespace))
         elif isinstance(write, Patch) and write.resource == PERSISTENT_VOLUME_CLAIMS:
             # The pods that use the claim decide again on what it is now.
             claim = self.scheduler.state.storage.claims.get(f"{write.namespace}/{write.name}")

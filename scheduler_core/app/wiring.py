@@ -21,6 +21,7 @@ from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.framework.registry import build_profiles
@@ -70,11 +71,12 @@ class Process:
             profiles,
             initial_backoff=float(config.pod_initial_backoff_seconds),
             max_backoff=float(config.pod_max_backoff_seconds),
+            clock=time.perf_counter,
         )
         self._wall = wall
         self.metrics = Metrics(VERSION)
         resources = [resource for resource, _ in WATCHED]
-        controllers = (QuotaStatus(), GangStatusController())
+        controllers = (QuotaStatus(), GangStatusController(), TopologyGroupStatus())
         self.loop = Loop(scheduler, controllers, resources, self.metrics, may_decide=may_write, wall=wall)
         # Reads and writes of several requests share the bindings' rate; events have the same rate again.
         events_limiter = client.limiter.twin() if client.limiter is not None else None

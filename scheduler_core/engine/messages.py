@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from scheduler_core.engine.decisions import Noticed
+from scheduler_core.engine.decisions import Decision, Noticed
 from scheduler_core.model.gang import RESOURCES, Gang
-from scheduler_core.model.names import REASON_UNSCHEDULABLE
+from scheduler_core.model.kinds import CONFIG_MAPS
+from scheduler_core.model.names import REASON_INVALID_TOPOLOGY, REASON_UNSCHEDULABLE
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.quota.policy import borrowed
@@ -39,3 +40,24 @@ def unschedulable_event(gang: Gang, profile: str, message: str) -> Noticed:
         REASON_UNSCHEDULABLE,
         message,
     )
+
+
+def topology_notices(state: ClusterState) -> list[Decision]:
+    """Events on topology ConfigMaps that could not be read, each told once; the tree before them stays."""
+    table = state.topology
+    found, table.unreported = table.unreported, []
+    return [
+        Noticed(
+            CONFIG_MAPS.api_version,
+            CONFIG_MAPS.kind,
+            config_map.namespace,
+            config_map.name,
+            config_map.uid,
+            scheduler,
+            REASON_INVALID_TOPOLOGY,
+            f"{config_map.problem}; the topology that was read before stays in use",
+        )
+        for config_map in found
+        for scheduler, settings in table.settings.items()
+        if settings.namespace == config_map.namespace
+    ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, GangCycle, GangOutcome, missing, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
-from scheduler_core.engine.messages import eviction_message, unschedulable_event
+from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
+from scheduler_core.engine.intake import take_in, take_out
+from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.engine.signature import signature
@@ -16,31 +18,20 @@ from scheduler_core.errors import PluginError
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
-from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.gang import RESOURCES, Gang, group_of
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
-from scheduler_core.model.namespace import Namespace
-from scheduler_core.model.node import Node
-from scheduler_core.model.node_metric import NodeMetric
-from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, Happened
-
-# Kinds that are only looked up by plugins, and what a change of one is called.
-_LOOKED_UP: Final[Mapping[type, Happened]] = {
-    PodDisruptionBudget: Happened.OTHER,
-    PersistentVolume: Happened.VOLUME,
-    PersistentVolumeClaim: Happened.VOLUME,
-    StorageClass: Happened.VOLUME,
-    CSINode: Happened.VOLUME,
-    NodeMetric: Happened.NODE_METRIC,
-}
 
 
 class Scheduler:
-    """One queue and one state for all profiles. Only the loop's thread may call it."""
+    """One queue and one state for all profiles. Only the loop's thread may call it.
+
+    `clock` gives seconds whose differences limit searches for placements; without one they are not limited.
+    """
 
     def __init__(
         self,
@@ -49,11 +40,14 @@ class Scheduler:
         *,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
+        clock: Callable[[], float] = no_clock,
     ) -> None:
         self.state = state
         self.profiles = profiles
         self.cycle = PodCycle(state)
         self.gangs = GangCycle(self.cycle)
+        self.groups = GroupCycle(self.cycle, clock)
+        set_up(state, profiles)
         first = next(iter(profiles.values()))
         self.queue = SchedulingQueue(
             first.queue_sort.sort_key,
@@ -70,32 +64,24 @@ class Scheduler:
         """An object was added or changed in the API."""
         if isinstance(obj, Pod):
             self._put_pod(obj, now)
-        elif isinstance(obj, Node):
-            self.tell(self.state.put_node(obj), now)
-        elif isinstance(obj, ElasticQuota):
-            self.tell(self.state.put_quota(obj), now)
-        elif isinstance(obj, Namespace):
-            self.tell(self.state.put_namespace(obj), now)
         elif isinstance(obj, Gang):
             self._put_gang(obj, now)
+        elif isinstance(obj, ConfigMap):
+            self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
-            self.tell(self.state.put_object(obj, _LOOKED_UP[type(obj)]), now)
+            self.tell(take_in(self.state, obj), now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
         if isinstance(obj, Pod):
             self.queue.remove(obj.uid)
             self.tell(self.state.remove_pod(obj.uid), now)
-        elif isinstance(obj, Node):
-            self.tell(self.state.remove_node(obj.name), now)
-        elif isinstance(obj, ElasticQuota):
-            self.tell(self.state.remove_quota(obj), now)
-        elif isinstance(obj, Namespace):
-            self.tell(self.state.remove_namespace(obj.name), now)
         elif isinstance(obj, Gang):
             self.tell(self.state.remove_gang(obj), now)
+        elif isinstance(obj, ConfigMap):
+            self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
-            self.tell(self.state.remove_object(obj, _LOOKED_UP[type(obj)]), now)
+            self.tell(take_out(self.state, obj), now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod, now)
@@ -127,6 +113,14 @@ class Scheduler:
             unit.created, unit.gang_priority = gang.created, gang.priority
         self.tell(events, now)
 
+    def _config_map_changed(self, changed: Changed, now: float) -> None:
+        for gang in changed.gone:
+            self.tell(self.state.remove_gang(gang), now)
+        for gang in changed.come:
+            self._put_gang(gang, now)
+        if changed.topology:
+            self.tell([ClusterEvent(Happened.TOPOLOGY)], now)
+
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""
         for event in events:
@@ -157,7 +151,7 @@ class Scheduler:
 
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units, highest first, until none is left or `limit` were tried."""
-        decisions: list[Decision] = []
+        decisions: list[Decision] = topology_notices(self.state)
         tried = 0
         while limit is None or tried < limit:
             unit = self.queue.pop(now)
@@ -205,12 +199,14 @@ class Scheduler:
         self, unit: QueuedUnit, gang: Gang | None, members: list[Pod], now: float
     ) -> tuple[list[Decision], frozenset[str] | None]:
         """Decide a gang's waiting members: together up to minMembers, the others one by one."""
-        census = self.state.gangs.census(unit.key, self.state.placed)
-        if gang is None or (members and missing(gang, census) == 0):
-            return self._try_each(members, now)
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
         try:
-            outcome = self.gangs.run(gang, pairs, now)
+            outcome = self.groups.run(gang, pairs, now)
+            if outcome is None:
+                census = self.state.gangs.census(unit.key, self.state.placed)
+                if gang is None or (members and missing(gang, census) == 0):
+                    return self._try_each(members, now)
+                outcome = self.gangs.run(gang, pairs, now)
         except PluginError as error:
             reason = REASON_SCHEDULER_ERROR
             return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
@@ -222,7 +218,7 @@ class Scheduler:
             if pod.uid in outcome.refused:
                 event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
                 decisions.append(self._member_waits(profile, pod, outcome.refused[pod.uid], event))
-        if pairs and not outcome.reserved and gang.ref.dialect in RESOURCES:
+        if pairs and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
             decisions.append(unschedulable_event(gang, pairs[0][0].name, outcome.refused[pairs[0][1].uid]))
         return decisions, outcome.plugins if outcome.refused else frozenset()
 
@@ -312,6 +308,7 @@ class Scheduler:
         current = placement.pod
         events = self.cycle.unreserve(profile, attempt.cycle, attempt.slot)
         self._enqueue(current, now)
+        self.queue.undone(current.uid, now)
         self.tell(events, now)
 
 

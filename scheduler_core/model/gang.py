@@ -61,7 +61,8 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     """A group of pods that start together: at least `min_members` of them, or none.
 
     `constraints` is the text of the topology annotation, `topology_key` the native group's single domain,
-    `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
+    `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None. `problem` is
+    what is wrong with a group that could not be read: its pods wait with it as their reason.
     """
 
     ref: GroupRef
@@ -74,6 +75,7 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     topology_key: str = ""
     group: GroupSpec | None = None
     status: GangStatus = GangStatus()
+    problem: str = ""
 
     @property
     def key(self) -> str:

@@ -39,6 +39,8 @@ SAKKARA_GROUP_NAME_LABEL: Final = "sakkara.group.name"
 SAKKARA_MEMBER_RANK_LABEL: Final = "sakkara.member.rank"
 SAKKARA_MEMBER_RETRIES_LABEL: Final = "sakkara.member.retries"
 SAKKARA_MEMBER_STATUS_LABEL: Final = "sakkara.member.status"
+MEMBER_BOUND: Final = "Bound"
+JOB_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 TOPOLOGY_CONSTRAINTS_ANNOTATION: Final = "muster.dev/topology-constraints"
 
 # Muster's own
@@ -80,6 +82,7 @@ REASON_SCHEDULING_GATED: Final = "SchedulingGated"
 REASON_SCHEDULER_ERROR: Final = "SchedulerError"
 REASON_PREEMPTION: Final = "PreemptionByScheduler"
 REASON_INVALID_ANNOTATION: Final = "InvalidAnnotation"
+REASON_INVALID_TOPOLOGY: Final = "InvalidTopology"
 QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 

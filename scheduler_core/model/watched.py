@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.gang import parse_gang, parse_native_gang, parse_x_gang
 from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
     CSI_NODES,
     ELASTIC_QUOTAS,
     NAMESPACES,
@@ -52,5 +54,6 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (POD_GROUPS, parse_gang),
     (X_POD_GROUPS, parse_x_gang),
     (NATIVE_POD_GROUPS, parse_native_gang),
+    (CONFIG_MAPS, parse_config_map),
     (PODS, parse_pod),
 )

@@ -17,7 +17,7 @@ from scheduler_core.config.args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
-from scheduler_core.config.muster_args import CoschedulingArgs
+from scheduler_core.config.muster_args import ClusterTopologyPlacementGroupArgs, CoschedulingArgs
 from scheduler_core.config.spread_args import PodTopologySpreadArgs
 from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
 from scheduler_core.framework.interface import Plugin
@@ -42,9 +42,11 @@ from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.plugins.scheduling_gates import SchedulingGates
 from scheduler_core.plugins.taint_toleration import TaintToleration
+from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
 from scheduler_core.plugins.volume_binding import VolumeBinding
 from scheduler_core.plugins.volume_restrictions import VolumeRestrictions
 from scheduler_core.plugins.volume_zone import VolumeZone
+from scheduler_core.state.topology import TopologySettings
 
 
 def _fit(args: NodeResourcesFitArgs) -> Plugin:
@@ -82,8 +84,17 @@ def _coscheduling(args: CoschedulingArgs | None) -> Plugin:
     return Coscheduling(args.require_pod_group, seconds, args.strict_reservation)
 
 
+def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:
+    args = args or ClusterTopologyPlacementGroupArgs()
+    seconds = args.solver_time_budget_milliseconds / 1000
+    return ClusterTopologyPlacementGroup(
+        TopologySettings(args.topology_config_map_name_space, args.topology_labels, seconds)
+    )
+
+
 FACTORIES: Final[Mapping[str, Factory]] = {
     "CapacityScheduling": lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
+    "ClusterTopologyPlacementGroup": _topology,
     "Coscheduling": _coscheduling,
     "DefaultBinder": lambda args: DefaultBinder(),
     "DefaultPreemption": lambda args: DefaultPreemption(),

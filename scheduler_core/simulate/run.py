@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ConfigError, ModelError
@@ -19,6 +20,7 @@ from scheduler_core.model.writes import Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
 from scheduler_core.simulate.explain import explain_pod
+from scheduler_core.simulate.groups import TickClock, group_statuses, groups_report
 from scheduler_core.simulate.objects import Change, Objects, label
 from scheduler_core.simulate.scenario import Scenario, Step
 from scheduler_core.simulate.volumes import settle
@@ -57,10 +59,13 @@ class Simulation:
         self.state = ClusterState()
         profiles = build_profiles(scenario.config, FACTORIES, KNOWN_PLUGINS)
         # No backoff: a scenario's clock stands still while it runs until idle.
-        self.scheduler = Scheduler(self.state, profiles, initial_backoff=0.0, max_backoff=0.0)
+        self.scheduler = Scheduler(
+            self.state, profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock()
+        )
         self.controllers: list[Controller] = [
             QuotaStatus(min_interval=0.0),
             GangStatusController(min_interval=0.0),
+            TopologyGroupStatus(min_interval=0.0),
         ]
         self.known: dict[tuple[str, str, str], Any] = {}
         self.rejected: dict[str, Rejected] = {}
@@ -181,8 +186,8 @@ def _report(simulation: Simulation, index: int) -> dict[str, Any]:
             {"pod": item.pod.key, "for": item.preemptor.key, "reason": item.message}
             for item in simulation.evicted
         ],
-        "status": statuses,
-        "groups": {},
+        "status": statuses | group_statuses(simulation.objects.all("ConfigMap")),
+        "groups": groups_report(simulation.state),
         "events": simulation.events,
         "mismatches": [],
     }

@@ -15,6 +15,7 @@ from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
@@ -26,6 +27,7 @@ from scheduler_core.state.placement import Placement
 from scheduler_core.state.pods import PodTable
 from scheduler_core.state.ports import PortUse
 from scheduler_core.state.storage import Storage
+from scheduler_core.state.topology import TopologyTable
 
 
 class ClusterState:
@@ -45,6 +47,8 @@ class ClusterState:
         self.images = ImageIndex(self.nodes)
         self.ports = PortUse()
         self.storage = Storage(self.nodes)
+        self.topology = TopologyTable(self.nodes)
+        self.config_maps = ConfigMapTable(self.topology)
         self.load = LoadIndex(self.nodes)
         self._followers: dict[Happened, Storage | LoadIndex] = {
             Happened.VOLUME: self.storage,
@@ -257,14 +261,8 @@ class ClusterState:
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object was added or changed; a change of its status alone concerns nobody."""
-        old = self.gangs.gangs.get(gang.key)
-        self.gangs.put_gang(gang)
-        same = old is not None and (old.min_members, old.constraints, old.group) == (
-            gang.min_members,
-            gang.constraints,
-            gang.group,
-        )
-        return [] if same else [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
+        changed = self.gangs.put_gang(gang)
+        return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)] if changed else []
 
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""

@@ -23,17 +23,23 @@ class Census(msgspec.Struct, frozen=True):
 
 
 class GangTable:
-    """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not."""
+    """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not.
+
+    `dirty` are PodGroups, and `group_dirty` ConfigMap groups, whose status may have to be written.
+    """
 
     def __init__(self) -> None:
         self.gangs: dict[str, Gang] = {}
         self.dirty: set[str] = set()
+        self.group_dirty: set[str] = set()
         self._members: dict[str, dict[str, Pod]] = {}
 
-    def put_gang(self, gang: Gang) -> None:
-        """A group object was added or changed."""
+    def put_gang(self, gang: Gang) -> bool:
+        """A group object was added or changed; whether it asks for anything else than before."""
+        old = self.gangs.get(gang.key)
         self.gangs[gang.key] = gang
-        self.dirty.add(gang.key)
+        self._mark(gang.ref)
+        return old is None or _asks(old) != _asks(gang)
 
     def remove_gang(self, gang: Gang) -> None:
         """A group object is gone; its pods stay as they are."""
@@ -46,13 +52,13 @@ class GangTable:
             self._drop(before, pod.uid)
         if ref is not None:
             self._members.setdefault(ref.key, {})[pod.uid] = pod
-            self.dirty.add(ref.key)
+            self._mark(ref)
 
     def touch(self, pod: Pod) -> None:
         """A pod took a node or lost it: its group's counts changed."""
         ref = group_of(pod)
         if ref is not None:
-            self.dirty.add(ref.key)
+            self._mark(ref)
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod is gone."""
@@ -65,7 +71,10 @@ class GangTable:
         members.pop(uid, None)
         if not members:
             self._members.pop(ref.key, None)
-        self.dirty.add(ref.key)
+        self._mark(ref)
+
+    def _mark(self, ref: GroupRef) -> None:
+        (self.group_dirty if ref.dialect == "ConfigMap" else self.dirty).add(ref.key)
 
     def of(self, pod: Pod) -> Gang | None:
         """The gang of a pod, if it names one that exists."""
@@ -90,3 +99,7 @@ class GangTable:
             succeeded=phases.count(SUCCEEDED),
             failed=phases.count(FAILED),
         )
+
+
+def _asks(gang: Gang) -> tuple[object, ...]:
+    return gang.min_members, gang.constraints, gang.topology_key, gang.group, gang.problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scheduler_core.topology.rank import Member, Ranked
@@ -24,4 +24,9 @@ def placement_text(tree: Tree, members: Sequence[Member]) -> str:
 
 def rank_text(ranked: Sequence[Ranked]) -> str:
     """Pods with their ranks: `[(pod-0,0) (pod-4,1)]`."""
-    return "[" + " ".join(f"({member.pod},{rank})" for rank, member in enumerate(ranked)) + "]"
+    return pairs_text((member.pod, rank) for rank, member in enumerate(ranked))
+
+
+def pairs_text(ranks: Iterable[tuple[str, int]]) -> str:
+    """The same for pods whose ranks are given, as a group's are while one of its members is missing."""
+    return "[" + " ".join(f"({pod},{rank})" for pod, rank in ranks) + "]"

@@ -1,0 +1,111 @@
+"""Preemption of whole groups by priority, so that a group can be placed (topology seed, user stories).
+
+Only strict rules and free slots ask for victims, never a soft wish. Pods outside groups are not touched. The
+victims are the fewest groups, then the cheapest, and they go only if the whole group then passes all filters
+where it would be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.evaluate import Reevaluation
+from scheduler_core.engine.gang_preemption import GangPreemption
+from scheduler_core.engine.group_placement import GroupPlacer, Question
+from scheduler_core.engine.group_slots import capacity
+from scheduler_core.framework.preemption.search import not_eligible
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.trial import Trial
+from scheduler_core.topology.placer import Infeasible, Placement
+from scheduler_core.topology.preempt import Victim, choose_victims
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """A group that may go: its members that hold a node and are not on their way out."""
+
+    victim: Victim
+    pods: tuple[Pod, ...]
+
+
+def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangPreemption | None:
+    """The groups to evict and where every member waits, or None; the state is unchanged."""
+    state = placer.state
+    if any(not_eligible(state, pod) for _, pod in question.members):
+        return None
+    groups = _lower_groups(state, question)
+    leaving = frozenset(uid for uid, item in state.placed.items() if state.table.going[item.row])
+    known: dict[frozenset[int], Int64] = {}
+
+    def without(chosen: frozenset[int]) -> Int64:
+        if chosen not in known:
+            gone = leaving.union(pod.uid for index in chosen for pod in groups[index].pods)
+            known[chosen] = capacity(state, question.slots, gone)
+        return known[chosen]
+
+    found = choose_victims(
+        question.tree,
+        without,
+        [group.victim for group in groups],
+        question.size,
+        question.rules,
+        fixed=question.fixed,
+        expired=placer.expired(question.members[0][0]),
+    )
+    if isinstance(found, Infeasible) or not found.victims:
+        return None
+    victims = [pod for index in found.victims for pod in groups[index].pods]
+    return _confirmed(placer, question, found.placement, victims, leaving, now)
+
+
+def _lower_groups(state: ClusterState, question: Question) -> list[_Group]:
+    """Groups of lower priority that hold nodes, by key: the price of one is the number of its pods."""
+    own = _priority(question.gang.priority, [pod for _, pod in question.members])
+    found: list[_Group] = []
+    for key in sorted(state.gangs.gangs):
+        gang = state.gangs.gangs[key]
+        pods = tuple(
+            pod
+            for uid, pod in sorted(state.gangs.members(key).items())
+            if uid in state.placed and not state.table.going[state.placed[uid].row]
+        )
+        if pods and key != question.gang.key:
+            priority = _priority(gang.priority, pods)
+            if priority < own:
+                found.append(_Group(Victim(key, priority, len(pods)), pods))
+    return found
+
+
+def _priority(given: int | None, pods: Sequence[Pod]) -> int:
+    """A group's own priority where it has one, else the highest of its pods."""
+    return given if given is not None else max(pod.priority for pod in pods)
+
+
+def _confirmed(
+    placer: GroupPlacer,
+    question: Question,
+    placement: Placement,
+    victims: Sequence[Pod],
+    leaving: frozenset[str],
+    now: float,
+) -> GangPreemption | None:
+    """The preemption, if every member passes all filters once the victims are gone and its siblings there."""
+    state = placer.state
+    nominated: list[tuple[Pod, str, Int64]] = []
+    leaves = np.repeat(np.arange(len(placement.added)), placement.added)
+    with Trial(state, now) as trial:
+        for uid in sorted(leaving.union(victim.uid for victim in victims)):
+            trial.lift(uid)
+        for (profile, pod), leaf in zip(question.members, leaves.tolist(), strict=True):
+            slot = int(question.slots.nodes[leaf])
+            own = placer.cycle.new_cycle(profile, pod, now)
+            if not Reevaluation(placer.cycle, profile, own).fits(slot):
+                return None
+            trial.place(pod, slot)
+            nominated.append((pod, state.nodes.names[slot], own.vector))
+    first = question.members[0][1]
+    return GangPreemption(tuple((victim, first) for victim in victims), tuple(nominated))

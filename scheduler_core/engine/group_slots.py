@@ -1,0 +1,114 @@
+"""How many members of a group fit on every leaf of the tree, by all filters and every requested resource."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.demand import goes_first
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Status
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.topology.tree import Tree
+
+Bool = NDArray[np.bool_]
+_RESOURCES: Final = "NodeResourcesFit"
+_NO_LIMIT: Final = np.iinfo(np.int64).max
+
+
+class Slots(msgspec.Struct, frozen=True):
+    """nodes: int64 [leaves], slot of every leaf's node or -1.
+
+    passes: bool [N], nodes that pass all filters but that of resources, which are counted. request: int64
+    [R], the largest of the members per resource. mixed: whether members differ in it. ports: whether members
+    take a port of their node, so that each node has room for one. room: int64 [R, N], kept for nominated
+    pods that go first. refusing: plugins that refuse some node.
+    """
+
+    nodes: Int64
+    passes: Bool
+    request: Int64
+    mixed: bool
+    ports: bool
+    room: Int64
+    refusing: frozenset[str]
+
+
+def slots_for(
+    cycle: PodCycle, tree: Tree, members: Sequence[tuple[Profile, Pod]], now: float
+) -> Slots | Status:
+    """What the waiting members ask of the nodes, or the refusal of PreFilter."""
+    state = cycle.state
+    size = state.nodes.size
+    passes: Bool = state.nodes.alive[:size].copy()  # [N]
+    vectors: list[Int64] = []
+    refusing: set[str] = set()
+    seen: set[object] = set()
+    for profile, pod in members:
+        own = cycle.new_cycle(profile, pod, now)
+        if own.signature in seen:
+            continue
+        seen.add(own.signature)
+        vectors.append(own.vector)
+        status = cycle.pre_filter(profile, own)
+        scores = cycle.scores_for(profile, own)
+        status = status or scores.status
+        if status is not None:
+            return status
+        for name, bits in cycle.filter_bits(profile, own, scores).items():
+            if bits.any():
+                refusing.add(name)
+            if name != _RESOURCES:
+                passes &= bits == 0
+    request: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    for vector in vectors:
+        request[: len(vector)] = np.maximum(request[: len(vector)], vector)
+    mixed = any(not np.array_equal(vectors[0], vector) for vector in vectors[1:])
+    ports = any(pod.host_ports for _, pod in members)
+    room = _room(state, members)
+    return Slots(_nodes_of(state, tree), passes, request, mixed, ports, room, frozenset(refusing))
+
+
+def capacity(
+    state: ClusterState, slots: Slots, without: Collection[str] = (), *, idle: bool = False
+) -> Int64:
+    """int64 [leaves]: how many members fit, once the pods `without` (uids) are gone; `idle`: once all are."""
+    nodes, size = state.nodes, state.nodes.size
+    rows = np.flatnonzero(slots.request)
+    free: Int64 = nodes.allocatable[rows][:, :size].copy()  # [k, N]
+    if not idle:
+        free -= nodes.requested[rows][:, :size] + slots.room[rows]
+        for uid in without:
+            placement = state.placed[uid]
+            held = placement.vector[rows[rows < len(placement.vector)]]
+            free[: len(held), placement.slot] += held
+    asked = slots.request[rows][:, None]
+    fits = (np.maximum(free, 0) // asked).min(axis=0, initial=_NO_LIMIT)  # [N]
+    if slots.ports:
+        fits = np.minimum(fits, 1)
+    fits = np.where(slots.passes, fits, 0)
+    return np.where(slots.nodes >= 0, fits[slots.nodes], 0) if size else np.zeros_like(slots.nodes)
+
+
+def _nodes_of(state: ClusterState, tree: Tree) -> Int64:
+    found = (state.nodes.slot(name) for name in tree.leaves)
+    return np.array([-1 if slot is None else slot for slot in found], dtype=np.int64)
+
+
+def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:
+    """int64 [R, N]: what nominated pods that go first will take; members do not stand in each other's way."""
+    room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
+    first = members[0][1]
+    own = {pod.uid for _, pod in members}
+    for item in state.nominations.others(first):
+        slot = state.nodes.slot(item.node)
+        if slot is not None and item.pod.uid not in own and goes_first(state, item.pod, first):
+            room[: len(item.vector), slot] += item.vector
+    return room

@@ -1,0 +1,103 @@
+"""ConfigMaps that Muster reads; of all others only the name is kept.
+
+A ConfigMap whose text is faulty is not refused: it comes with `problem` set, so that what was read before can
+be kept and the fault be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model import names
+from scheduler_core.model.gang import Gang, GroupRef, gang_of_group
+from scheduler_core.model.meta import ObjectMeta, Wire, decode, identity_of
+from scheduler_core.model.topology import parse_group, parse_topology
+
+TOPOLOGY: Final = "topology"
+GROUP: Final = "group"
+
+
+class ConfigMap(msgspec.Struct, frozen=True, eq=False):
+    """A ConfigMap. `role` says what it is for Muster, empty for all others.
+
+    `content` is what its data says: a TopologySpec for a topology, a Gang for a group; None where `problem`
+    says what is wrong (a faulty group is a Gang all the same, with the problem in it). `data` is kept for the
+    roles only.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    created: float = 0.0
+    role: str = ""
+    content: Any = None
+    problem: str = ""
+    data: Mapping[str, str] = {}
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class _DataWire(Wire, frozen=True, rename="camel"):
+    data: dict[str, str] | None = None
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """How ConfigMaps of one role are recognised and read; `read` raises ModelError with a path."""
+
+    role: str
+    wants: Callable[[ObjectMeta], bool]
+    read: Callable[[ObjectMeta, Mapping[str, str]], Any]
+
+
+def _labelled(label: str) -> Callable[[ObjectMeta], bool]:
+    return lambda meta: label in (meta.labels or {})
+
+
+def _read_group(meta: ObjectMeta, data: Mapping[str, str]) -> Gang:
+    """The group's gang. A fault that leaves its name readable is the gang's `problem`."""
+    try:
+        return gang_of_group(meta, parse_group(data))
+    except ModelError as error:
+        found = error.within("ConfigMap", meta.namespace, meta.name, meta.uid)
+        return Gang(
+            ref=GroupRef("ConfigMap", meta.namespace or "default", data.get("name", "").strip() or meta.name),
+            uid=meta.uid or meta.key,
+            resource_version=meta.resource_version,
+            created=meta.created,
+            min_members=1,
+            problem=str(found),
+        )
+
+
+READERS: Final = (
+    Reader(TOPOLOGY, _labelled(names.SAKKARA_TOPOLOGY_LABEL), lambda meta, data: parse_topology(data)),
+    Reader(GROUP, _labelled(names.SAKKARA_GROUP_LABEL), _read_group),
+)
+
+
+def parse_config_map(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ConfigMap:
+    """Read a ConfigMap. Raises ModelError only where the object itself is malformed."""
+    meta = identity_of(raw)
+    reader = next((reader for reader in READERS if reader.wants(meta)), None)
+    role = reader.role if reader is not None else ""
+    found = ConfigMap(
+        meta.namespace or "default", meta.name, meta.uid, meta.resource_version, meta.created, role
+    )
+    if reader is None:
+        return found
+    data = decode(raw, _DataWire, "ConfigMap").data or {}
+    try:
+        content = reader.read(meta, data)
+    except ModelError as error:
+        problem = str(error.within("ConfigMap", meta.namespace, meta.name, meta.uid))
+        return msgspec.structs.replace(found, problem=problem, data=data)
+    problem = content.problem if isinstance(content, Gang) else ""
+    return msgspec.structs.replace(found, content=content, problem=problem, data=data)

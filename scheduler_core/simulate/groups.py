@@ -1,0 +1,59 @@
+"""Groups in a simulation's report: where each is on the topology, and the rank of every member."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from scheduler_core.model.names import SAKKARA_GROUP_LABEL
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.group_members import in_rank_order, seats_of
+from scheduler_core.state.topology import is_constrained
+from scheduler_core.topology.report import placement_text
+
+# A search for a placement may ask so often whether its time is over.
+TICKS_PER_SECOND: Final = 1_000_000
+
+
+class TickClock:
+    """A clock that advances a little whenever it is read: searches end by how much they did, always alike."""
+
+    def __init__(self) -> None:
+        self._ticks = 0
+
+    def __call__(self) -> float:
+        """Seconds since the simulation began."""
+        self._ticks += 1
+        return self._ticks / TICKS_PER_SECOND
+
+
+# What the results of a group are called in its ConfigMap's data.
+RESULTS: Final = ("status", "reason", "placement", "rank", "hopCost", "bestHopCost", "optimal")
+
+
+def group_statuses(config_maps: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """The results in group ConfigMaps, by `ConfigMap namespace/name`."""
+    found: dict[str, dict[str, str]] = {}
+    for obj in config_maps:
+        meta, data = obj["metadata"], obj.get("data") or {}
+        if SAKKARA_GROUP_LABEL in (meta.get("labels") or {}):
+            results = {name: data[name] for name in RESULTS if name in data}
+            found[f"ConfigMap {meta['namespace']}/{meta['name']}"] = results
+    return found
+
+
+def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
+    """`namespace/name` of every group that has placed members: the placement as a tree, ranks in order."""
+    found: dict[str, dict[str, Any]] = {}
+    for key in sorted(state.gangs.gangs):
+        gang, run = state.gangs.gangs[key], state.topology.runs.get(key)
+        if run is None or not is_constrained(gang):
+            continue
+        tree = state.topology.tree_of(gang, run.scheduler)
+        seats = in_rank_order(tree, seats_of(state, gang, tree), run.ranks)
+        if seats:
+            found[f"{gang.ref.namespace}/{gang.ref.name}"] = {
+                "placement": json.loads(placement_text(tree, [seat.member for _, seat in seats])),
+                "ranks": [[seat.pod.name, rank] for rank, seat in seats],
+            }
+    return found

@@ -1,0 +1,81 @@
+"""ConfigMaps that mean something to the scheduler, and which one counts where several say the same."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler_core.model.config_map import GROUP, TOPOLOGY, ConfigMap
+from scheduler_core.model.gang import Gang
+from scheduler_core.state.topology import TopologyTable
+
+
+class Changed(msgspec.Struct):
+    """What a change of a ConfigMap means: groups that are gone, groups that came or changed, a new tree."""
+
+    gone: list[Gang]
+    come: list[Gang]
+    topology: bool = False
+
+
+class ConfigMapTable:
+    """Group ConfigMaps by group; topologies are handed to `topology`.
+
+    Of several ConfigMaps that name one group in a namespace the oldest counts, then the first by name.
+    """
+
+    def __init__(self, topology: TopologyTable) -> None:
+        self._topology = topology
+        self._known: dict[str, ConfigMap] = {}
+        self._groups: dict[str, dict[str, ConfigMap]] = {}
+
+    def put(self, found: ConfigMap) -> Changed:
+        """A ConfigMap was added or changed; it may have another role or name another group than before."""
+        old = self._known.get(found.key)
+        if found.role:
+            self._known[found.key] = found
+        else:
+            self._known.pop(found.key, None)
+        return self._moved(old, found)
+
+    def remove(self, gone: ConfigMap) -> Changed:
+        """A ConfigMap is gone."""
+        return self._moved(self._known.pop(gone.key, None), None)
+
+    def of(self, gang_key: str) -> ConfigMap | None:
+        """The ConfigMap that counts for a group."""
+        return min(self._groups.get(gang_key, {}).values(), key=_age, default=None)
+
+    def groups_in(self, namespace: str) -> list[str]:
+        """Keys of the groups that have a ConfigMap in a namespace."""
+        return [key for key in self._groups if key.startswith(f"{namespace}/")]
+
+    def _moved(self, old: ConfigMap | None, new: ConfigMap | None) -> Changed:
+        changed = Changed([], [])
+        if old is not None and old.role == TOPOLOGY and (new is None or new.role != TOPOLOGY):
+            changed.topology = self._topology.remove(old)
+        if new is not None and new.role == TOPOLOGY:
+            changed.topology = self._topology.put(new)
+        keys = {cm.content.key: None for cm in (old, new) if cm is not None and isinstance(cm.content, Gang)}
+        before = {key: self.of(key) for key in keys}
+        if old is not None and old.role == GROUP:
+            self._drop(old)
+        if new is not None and new.role == GROUP:
+            self._groups.setdefault(new.content.key, {})[new.key] = new
+        for key in keys:
+            winner, loser = self.of(key), before[key]
+            if winner is not None and winner is not loser:
+                changed.come.append(winner.content)
+            elif winner is None and loser is not None:
+                changed.gone.append(loser.content)
+        return changed
+
+    def _drop(self, old: ConfigMap) -> None:
+        key = old.content.key
+        named = self._groups.get(key, {})
+        named.pop(old.key, None)
+        if not named:
+            self._groups.pop(key, None)
+
+
+def _age(config_map: ConfigMap) -> tuple[float, str]:
+    return config_map.created, config_map.name
