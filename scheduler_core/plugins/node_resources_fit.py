@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import PODS_ROW, Int64
+from scheduler_core.arrays.index import MAX_ROWS, PODS_ROW, Int64
 from scheduler_core.framework.allocation import LEAST, Strategy
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
-from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -50,7 +50,16 @@ class NodeResourcesFit:
         return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        """Note which rows are asked for, without the ignored ones."""
+        """Note which rows are asked for, without the ignored ones.
+
+        A resource without a row (the index is full) could be placed anywhere: such a pod is refused.
+        """
+        index = cycle.state.index
+        for name, value in cycle.pod.requests.items():
+            if value and index.row(name) is None and not self._ignores(name):
+                return unresolvable(
+                    f"{name} is one of more resources than the {MAX_ROWS} this scheduler counts"
+                )
         cycle.slots[self.name] = [
             (int(row), cycle.vector[row])
             for row in np.flatnonzero(cycle.vector)
