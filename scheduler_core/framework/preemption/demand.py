@@ -14,7 +14,7 @@ from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import over_min, relevant, within_min
+from scheduler_core.quota.policy import borrowed, over_min, relevant, within_min
 from scheduler_core.state.cluster import ClusterState
 
 Bool = NDArray[np.bool_]
@@ -54,7 +54,8 @@ class Demand(msgspec.Struct, frozen=True):
 def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
     """(of the pod's own quota, of all quotas): what nominated pods will use (reference, rule 4).
 
-    Of the same quota those with at least the pod's priority; of others only while they are not over min.
+    Of the same quota those with at least the pod's priority; of others the resources in which they are not
+    over min: who borrows one thing keeps the right to what it reclaims of another.
     """
     own: dict[str, int] = {}
     total: dict[str, int] = {}
@@ -62,11 +63,13 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
         quota = state.ledger.quota_of(namespace)
         if quota is None:
             continue
-        same = namespace == pod.namespace
-        if priority >= pod.priority if same else not over_min(state.ledger, quota):
-            shift(total, sums)
-            if same:
+        if namespace == pod.namespace:
+            if priority >= pod.priority:
                 shift(own, sums)
+                shift(total, sums)
+            continue
+        over = borrowed(state.ledger, quota)
+        shift(total, {name: value for name, value in sums.items() if name not in over})
     if state.nominations.counts(pod.uid) and state.ledger.quota_of(pod.namespace) is not None:
         # The pod's own nomination is in the sums: its request is what we are asked about.
         for sums in (own, total):
