@@ -1,0 +1,295 @@
+"""Random small clusters, and a plain model of them that knows the rules of quota and preemption.
+
+The model shares no code with the scheduler: pods are records of whole numbers, every question is a loop.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.builders import make_budget, make_node, make_pod, make_quota
+
+Amounts = Mapping[str, int]
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
+FREE_NAMESPACE = "free"
+
+
+@dataclass(frozen=True)
+class RandomPod:
+    """A pod: whole amounts, and the node it runs on (empty: it waits)."""
+
+    namespace: str
+    name: str
+    requests: Amounts
+    priority: int
+    node: str = ""
+    never: bool = False
+    app: str = "a"
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def cost(self) -> dict[str, int]:
+        """What it takes of a node and of a quota."""
+        return {**self.requests, "pods": 1}
+
+    def raw(self, order: int) -> dict[str, Any]:
+        pod = make_pod(self.key).priority(self.priority).labels(app=self.app)
+        pod.containers({"name": "main", "resources": {"requests": _text(self.requests)}})
+        if self.never:
+            pod.never()
+        if self.node:
+            pod.on(self.node).started(1_600_000_000 + order)
+        return pod.dict()
+
+
+@dataclass(frozen=True)
+class RandomQuota:
+    """min and max of a namespace."""
+
+    namespace: str
+    min: Amounts
+    max: Amounts
+
+    def raw(self) -> dict[str, Any]:
+        quota = make_quota(f"{self.namespace}/quota")
+        quota.raw["spec"] = {"min": _text(self.min), "max": _text(self.max)}
+        return quota.dict()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes by name, quotas by namespace, pods in order of creation, disruption budgets as raw objects."""
+
+    nodes: Mapping[str, Amounts]
+    quotas: Mapping[str, RandomQuota]
+    pods: tuple[RandomPod, ...]
+    budgets: tuple[dict[str, Any], ...] = ()
+
+    def objects(self) -> list[dict[str, Any]]:
+        """All objects, raw."""
+        nodes = []
+        for name, amounts in self.nodes.items():
+            node = make_node(name)
+            node.raw["status"] = {"allocatable": _text(amounts)}
+            nodes.append(node.dict())
+        pods = [pod.raw(order) for order, pod in enumerate(self.pods)]
+        return [*nodes, *(quota.raw() for quota in self.quotas.values()), *self.budgets, *pods]
+
+
+def _text(amounts: Amounts) -> dict[str, str]:
+    return {name: str(value) for name, value in amounts.items()}
+
+
+@dataclass
+class Book:
+    """Who runs where now; `nominated` are waiting pods with the node kept for them.
+
+    `leaving` are running pods whose eviction was decided: they still hold what they have, but nobody counts
+    on them to stay.
+    """
+
+    cluster: Cluster
+    bound: dict[str, tuple[RandomPod, str]] = field(default_factory=dict)
+    nominated: dict[str, tuple[RandomPod, str]] = field(default_factory=dict)
+    leaving: set[str] = field(default_factory=set)
+
+    def quota(self, pod: RandomPod) -> RandomQuota | None:
+        return self.cluster.quotas.get(pod.namespace)
+
+    def free(self, node: str, without: Collection[str] = ()) -> dict[str, int]:
+        """What is left of a node."""
+        left = dict(self.cluster.nodes[node])
+        for key, (pod, at) in self.bound.items():
+            if at == node and key not in without:
+                subtract(left, pod.cost)
+        return left
+
+    def used(self, namespace: str, without: Collection[str] = ()) -> dict[str, int]:
+        """What a namespace's pods use."""
+        total: dict[str, int] = {}
+        for key, (pod, _) in self.bound.items():
+            if pod.namespace == namespace and key not in without:
+                add(total, pod.cost)
+        return total
+
+    def sum_of_min(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for quota in self.cluster.quotas.values():
+            add(total, quota.min)
+        return total
+
+    def sum_of_used(self, without: Collection[str] = ()) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for namespace in self.cluster.quotas:
+            add(total, self.used(namespace, without))
+        return total
+
+    def relevant(self, quota: RandomQuota) -> set[str]:
+        return {*self.sum_of_min(), *quota.max}
+
+    def over(self, quota: RandomQuota, without: Collection[str] = ()) -> set[str]:
+        """Resources in which a quota uses more than its min."""
+        used = self.used(quota.namespace, without)
+        return {name for name in self.relevant(quota) if used.get(name, 0) > quota.min.get(name, 0)}
+
+    def _others(self, pod: RandomPod) -> Iterable[tuple[RandomPod, str]]:
+        return (item for key, item in self.nominated.items() if key != pod.key and key not in self.bound)
+
+    def reserved(self, pod: RandomPod) -> tuple[dict[str, int], dict[str, int]]:
+        """(own quota, all quotas): what nominated pods will use, as far as they stand before `pod`."""
+        own: dict[str, int] = {}
+        total: dict[str, int] = {}
+        for other, _ in self._others(pod):
+            quota = self.quota(other)
+            if quota is None:
+                continue
+            if other.namespace != pod.namespace:
+                over = self.over(quota)
+                add(total, {name: value for name, value in other.cost.items() if name not in over})
+            elif other.priority >= pod.priority:
+                add(total, other.cost)
+                add(own, other.cost)
+        return own, total
+
+    def admitted(self, pod: RandomPod, without: Collection[str] = (), *, reserved: bool = True) -> bool:
+        """max and the sum of min, for the resources that the pod asks for."""
+        quota = self.quota(pod)
+        if quota is None:
+            return True
+        own, total = self.reserved(pod) if reserved else ({}, {})
+        used, in_use, room = self.used(pod.namespace, without), self.sum_of_used(without), self.sum_of_min()
+        return all(
+            (name not in quota.max or used.get(name, 0) + own.get(name, 0) + asked <= quota.max[name])
+            and (name not in room or in_use.get(name, 0) + total.get(name, 0) + asked <= room[name])
+            for name, asked in pod.cost.items()
+            if asked
+        )
+
+    def has_room(
+        self, pod: RandomPod, node: str, without: Collection[str] = (), *, reserved: bool = True
+    ) -> bool:
+        """Whether the node's resources suffice beside those whom it is kept for."""
+        left = self.free(node, without)
+        for other, at in self._others(pod):
+            same = self.quota(other) is self.quota(pod)
+            if reserved and at == node and (other.priority >= pod.priority or not same):
+                subtract(left, other.cost)
+        return all(asked <= left.get(name, 0) for name, asked in pod.cost.items() if asked)
+
+    def fits(self, pod: RandomPod, node: str, without: Collection[str] = ()) -> bool:
+        """Whether the pod fits once all who leave, and those in `without`, are gone."""
+        gone = {*without, *self.leaving}
+        return self.admitted(pod, gone) and self.has_room(pod, node, gone)
+
+    def fits_somewhere(self, pod: RandomPod, without: Collection[str] = ()) -> bool:
+        return any(self.fits(pod, node, without) for node in self.cluster.nodes)
+
+    def may_place(self, pod: RandomPod, node: str) -> bool:
+        """Whether the pod fits now, and does not take what is kept for others."""
+        now = self.admitted(pod, reserved=False) and self.has_room(pod, node, reserved=False)
+        return now and self.fits(pod, node)
+
+    def within_min(self, pod: RandomPod) -> bool:
+        quota = self.quota(pod)
+        if quota is None:
+            return False
+        own, _ = self.reserved(pod)
+        used, names = self.used(pod.namespace, self.leaving), self.relevant(quota)
+        return all(
+            used.get(name, 0) + own.get(name, 0) + asked <= quota.min.get(name, 0)
+            for name, asked in pod.cost.items()
+            if asked and name in names
+        )
+
+    def may_reclaim(self, pod: RandomPod, victims: Collection[str]) -> bool:
+        """Whether the victims can be taken one after the other, each from another quota that is over min."""
+        for namespace in {self.bound[key][0].namespace for key in victims}:
+            quota = self.cluster.quotas.get(namespace)
+            if quota is None or namespace == pod.namespace:
+                return False
+            own = [key for key in victims if self.bound[key][0].namespace == namespace]
+            if not any(self.over(quota, {*own, *self.leaving} - {last}) for last in own):
+                return False
+        return True
+
+
+def add(total: dict[str, int], amounts: Amounts) -> None:
+    for name, value in amounts.items():
+        total[name] = total.get(name, 0) + value
+
+
+def subtract(total: dict[str, int], amounts: Amounts) -> None:
+    for name, value in amounts.items():
+        total[name] = total.get(name, 0) - value
+
+
+# Generation
+
+
+def random_requests(rng: random.Random) -> dict[str, int]:
+    requests = {"cpu": rng.choice([1, 1, 1, 2, 2, 3])} if rng.random() < 0.9 else {}
+    if rng.random() < 0.35:
+        requests["memory"] = rng.randint(1, 3)
+    if rng.random() < 0.25:
+        requests["nvidia.com/gpu"] = rng.randint(1, 2)
+    return requests
+
+
+def random_quota(rng: random.Random, namespace: str, share: Amounts) -> RandomQuota:
+    """A quota whose min is at most `share`."""
+    low = {name: rng.randint(share[name] // 2, share[name]) for name in RESOURCES if rng.random() < 0.6}
+    high = {name: low.get(name, 0) + rng.randint(0, 4) for name in RESOURCES if rng.random() < 0.3}
+    if rng.random() < 0.1:
+        low["pods"] = rng.randint(0, 4)
+    return RandomQuota(namespace, low, high)
+
+
+def random_cluster(seed: int) -> Cluster:
+    """1-6 nodes, 1-4 quotas, pods with and without quota, some running; deterministic per seed.
+
+    In seven clusters of eight the running pods obey the quotas; in the others anything goes.
+    """
+    rng = random.Random(seed)
+    nodes = {
+        f"n{i}": {
+            "cpu": rng.randint(1, 5),
+            "memory": rng.randint(2, 6),
+            "nvidia.com/gpu": rng.choice([0, 0, 2, 4]),
+            "pods": rng.choice([3, 8, 8, 8]),
+        }
+        for i in range(rng.randint(1, 6))
+    }
+    namespaces = [f"q{i}" for i in range(rng.randint(1, 4))]
+    share = {name: sum(n[name] for n in nodes.values()) // len(namespaces) for name in RESOURCES}
+    quotas = {namespace: random_quota(rng, namespace, share) for namespace in namespaces}
+    budgets = tuple(
+        make_budget(f"{namespace}/budget").selects(app="a").allows(rng.randint(0, 1)).dict()
+        for namespace in [*namespaces, FREE_NAMESPACE]
+        if rng.random() < 0.2
+    )
+    book = Book(Cluster(nodes, quotas, ()))
+    lawful = rng.random() < 0.875
+    pods = [_running(rng, book, f"r{i}", lawful) for i in range(rng.randint(4, 18))]
+    waiting = [_pod(rng, namespaces, f"w{i}") for i in range(rng.randint(1, 6))]
+    return Cluster(nodes, quotas, (*(pod for pod in pods if pod), *waiting), budgets)
+
+
+def _pod(rng: random.Random, namespaces: list[str], name: str, node: str = "") -> RandomPod:
+    namespace = rng.choice([*namespaces, *namespaces, FREE_NAMESPACE])
+    never = not node and rng.random() < 0.1
+    priority = rng.choice([0, 0, 5, 10])
+    return RandomPod(namespace, name, random_requests(rng), priority, node, never, rng.choice("ab"))
+
+
+def _running(rng: random.Random, book: Book, name: str, lawful: bool) -> RandomPod | None:
+    pod = _pod(rng, list(book.cluster.quotas), name, rng.choice(list(book.cluster.nodes)))
+    if not book.has_room(pod, pod.node) or (lawful and not book.admitted(pod)):
+        return None
+    book.bound[pod.key] = (pod, pod.node)
+    return pod
