@@ -42,12 +42,14 @@ class MalformedPods:
         record: Callable[[Occurrence], None],
         identity: str,
         wall: Callable[[], float] = time.time,
+        read: Callable[[msgspec.Raw], Pod] = parse_pod,
     ) -> None:
         self._profiles = frozenset(profiles)
         self._write = write
         self._record = record
         self._identity = identity
         self._wall = wall
+        self._read = read
         self._leading = False
         self._kept: dict[str, Notice] = {}
         self._lock = threading.Lock()
@@ -55,7 +57,7 @@ class MalformedPods:
     def parse(self, raw: msgspec.Raw) -> Pod:
         """The pod, or ModelError as `parse_pod` raises it."""
         try:
-            pod = parse_pod(raw)
+            pod = self._read(raw)
         except ModelError as error:
             notice = self._notice(raw, error)
             if notice is not None:

@@ -16,6 +16,7 @@ from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.app.metrics import Metrics, SampledMetrics
 from scheduler_core.app.outcomes import Ask, Stop
 from scheduler_core.app.plugin_loading import Plugins, load_plugins
+from scheduler_core.app.pod_reader import PodReader
 from scheduler_core.app.sample import Sample, take_sample
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
@@ -28,6 +29,7 @@ from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.reflector import Reflector
+from scheduler_core.kube.tracker import Event
 from scheduler_core.kube.writer import Writer
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.watched import WATCHED
@@ -85,11 +87,24 @@ class Process:
         put = self.loop.inbox.put
         self.effects = Effects(client, self.writer, self.recorder, put, identity, self.metrics)
         record, submit = self.recorder.record, self.effects.submit_write
-        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall)
+        pods = PodReader()
+        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.parse)
         readers = {**dict(WATCHED), PODS: self.malformed_pods.parse}
         watching = Client(client.session)
+
+        def put_pod(event: Event) -> None:
+            pods.forget_deleted(event)
+            put(event)
+
         self.reflectors = [
-            Reflector(watching, resource, parse, put, on_malformed=self._malformed, on_error=_watch_failed)
+            Reflector(
+                watching,
+                resource,
+                parse,
+                put_pod if resource == PODS else put,
+                on_malformed=self._malformed,
+                on_error=_watch_failed,
+            )
             for resource, parse in readers.items()
         ]
         self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))

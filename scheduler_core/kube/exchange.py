@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from typing import Final
@@ -9,6 +10,8 @@ from typing import Final
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.connection import Connection
 from scheduler_core.kube.requests import Request, SingleWrite
+
+log = logging.getLogger(__name__)
 
 Done = Callable[[MusterError | None], None]
 
@@ -26,16 +29,23 @@ class Job:
         self.urgent = urgent
         self.request: Request | None = None
 
+    def tell(self, error: MusterError | None) -> None:
+        """Tell the outcome; a consumer that fails harms nobody else."""
+        try:
+            self.done(error)
+        except Exception:
+            log.exception("the consumer of a write's outcome failed")
 
-class Exchange:
-    """A connection with the job that is under way on it."""
+
+class Lane:
+    """An open connection with the job that is under way on it, None while it rests until `deadline`."""
 
     __slots__ = ("buffer", "connection", "deadline", "job", "unsent")
 
-    def __init__(self, connection: Connection, job: Job, deadline: float) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.job = job
-        self.deadline = deadline
+        self.job: Job | None = None
+        self.deadline = 0.0
         self.buffer = bytearray()
         self.unsent = b""
 

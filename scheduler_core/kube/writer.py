@@ -7,7 +7,6 @@ repeats where that is safe.
 
 from __future__ import annotations
 
-import logging
 import selectors
 import socket
 import ssl
@@ -15,20 +14,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.answers import read_answer
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection
+from scheduler_core.kube.connection import MAX_IDLE_SECONDS
 from scheduler_core.kube.errors import error_from_status
-from scheduler_core.kube.exchange import Done, Exchange, Job
+from scheduler_core.kube.exchange import Done, Job, Lane
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import SingleWrite, request_for, with_precondition
 from scheduler_core.kube.session import Answer
 from scheduler_core.kube.workers import Workers
-
-log = logging.getLogger(__name__)
 
 CONNECTIONS: Final = 24
 # Events may never hold up a binding: they use at most so many connections.
@@ -61,8 +59,8 @@ class Writer:
         self._most = connections
         self._monotonic = monotonic
         self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
-        self._busy: set[Exchange] = set()
-        self._idle: list[Connection] = []
+        self._busy: set[Lane] = set()
+        self._idle: list[Lane] = []
         self._later_busy = 0
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
@@ -129,6 +127,7 @@ class Writer:
     # The writer's thread
 
     def _run(self) -> None:
+        overdue_at = self._monotonic() + _TICK
         try:
             while not self._stopping:
                 delay = self._begin_all()
@@ -143,7 +142,9 @@ class Writer:
                         self._drain_wakes()
                     else:
                         self._continue(key.data)
-                self._end_overdue()
+                if self._monotonic() >= overdue_at:
+                    self._end_overdue()
+                    overdue_at = self._monotonic() + _TICK
         finally:
             self._close()
 
@@ -179,129 +180,133 @@ class Writer:
     def _begin(self, job: Job) -> None:
         session = self._client.session
         request = job.request = request_for(job.write)
-        connection = self._connection()
-        exchange = Exchange(connection, job, self._monotonic() + session.limits.read)
         try:
             payload = session.encode(request.method, request.path, request.body, request.content_type)
-            if not connection.opened:
-                connection.open()
-                connection.unblock()
-        except (OSError, MusterError) as error:
-            connection.close()
-            self._fail(job, error, sent=False)
+            lane = self._idle.pop() if self._idle else self._open()
+        except (OSError, MusterError):
+            self.slow.submit(partial(self._repeat, job))
             return
-        self._busy.add(exchange)
+        lane.job, lane.unsent = job, payload
+        lane.deadline = self._monotonic() + session.limits.read
+        self._busy.add(lane)
         self._later_busy += not job.urgent
-        exchange.unsent = payload
-        self._selector.register(connection.raw, selectors.EVENT_READ, exchange)
-        self._send(exchange)
+        self._send(lane, job)
 
-    def _connection(self) -> Connection:
-        """An idle connection, newest first, or a new one that is not open yet."""
-        while self._idle:
-            connection = self._idle.pop()
-            rested = self._monotonic() - connection.idle_since
-            if rested < 1.0 or (rested < MAX_IDLE_SECONDS and not connection.stale()):
-                return connection
-            connection.close()
-        return self._client.session.new_connection()
-
-    def _send(self, exchange: Exchange) -> None:
-        connection = exchange.connection
+    def _open(self) -> Lane:
+        """A new connection. Raises OSError, KubeconfigError."""
+        connection = self._client.session.new_connection()
         try:
-            sent = connection.raw.send(exchange.unsent)
+            connection.open()
+            connection.unblock()
+        except BaseException:
+            connection.close()
+            raise
+        lane = Lane(connection)
+        self._selector.register(connection.raw, selectors.EVENT_READ, lane)
+        return lane
+
+    def _send(self, lane: Lane, job: Job) -> None:
+        raw = lane.connection.raw
+        try:
+            sent = raw.send(lane.unsent)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             sent = 0
-        except OSError as error:
-            self._break(exchange, error, sent=False)
+        except OSError:
+            # The server cannot have got all of it: safe to repeat.
+            self._drop(lane)
+            self.slow.submit(partial(self._repeat, job))
             return
-        exchange.unsent = exchange.unsent[sent:]
-        if exchange.unsent:
-            both = selectors.EVENT_READ | selectors.EVENT_WRITE
-            self._selector.modify(connection.raw, both, exchange)
+        lane.unsent = lane.unsent[sent:]
+        if lane.unsent:
+            self._selector.modify(raw, selectors.EVENT_READ | selectors.EVENT_WRITE, lane)
 
-    def _continue(self, exchange: Exchange) -> None:
-        if exchange not in self._busy:
-            return
-        if exchange.unsent:
-            self._send(exchange)
-            if exchange not in self._busy or exchange.unsent:
+    def _continue(self, lane: Lane) -> None:
+        if lane.unsent and lane.job is not None:
+            self._send(lane, lane.job)
+            if lane.unsent or lane.job is None:
                 return
-            self._selector.modify(exchange.connection.raw, selectors.EVENT_READ, exchange)
+            self._selector.modify(lane.connection.raw, selectors.EVENT_READ, lane)
         try:
-            ended = exchange.receive()
-            if ended and not exchange.buffer:
+            ended = lane.receive()
+            if lane.job is None:
+                # A connection at rest: the server closes it, or says what nobody asked for.
+                if ended or lane.buffer:
+                    self._drop(lane)
+                return
+            if ended and not lane.buffer:
                 raise ConnectionResetError("the server closed the connection without an answer")
-            found = read_answer(exchange.buffer, ended=ended)
+            found = read_answer(lane.buffer, ended=ended)
         except Exception as error:
-            self._break(exchange, error, sent=True)
+            self._break(lane, error)
             return
         if found is not None:
-            self._finish(exchange, *found)
+            self._finish(lane, *found)
 
-    def _release(self, exchange: Exchange) -> None:
-        self._busy.discard(exchange)
-        self._later_busy -= not exchange.job.urgent
-        self._selector.unregister(exchange.connection.raw)
+    def _rest(self, lane: Lane) -> None:
+        lane.job = None
+        lane.buffer.clear()
+        lane.deadline = self._monotonic() + MAX_IDLE_SECONDS
+        self._idle.append(lane)
 
-    def _finish(self, exchange: Exchange, answer: Answer, reusable: bool) -> None:
-        self._release(exchange)
+    def _drop(self, lane: Lane) -> None:
+        """Close a connection; its job, if it has one, is the caller's business."""
+        if lane in self._busy:
+            self._leave(lane)
+        if lane in self._idle:
+            self._idle.remove(lane)
+        lane.job = None
+        self._selector.unregister(lane.connection.raw)
+        lane.connection.close()
+
+    def _leave(self, lane: Lane) -> None:
+        self._busy.discard(lane)
+        self._later_busy -= lane.job is not None and not lane.job.urgent
+
+    def _finish(self, lane: Lane, answer: Answer, reusable: bool) -> None:
+        job = lane.job
+        assert job is not None
+        assert job.request is not None
+        self._leave(lane)
         if reusable:
-            exchange.connection.idle_since = self._monotonic()
-            self._idle.append(exchange.connection)
+            self._rest(lane)
         else:
-            exchange.connection.close()
-        job = exchange.job
+            self._drop(lane)
         if 200 <= answer.status < 300:
-            _tell(job, None)
+            job.tell(None)
         elif answer.status == 401 or answer.retry_after is not None:
             # Not begun by the server: the ordinary way waits, or renews the credentials, and repeats.
-            self.slow.submit(lambda: self._repeat(job))
+            self.slow.submit(partial(self._repeat, job))
         else:
-            assert job.request is not None
             method, path = job.request.method, job.request.path
             error = error_from_status(answer.status, answer.body, method=method, path=path)
-            _tell(job, with_precondition(job.write, error))
+            job.tell(with_precondition(job.write, error))
 
-    def _break(self, exchange: Exchange, error: Exception, *, sent: bool) -> None:
-        self._release(exchange)
-        exchange.connection.close()
-        self._fail(exchange.job, error, sent=sent)
-
-    def _fail(self, job: Job, error: Exception, *, sent: bool) -> None:
-        if not sent:
-            self.slow.submit(lambda: self._repeat(job))
-            return
-        assert job.request is not None
-        session = self._client.session
-        _tell(job, session.unreachable(error, job.request.method, job.request.path, sent=True))
+    def _break(self, lane: Lane, error: Exception) -> None:
+        """A connection broke: the server may have got its request."""
+        job = lane.job
+        self._drop(lane)
+        if job is not None and job.request is not None:
+            method, path = job.request.method, job.request.path
+            job.tell(self._client.session.unreachable(error, method, path, sent=True))
 
     def _repeat(self, job: Job) -> None:
         """Once more, on a slow thread."""
         try:
             self._client.write(job.write)
         except MusterError as error:
-            _tell(job, error)
+            job.tell(error)
         else:
-            _tell(job, None)
+            job.tell(None)
 
     def _end_overdue(self) -> None:
+        """Give up answers that do not come, and connections that rest for long, before the server does."""
         now = self._monotonic()
-        for exchange in [exchange for exchange in self._busy if exchange.deadline < now]:
-            self._break(exchange, TimeoutError(), sent=True)
+        for lane in [lane for lane in (*self._busy, *self._idle) if lane.deadline < now]:
+            self._break(lane, TimeoutError())
 
     def _close(self) -> None:
-        for exchange in list(self._busy):
-            self._break(exchange, TimeoutError(), sent=True)
-        for connection in self._idle:
-            connection.close()
+        for lane in [*self._busy, *self._idle]:
+            self._break(lane, TimeoutError())
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()
-
-
-def _tell(job: Job, error: MusterError | None) -> None:
-    try:
-        job.done(error)
-    except Exception:
-        log.exception("the consumer of a write's outcome failed")
