@@ -67,10 +67,10 @@ class Reevaluation:
         cycle = self._fresh()
         for plugin in self._profile.pre_filter:
             status = plugin.pre_filter(cycle)
-            if status.code is Code.SKIP:
-                cycle.skipped.add(plugin.name)
-            elif not status.ok and quotas:
+            if not status.ok and quotas:
                 return False
+            if status.code is Code.SKIP or not status.ok:
+                cycle.skipped.add(plugin.name)
         nodes = self._cycles.state.nodes
         view = NodeView(nodes, slice(slot, slot + 1))
         asked = (plugin for plugin in self._profile.filter if plugin.name not in cycle.skipped)

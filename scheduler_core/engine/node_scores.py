@@ -68,9 +68,9 @@ class NodeScores:
                 continue
             self.cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(self.cycle)
-            if status.code is Code.SKIP:
+            if status.code is Code.SKIP or not status.ok:
                 self.cycle.skipped.add(plugin.name)
-            elif not status.ok and self.status is None:
+            if not status.ok and self.status is None:
                 self.status = status.of(plugin.name)
 
     # Keeping current

@@ -107,18 +107,22 @@ class PodCycle:
             raise PluginError(plugin, point, pod.key, error) from error
 
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
-        """The first refusal of the plugins that are asked for every attempt, or None."""
+        """The first refusal of the plugins that are asked for every attempt, or None.
+
+        All of them are asked, so that each leaves what its Filter needs; one that refused is not asked again.
+        """
         if cycle.pod.needs_claims:
             # Kubernetes' DynamicResources decides these; without it no node may be taken for the pod.
             return unresolvable("resource claims are not supported by this scheduler").of(DYNAMIC_RESOURCES)
+        first: Status | None = None
         for plugin in profile.attempt_pre_filter:
             cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(cycle)
-            if status.code is Code.SKIP:
+            if status.code is Code.SKIP or not status.ok:
                 cycle.skipped.add(plugin.name)
-            elif not status.ok:
-                return status.of(plugin.name)
-        return None
+            if not status.ok and first is None:
+                first = status.of(plugin.name)
+        return first
 
     def scores_for(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """The cached answers for the pod's class, brought up to date."""

@@ -41,9 +41,9 @@ class StaticScores:
         self._filters = [f for f in profile.filter if f.scope is Scope.STATIC and f.name not in cycle.skipped]
 
     def _pre_filter(self, name: str, status: Status) -> None:
-        if status.code is Code.SKIP:
+        if status.code is Code.SKIP or not status.ok:
             self.cycle.skipped.add(name)
-        elif not status.ok and self.status is None:
+        if not status.ok and self.status is None:
             self.status = status.of(name)
 
     def refresh(self, state: ClusterState) -> None:

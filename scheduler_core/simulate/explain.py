@@ -68,9 +68,9 @@ def _pre_filter(profile: Profile, cycle: Cycle) -> dict[str, str]:
     refused = {}
     for plugin in profile.pre_filter:
         status = plugin.pre_filter(cycle)
-        if status.code is Code.SKIP:
+        if status.code is Code.SKIP or not status.ok:
             cycle.skipped.add(plugin.name)
-        elif not status.ok:
+        if not status.ok:
             refused[plugin.name] = status.reason
     return refused
 
