@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from scheduler_core.model.names import SCALING_FACTORS_ANNOTATION
 from scheduler_core.model.pod import Pod
 
 
@@ -39,5 +40,7 @@ def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
 
 def _of_many_nodes(pod: Pod) -> Hashable:
     """What only plugins of CLUSTER scope read."""
-    labels = tuple(sorted(pod.labels.items()))
-    return pod.spread, pod.pod_affinity, pod.pod_anti_affinity, pod.volumes, pod.needs_claims, labels
+    labels, limits = tuple(sorted(pod.labels.items())), tuple(sorted(pod.limits.items()))
+    wanted = (pod.spread, pod.pod_affinity, pod.pod_anti_affinity, pod.volumes, pod.needs_claims)
+    estimated = (limits, pod.annotations.get(SCALING_FACTORS_ANNOTATION), pod.best_effort, pod.of_daemon_set)
+    return *wanted, labels, *estimated

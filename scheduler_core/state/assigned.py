@@ -7,6 +7,7 @@ from typing import Final
 
 from scheduler_core.model.node_metric import MeasuredPods
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.placement import Placement
 
 _ABSENT: Final = -1
 
@@ -47,28 +48,19 @@ class AssignedPods:
         self._pods: dict[int, dict[str, Assigned]] = {}
         self._layouts: dict[int, Layout] = {}
 
-    def add(self, row: int, pod: Pod, slot: int, learned: float) -> None:
-        """A pod came to a slot."""
-        self._pods.setdefault(slot, {})[pod.uid] = Assigned(pod, row, learned)
-        self._layouts.pop(slot, None)
+    def add(self, placement: Placement) -> None:
+        """A pod came to a slot, or is to be estimated anew."""
+        pods = self._pods.setdefault(placement.slot, {})
+        pods[placement.pod.uid] = Assigned(placement.estimated, placement.row, placement.learned)
+        self._layouts.pop(placement.slot, None)
 
-    def remove(self, pod: Pod, slot: int) -> None:
+    def remove(self, placement: Placement) -> None:
         """A pod left a slot."""
-        pods = self._pods[slot]
-        del pods[pod.uid]
+        pods = self._pods[placement.slot]
+        del pods[placement.pod.uid]
         if not pods:
-            del self._pods[slot]
-        self._layouts.pop(slot, None)
-
-    def replace(self, pod: Pod, slot: int) -> bool:
-        """A newer form of a pod; False if nothing changed that an estimate is made again for."""
-        pods = self._pods[slot]
-        known = pods[pod.uid]
-        if _estimated_alike(known.pod, pod):
-            return False
-        pods[pod.uid] = Assigned(pod, known.row, known.learned)
-        self._layouts.pop(slot, None)
-        return True
+            del self._pods[placement.slot]
+        self._layouts.pop(placement.slot, None)
 
     def layout(self, slot: int, measured: MeasuredPods) -> Layout:
         """The pods of a slot against what was reported of it."""
@@ -79,7 +71,7 @@ class AssignedPods:
         return found
 
 
-def _estimated_alike(old: Pod, new: Pod) -> bool:
+def estimated_alike(old: Pod, new: Pod) -> bool:
     """Whether nothing changed that an estimate is made again for: metadata alone does not count."""
     return (
         old.requests == new.requests

@@ -121,7 +121,7 @@ class ClusterState:
         old, placement.pod = placement.pod, pod
         self.table.refresh(placement.row, pod)
         self.neighbours.swapped(placement.row, old, pod, placement.slot)
-        self.load.swapped(pod, placement.slot)
+        self.load.swapped(placement)
         if pod.terminating:
             self._leaves(placement)
         self.nodes.pods[placement.slot][pod.uid] = pod
@@ -151,7 +151,7 @@ class ClusterState:
     def _charge(self, placement: Placement) -> None:
         pod = placement.pod
         self.neighbours.placed(placement.row, pod, placement.slot)
-        self.load.placed(placement.row, pod, placement.slot, placement.learned)
+        self.load.placed(placement)
         self.nominations.hold(pod.uid)
         self.gangs.touch(pod)
         if pod.host_ports or pod.volumes:
@@ -172,7 +172,7 @@ class ClusterState:
         self.nominations.release(uid)
         self.gangs.touch(placement.pod)
         self.neighbours.removed(placement.pod, placement.slot)
-        self.load.removed(placement.pod, placement.slot)
+        self.load.removed(placement)
         self.ledger.refund(placement.pod.namespace, uid)
         self.quota_dirty.add(placement.pod.namespace)
         return placement.pod

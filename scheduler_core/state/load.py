@@ -12,10 +12,10 @@ from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.load.spec import LoadSpec
 from scheduler_core.model.node_metric import NodeMetric
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.assigned import AssignedPods
+from scheduler_core.state.assigned import AssignedPods, estimated_alike
 from scheduler_core.state.load_columns import LoadColumns
 from scheduler_core.state.nodes import NodeTable
+from scheduler_core.state.placement import Placement
 
 # Remembered problems, so that each is told once; beyond this the oldest are forgotten.
 _MAX_KNOWN_PROBLEMS: Final = 4096
@@ -50,20 +50,22 @@ class LoadIndex:
         if slot is not None:
             self.changes.append(slot)
 
-    def placed(self, row: int, pod: Pod, slot: int, learned: float) -> None:
-        """A pod is on a node from now on; `learned` is when we came to know."""
-        self.assigned.add(row, pod, slot, learned)
-        self.changes.append(slot)
+    def placed(self, placement: Placement) -> None:
+        """A pod is on a node from now on."""
+        self.assigned.add(placement)
+        self.changes.append(placement.slot)
 
-    def removed(self, pod: Pod, slot: int) -> None:
+    def removed(self, placement: Placement) -> None:
         """A pod left its node."""
-        self.assigned.remove(pod, slot)
-        self.changes.append(slot)
+        self.assigned.remove(placement)
+        self.changes.append(placement.slot)
 
-    def swapped(self, pod: Pod, slot: int) -> None:
+    def swapped(self, placement: Placement) -> None:
         """A placed pod in a newer form: estimated anew if its spec or conditions changed."""
-        if self.assigned.replace(pod, slot):
-            self.changes.append(slot)
+        if not estimated_alike(placement.estimated, placement.pod):
+            placement.estimated = placement.pod
+            self.assigned.add(placement)
+            self.changes.append(placement.slot)
 
     # What is asked
 

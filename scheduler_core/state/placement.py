@@ -7,9 +7,12 @@ from scheduler_core.model.pod import Pod
 
 
 class Placement:
-    """A pod that holds a node: assumed by us, or bound according to the API. `learned`: when we knew."""
+    """A pod that holds a node: assumed by us, or bound according to the API.
 
-    __slots__ = ("assumed_at", "learned", "pod", "row", "slot", "vector")
+    `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from.
+    """
+
+    __slots__ = ("assumed_at", "estimated", "learned", "pod", "row", "slot", "vector")
 
     def __init__(
         self, pod: Pod, slot: int, row: int, vector: Int64, assumed_at: float | None, learned: float
@@ -20,6 +23,7 @@ class Placement:
         self.vector = vector  # [R] at the time of placing
         self.assumed_at = assumed_at
         self.learned = learned
+        self.estimated = pod
 
     @property
     def assumed(self) -> bool:
