@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.conditions import condition, find, rfc3339_micro
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS
-from scheduler_core.model.names import QUOTA_ENFORCED, QUOTA_OVERCOMMITTED
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
+from scheduler_core.model.names import EVENT_WARNING, MUSTER_SCHEDULER, QUOTA_ENFORCED, QUOTA_OVERCOMMITTED
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import to_strings
-from scheduler_core.model.writes import Patch, Write
+from scheduler_core.model.writes import Create, Patch, Write
 from scheduler_core.quota.policy import borrowed
 from scheduler_core.quota.rules import overcommitted
 from scheduler_core.state.cluster import ClusterState
 
 MIN_INTERVAL_SECONDS: Final = 1.0
+# The status of a condition that is worth a Warning.
+_BAD: Final = {QUOTA_ENFORCED: "False", QUOTA_OVERCOMMITTED: "True"}
 
 
 class QuotaStatus:
@@ -60,7 +62,10 @@ class QuotaStatus:
         for other in state.ledger.shadowed(namespace):
             used = dict.fromkeys(state.ledger.status_used(other), 0)
             writes.append(self._patch(other, used, {}, self._shadowed(other, bound, now)))
-        return [write for write in writes if write is not None]
+        found: list[Write] = [write for write in writes if write is not None]
+        for quota in (bound, *state.ledger.shadowed(namespace)):
+            found.extend(_warnings(quota, found, now))
+        return found
 
     def _patch(
         self,
@@ -114,6 +119,46 @@ class QuotaStatus:
         text = f"ElasticQuota {bound.name} is older and binds in namespace {quota.namespace}"
         old = find(quota.conditions, QUOTA_ENFORCED)
         return [condition(QUOTA_ENFORCED, False, "NotOldest", text, now, old)]
+
+
+def _warnings(quota: ElasticQuota, writes: list[Write], now: float) -> list[Write]:
+    """Events for the conditions of a quota that turn bad with these writes."""
+    events: list[Write] = []
+    patches = [w for w in writes if isinstance(w, Patch) and w.name == quota.name]
+    for patch in patches:
+        body: Any = patch.body
+        for item in body["status"]["conditions"]:
+            bad = _BAD.get(item["type"]) == item["status"]
+            old = find(quota.conditions, item["type"])
+            if bad and (old is None or old.status != item["status"]):
+                events.append(_event(quota, item, now))
+    return events
+
+
+def _event(quota: ElasticQuota, item: dict[str, Any], now: float) -> Create:
+    """A Warning on the quota, named so that a repeated write is refused instead of doubled."""
+    name = f"{quota.name}.{item['type'].lower()}.{int(now * 1000):x}"
+    regarding = {
+        "apiVersion": ELASTIC_QUOTAS.api_version,
+        "kind": ELASTIC_QUOTAS.kind,
+        "namespace": quota.namespace,
+        "name": quota.name,
+        "uid": quota.uid,
+    }
+    body = {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": name, "namespace": quota.namespace},
+        "eventTime": rfc3339_micro(now),
+        "type": EVENT_WARNING,
+        "reason": item["type"] if item["status"] == "True" else f"Not{item['type']}",
+        "action": "Checking",
+        "note": item["message"],
+        "regarding": regarding,
+        "reportingController": MUSTER_SCHEDULER,
+        "reportingInstance": MUSTER_SCHEDULER,
+    }
+    return Create(EVENTS, quota.namespace, body)
 
 
 def _use(quota: ElasticQuota, used: dict[str, int]) -> str:

@@ -14,9 +14,9 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model import names
-from scheduler_core.model.kinds import PODS
+from scheduler_core.model.kinds import EVENTS, PODS
 from scheduler_core.model.watched import WATCHED, Parse
-from scheduler_core.model.writes import Evict, Patch, Write
+from scheduler_core.model.writes import Create, Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
 from scheduler_core.simulate.explain import explain_pod
@@ -102,6 +102,12 @@ class Simulation:
         raise ConfigError("steps", f"still not idle after {_MAX_ROUNDS} rounds of decisions")
 
     def _write(self, write: Write) -> bool:
+        if isinstance(write, Create) and write.resource == EVENTS:
+            about = write.body["regarding"]
+            name = f"{about['kind']} {about['namespace']}/{about['name']}"
+            reason, note = write.body["reason"], write.body["note"]
+            self.events.append({"object": name, "reason": reason, "message": note})
+            return False
         changes = self.objects.write(write)
         for change in changes:
             self.observe(change)
