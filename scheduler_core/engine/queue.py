@@ -20,7 +20,6 @@ from scheduler_core.state.events import ClusterEvent
 
 FLUSH_AFTER_SECONDS: Final = 300.0
 _MIN_RETRY_SECONDS: Final = 0.1
-_MIN_RETRY_SECONDS: Final = 0.1
 
 
 class Part(Enum):
