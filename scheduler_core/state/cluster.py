@@ -27,7 +27,6 @@ from scheduler_core.state.placement import Placement
 from scheduler_core.state.pods import PodTable
 from scheduler_core.state.ports import PortUse
 from scheduler_core.state.storage import Storage
-from scheduler_core.state.topology import TopologyTable
 
 
 class ClusterState:
@@ -47,8 +46,8 @@ class ClusterState:
         self.images = ImageIndex(self.nodes)
         self.ports = PortUse()
         self.storage = Storage(self.nodes)
-        self.topology = TopologyTable(self.nodes)
-        self.config_maps = ConfigMapTable(self.topology)
+        self.config_maps = ConfigMapTable(self.nodes)
+        self.topology = self.config_maps.topology
         self.load = LoadIndex(self.nodes)
         self._followers: dict[Happened, Storage | LoadIndex] = {
             Happened.VOLUME: self.storage,
@@ -261,13 +260,11 @@ class ClusterState:
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object was added or changed; a change of its status alone concerns nobody."""
-        changed = self.gangs.put_gang(gang)
-        return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)] if changed else []
+        return self.gangs.put_gang(gang)
 
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
-        self.gangs.remove_gang(gang)
-        return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
+        return self.gangs.remove_gang(gang)
 
     def put_namespace(self, namespace: Namespace) -> list[ClusterEvent]:
         """A namespace was added or changed; its labels matter to namespace selectors."""

@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler_core.model.config_map import GROUP, TOPOLOGY, ConfigMap
 from scheduler_core.model.gang import Gang
+from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.topology import TopologyTable
 
 
@@ -23,8 +24,8 @@ class ConfigMapTable:
     Of several ConfigMaps that name one group in a namespace the oldest counts, then the first by name.
     """
 
-    def __init__(self, topology: TopologyTable) -> None:
-        self._topology = topology
+    def __init__(self, nodes: NodeTable) -> None:
+        self.topology = TopologyTable(nodes)
         self._known: dict[str, ConfigMap] = {}
         self._groups: dict[str, dict[str, ConfigMap]] = {}
 
@@ -52,9 +53,9 @@ class ConfigMapTable:
     def _moved(self, old: ConfigMap | None, new: ConfigMap | None) -> Changed:
         changed = Changed([], [])
         if old is not None and old.role == TOPOLOGY and (new is None or new.role != TOPOLOGY):
-            changed.topology = self._topology.remove(old)
+            changed.topology = self.topology.remove(old)
         if new is not None and new.role == TOPOLOGY:
-            changed.topology = self._topology.put(new)
+            changed.topology = self.topology.put(new)
         keys = {cm.content.key: None for cm in (old, new) if cm is not None and isinstance(cm.content, Gang)}
         before = {key: self.of(key) for key in keys}
         if old is not None and old.role == GROUP:

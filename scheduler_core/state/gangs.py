@@ -9,6 +9,7 @@ import msgspec
 from scheduler_core.model.gang import Gang, GroupRef, group_of
 from scheduler_core.model.names import FAILED, RUNNING, SUCCEEDED
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.events import ClusterEvent, Happened
 
 
 class Census(msgspec.Struct, frozen=True):
@@ -34,16 +35,18 @@ class GangTable:
         self.group_dirty: set[str] = set()
         self._members: dict[str, dict[str, Pod]] = {}
 
-    def put_gang(self, gang: Gang) -> bool:
-        """A group object was added or changed; whether it asks for anything else than before."""
+    def put_gang(self, gang: Gang) -> list[ClusterEvent]:
+        """A group object was added or changed; an event if it asks for anything else than before."""
         old = self.gangs.get(gang.key)
         self.gangs[gang.key] = gang
         self._mark(gang.ref)
-        return old is None or _asks(old) != _asks(gang)
+        same = old is not None and _asks(old) == _asks(gang)
+        return [] if same else [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
-    def remove_gang(self, gang: Gang) -> None:
+    def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
+        return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
     def put_pod(self, pod: Pod, old: Pod | None) -> None:
         """A pod was added or changed; it may name another group than before."""
