@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduler_core.config import SchedulerConfiguration, effective_plugins, plugin_args
-from scheduler_core.framework.interface import POINTS, Plugin
+from scheduler_core.framework.interface import Plugin
 from scheduler_core.framework.profile import Profile
 
 # Makes a plugin of its typed args (None where the profile gives none), see `config.args`.
@@ -24,11 +24,8 @@ def build_profiles(
     for entry in config.profiles:
         refs = effective_plugins(entry, registry)
         names = {ref.name for at in refs.values() for ref in at}
-        made = {name: factories[name](plugin_args(entry, name)) for name in sorted(names & set(factories))}
-        points = {
-            point: [made[r.name] for r in at if r.name in made and isinstance(made[r.name], POINTS[point])]
-            for point, at in refs.items()
-        }
+        made = {name: factories[name](plugin_args(entry, name)) for name in sorted(names)}
+        points = {point: [made[ref.name] for ref in at] for point, at in refs.items()}
         weights = {ref.name: ref.weight for ref in refs["score"]}
         profiles[entry.scheduler_name] = Profile(entry.scheduler_name, points, weights)
     return profiles
