@@ -32,7 +32,7 @@ def ledger(**used: dict[str, int]) -> QuotaLedger:
             {"a": {GPU: 4}}, {GPU: 3}, {},
             f"ElasticQuota a/q: used {GPU}=4 + requested 3 exceeds max=6", id="beyond max",
         ),
-        pytest.param({"a": {GPU: 4}, "b": {GPU: 5}}, {GPU: 1}, {}, "", id="the sum of min is reached exactly"),
+        pytest.param({"a": {GPU: 4}, "b": {GPU: 5}}, {GPU: 1}, {}, "", id="equal to the sum of min"),
         pytest.param(
             {"a": {GPU: 4}, "b": {GPU: 5}}, {GPU: 2}, {},
             f"ElasticQuota a/q: used by all quotas {GPU}=9 + requested 2 exceeds sum(min)=10",

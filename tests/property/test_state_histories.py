@@ -1,0 +1,236 @@
+"""Random histories of a cluster: every invariant after every step, equal to a state built from scratch.
+
+Trials on the way must leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.trial import Trial
+from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+
+NODES = ("n0", "n1", "n2")
+NAMESPACES = ("a", "b", "c")
+STEPS = 120
+
+
+class History:
+    """Objects as the API would have them, and the state that was told of every change."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.state = ClusterState()
+        self.nodes: dict[str, Any] = {}
+        self.quotas: dict[str, Any] = {}
+        self.pods: dict[str, Any] = {}
+        self.serial = 0
+
+    def pod(self, key: str) -> PodBuilder:
+        rng = self.rng
+        pod = make_pod(key).uid(key).requests(cpu=rng.randint(0, 3), memory=rng.randint(0, 3))
+        if rng.random() < 0.2:
+            pod.requests(gpu=rng.randint(1, 2))
+        return pod.priority(rng.randint(0, 2))
+
+    def step(self) -> None:
+        action = self.rng.choice(
+            [self.add_pod, self.add_pod, self.assume, self.confirm, self.forget, self.resize, self.end,
+             self.delete, self.put_node, self.drop_node, self.put_quota, self.drop_quota, self.terminate]
+        )  # fmt: skip
+        action()
+
+    def add_pod(self) -> None:
+        self.serial += 1
+        pod = self.pod(f"{self.rng.choice(NAMESPACES)}/p{self.serial}")
+        if self.rng.random() < 0.5:
+            pod.on(self.rng.choice([*NODES, "unknown"]))
+        self.put(pod)
+
+    def put(self, pod: PodBuilder) -> None:
+        parsed = pod.obj()
+        self.pods[parsed.uid] = pod
+        self.state.put_pod(parsed)
+
+    def some(self, *, assigned: bool) -> PodBuilder | None:
+        found = [pod for pod in self.pods.values() if bool(pod.raw["spec"].get("nodeName")) is assigned]
+        return self.rng.choice(found) if found else None
+
+    def assume(self) -> None:
+        pod = self.some(assigned=False)
+        if pod is not None and self.nodes and pod.obj().uid not in self.state.placed:
+            slot = self.state.nodes.slot(self.rng.choice(list(self.nodes)))
+            assert slot is not None
+            self.state.assume(self.state.pods[pod.obj().uid], slot, 5.0)
+
+    def assumed(self) -> str:
+        found = [uid for uid, item in self.state.placed.items() if item.assumed]
+        return self.rng.choice(found) if found else ""
+
+    def confirm(self) -> None:
+        uid = self.assumed()
+        if uid:
+            node = self.state.nodes.names[self.state.placed[uid].slot]
+            self.put(self.pods[uid].on(node if self.rng.random() < 0.8 else self.rng.choice(NODES)))
+
+    def forget(self) -> None:
+        self.state.forget(self.assumed())
+
+    def resize(self) -> None:
+        pod = self.some(assigned=True)
+        if pod is not None:
+            self.put(pod.requests(cpu=self.rng.randint(0, 4)))
+
+    def terminate(self) -> None:
+        pod = self.some(assigned=True)
+        if pod is not None:
+            self.put(pod.deleting(50.0))
+
+    def end(self) -> None:
+        pod = self.some(assigned=True)
+        if pod is not None:
+            self.put(pod.status(phase=self.rng.choice(["Succeeded", "Failed"])))
+
+    def delete(self) -> None:
+        if self.pods:
+            uid = self.rng.choice(list(self.pods))
+            del self.pods[uid]
+            self.state.remove_pod(uid)
+
+    def put_node(self) -> None:
+        name = self.rng.choice(NODES)
+        self.nodes[name] = make_node(name).allocatable(cpu=self.rng.randint(1, 8), memory=9)
+        self.state.put_node(self.nodes[name].obj())
+
+    def drop_node(self) -> None:
+        name = self.rng.choice(NODES)
+        if self.nodes.pop(name, None) is not None:
+            self.state.remove_node(name)
+
+    def put_quota(self) -> None:
+        key = f"{self.rng.choice(NAMESPACES)}/{self.rng.choice('xy')}"
+        quota = make_quota(key).min(cpu=self.rng.randint(0, 4)).max(cpu=9).created(self.rng.randint(1, 5))
+        self.quotas[key] = quota
+        self.state.put_quota(quota.obj())
+
+    def drop_quota(self) -> None:
+        if self.quotas:
+            quota = self.quotas.pop(self.rng.choice(list(self.quotas)))
+            self.state.remove_quota(quota.obj())
+
+    def rebuilt(self) -> ClusterState:
+        """The same cluster, told of everything at once; assumptions are made again."""
+        fresh = ClusterState()
+        for quota in self.quotas.values():
+            fresh.put_quota(quota.obj())
+        for node in self.nodes.values():
+            fresh.put_node(node.obj())
+        for pod in self.pods.values():
+            fresh.put_pod(pod.obj())
+        for uid, item in self.state.placed.items():
+            if item.assumed:
+                slot = fresh.nodes.slot(self.state.nodes.names[item.slot])
+                if slot is None:
+                    slot = fresh.nodes.place(item.pod, self.state.nodes.names[item.slot], item.vector)
+                    fresh.nodes.unplace(item.pod, slot, item.vector)
+                    continue
+                fresh.assume(fresh.pods[uid], slot, 5.0)
+        return fresh
+
+
+def facts(state: ClusterState) -> dict[str, Any]:
+    """What a state says, independent of slots, rows and the order of things."""
+    index, nodes, table = state.index, state.nodes, state.table
+    named = {
+        name: {
+            "requested": {r: int(nodes.requested[row, slot]) for row, r in enumerate(index.names)
+                          if nodes.requested[row, slot]},
+            "allocatable": {r: int(nodes.allocatable[row, slot]) for row, r in enumerate(index.names)
+                            if nodes.allocatable[row, slot]},
+            "nonzero": nodes.nonzero[:, slot].tolist(),
+            "alive": bool(nodes.alive[slot]),
+            "pods": set(nodes.pods[slot]),
+        }
+        for slot, name in enumerate(nodes.names)
+        if nodes.slot(name) == slot and (nodes.nodes[slot] is not None or nodes.pods[slot])
+    }  # fmt: skip
+    rows = {
+        uid: (
+            nodes.names[item.slot],
+            int(table.priority[item.row]),
+            bool(table.going[item.row]),
+            {r: int(table.requests[i, item.row]) for i, r in enumerate(index.names[: len(table.requests)])
+             if table.requests[i, item.row]},
+        )
+        for uid, item in state.placed.items()
+    }  # fmt: skip
+    ledger = state.ledger
+    return {
+        "nodes": named,
+        "rows": rows,
+        "used": {name: nonzero(ledger.used(name)) for name in NAMESPACES},
+        "charges": {name: set(ledger.charges(name)) for name in NAMESPACES},
+        "quotas": sorted(quota.key for quota in ledger.quotas()),
+        "total_used": nonzero(ledger.total_used),
+        "total_min": ledger.total_min,
+    }
+
+
+def nonzero(amounts: Any) -> dict[str, int]:
+    return {name: value for name, value in amounts.items() if value}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_history_ends_as_if_told_at_once(seed: int) -> None:
+    history = History(seed)
+    for _ in range(STEPS):
+        history.step()
+        assert history.state.check() == []
+    lost = [uid for uid, item in history.state.placed.items() if item.assumed and not_known(history, item)]
+    for uid in lost:
+        history.state.forget(uid)
+    assert facts(history.state) == facts(history.rebuilt())
+
+
+def not_known(history: History, item: Any) -> bool:
+    """An assumed pod on a node that is gone meanwhile."""
+    return history.state.nodes.names[item.slot] not in history.nodes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_trial_leaves_nothing_behind(seed: int) -> None:
+    history = History(1000 + seed)
+    for _ in range(40):
+        history.step()
+    state, rng = history.state, history.rng
+    before, starts = facts(state), start_times(state)
+    with Trial(state, 9.0) as trial:
+        for _ in range(30):
+            play(trial, rng)
+            assert state.check() == []
+        middle = trial.checkpoint()
+        there = facts(state)
+        play(trial, rng)
+        trial.rollback(middle)
+        assert facts(state) == there
+    assert state.check() == []
+    assert (facts(state), start_times(state)) == (before, starts)
+
+
+def start_times(state: ClusterState) -> dict[str, float]:
+    return {uid: float(state.table.start[item.row]) for uid, item in state.placed.items()}
+
+
+def play(trial: Trial, rng: random.Random) -> None:
+    """Lift a placed pod, or place a waiting one."""
+    state = trial.state
+    waiting = [pod for uid, pod in state.pods.items() if uid not in state.placed]
+    alive = [slot for slot in range(state.nodes.size) if state.nodes.alive[slot]]
+    if waiting and alive and rng.random() < 0.5:
+        trial.place(rng.choice(waiting), rng.choice(alive))
+    elif state.placed:
+        trial.lift(rng.choice(sorted(state.placed)))
