@@ -74,23 +74,41 @@ class GroupCycle:
         return self._try(gang, members, need, now)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
-        """All members if they can be placed together, else those that must be; a ConfigMap group's size."""
-        exact = gang.group is not None
-        refusal: Refusal | None = None
-        for number in (need,) if exact else dict.fromkeys((len(members), need)):
-            if number:
-                found = self.placer.place(gang, in_index_order(_oldest(members, number)), now)
-                if not isinstance(found, Refusal):
-                    return self._placed(gang, members, found)
-                refusal = found
-        if refusal is None:
+        """All members together, else those that must start and then others singly; never beyond a size."""
+        if gang.group is not None and not need:
             text = f"{gang.ref} has size {gang.min_members}, and so many members are placed or done"
             return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN)
-        outcome = self._waits(gang, members, refusal.reason, now)
-        outcome.plugins |= refusal.plugins
-        if refusal.question is not None and need:
-            outcome.preemption = preempt_groups(self.placer, refusal.question, now)
+        first = need if gang.group is not None else len(members)
+        found = self._place(gang, _oldest(members, first), now)
+        if isinstance(found, Refusal) and first > max(need, 1):
+            found = self._place(gang, _oldest(members, max(need, 1)), now)
+            if not isinstance(found, Refusal):
+                found += self._others(gang, members, found, now)
+        if not isinstance(found, Refusal):
+            return self._placed(gang, members, found)
+        outcome = self._waits(gang, members, found.reason, now)
+        outcome.plugins |= found.plugins
+        if found.question is not None and need:
+            outcome.preemption = preempt_groups(self.placer, found.question, now)
         return outcome
+
+    def _place(self, gang: Gang, members: Members, now: float) -> Reserved | Refusal:
+        return self.placer.place(gang, in_index_order(members), now)
+
+    def _others(self, gang: Gang, members: Members, held: Reserved, now: float) -> Reserved:
+        """Members of a PodGroup beyond those that must start, one by one while the constraints let them."""
+        uids = {item.cycle.pod.uid for _, item in held}
+        reserved: Reserved = []
+        try:
+            for member in _oldest([pair for pair in members if pair[1].uid not in uids], len(members)):
+                found = self._place(gang, [member], now)
+                if isinstance(found, Refusal):
+                    break
+                reserved += found
+        except BaseException:
+            self.placer.undo([*held, *reserved])
+            raise
+        return reserved
 
     def _placed(self, gang: Gang, members: Members, reserved: Reserved) -> GangOutcome:
         held = {item.cycle.pod.uid for _, item in reserved}
@@ -110,8 +128,6 @@ class GroupCycle:
 
 def _oldest(members: Members, number: int) -> Members:
     """Who goes first where there are more than fit: the older, then the lower index."""
-    if number == len(members):
-        return members
     order = {pod.uid: position for position, (_, pod) in enumerate(in_index_order(members))}
     return sorted(members, key=lambda member: (member[1].created, order[member[1].uid]))[:number]
 
