@@ -2,7 +2,7 @@
 
 Pods wait before the process starts. Its processor time counts from a start without pods (imports, nodes) to
 the last event posted: decoding, deciding, binding, events and confirmations. `python -m
-benchmarks.bench_process --nodes 5000 --pods 3000 [--server sandbox] [--profile FILE]` runs one size.
+benchmarks.bench_process --nodes 5000 --pods 3000 [--server sandbox]` runs one size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.session import StreamCut
-from scheduler_core.model.kinds import EVENTS, NAMESPACES, NODES, PODS
+from scheduler_core.model.kinds import NAMESPACES, NODES, PODS
 from scheduler_core.model.writes import Create
 from tests.support.control_plane import ControlPlane
 from tests.support.full_sandbox import FullSandbox
@@ -43,7 +43,6 @@ class Result:
 
     cpu_ms_per_pod: float
     pods_per_second: float
-    server_cpu_ms_per_pod: float
 
 
 def node(number: int) -> dict[str, Any]:
@@ -79,11 +78,10 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextmanager
-def scheduler(server: Server, log: Path, profile: str = "") -> Iterator[subprocess.Popen[str]]:
+def scheduler(server: Server, log: Path) -> Iterator[subprocess.Popen[str]]:
     """A scheduler process that writes to `log`."""
-    python = [sys.executable, *(["-m", "benchmarks.profiled", profile] if profile else ["-m"])]
-    flags = ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--v=4"]
-    command = [*python, "scheduler_core.app", "--kubeconfig", str(server.kubeconfig), *flags]
+    flags = ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--secure-port=0"]
+    command = [sys.executable, "-m", "scheduler_core.app", "--kubeconfig", str(server.kubeconfig), *flags]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, text=True)
     try:
@@ -140,7 +138,7 @@ def events_posted(client: Client) -> int:
     return items + (int(rest.partition("}")[0].partition(",")[0]) if rest else 0)
 
 
-def measure(server: Server, nodes: int, pods: int, profile: str = "") -> Result:
+def measure(server: Server, nodes: int, pods: int) -> Result:
     """One run on a fresh server."""
     client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
     client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
@@ -152,21 +150,14 @@ def measure(server: Server, nodes: int, pods: int, profile: str = "") -> Result:
     create_all(client, [Create(PODS, NAMESPACE, pod(number)) for number in range(pods)])
     version = client.get_page(PODS, NAMESPACE, limit=1).metadata.resourceVersion
     watcher = Watcher(client, version)
-    before = server_cpu(server)
-    with scheduler(server, log, profile) as process:
+    with scheduler(server, log) as process:
         await_true("all bound", lambda: len(watcher.bound) == pods)
         await_true("all events", lambda: events_posted(client) >= pods)
         time.sleep(0.3)
         busy = cpu_seconds(process.pid)
-    after = server_cpu(server)
     watcher.close()
     seconds = watcher.times[-1] - watcher.times[0]
-    return Result((busy - idle) / pods * 1000, (pods - 1) / seconds, (after - before) / pods * 1000)
-
-
-def server_cpu(server: Any) -> float:
-    """Processor seconds of the server's processes; 0 where it shares this one."""
-    return sum(cpu_seconds(process.pid) for process in getattr(server, "processes", ()))
+    return Result((busy - idle) / pods * 1000, (pods - 1) / seconds)
 
 
 def start(kind: str) -> AbstractContextManager[Server]:
@@ -197,10 +188,9 @@ def _command_line() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=3000)
     parser.add_argument("--server", default="kube-apiserver", choices=["kube-apiserver", "sandbox"])
-    parser.add_argument("--profile", default="", help="write a profile of the loop's thread to this file")
     given = parser.parse_args()
     with start(given.server) as server:
-        print(measure(server, given.nodes, given.pods, given.profile))
+        print(measure(server, given.nodes, given.pods))
 
 
 if __name__ == "__main__":

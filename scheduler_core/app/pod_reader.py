@@ -29,6 +29,9 @@ class _NodeWire(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
+# Parts of a spec that are read together with the pod's own labels.
+_READ_LABELS: Final = (b"abelKeys", b"opologySpread", b"odAffinity", b"odAntiAffinity")
+
 _news: Final = msgspec.json.Decoder(_NewsWire)
 _node: Final = msgspec.json.Decoder(_NodeWire)
 
@@ -59,7 +62,7 @@ class PodReader:
         spec, node = _without_node(bytes(wire.spec))
         mark = hash(spec)
         known = self._known.get(uid)
-        pod = _renewed(known[1], wire, node) if known is not None and known[0] == mark else None
+        pod = _renewed(known[1], wire, spec, node) if known is not None and known[0] == mark else None
         if pod is None:
             pod = parse_pod(raw)
         else:
@@ -88,16 +91,19 @@ def _resizes(status: PodStatusWire) -> bool:
     return reported or bool(status.resize)
 
 
-def _renewed(old: Pod, wire: _NewsWire, node: str) -> Pod | None:
+def _renewed(old: Pod, wire: _NewsWire, spec: bytes, node: str) -> Pod | None:
     """`old` with what metadata and status say; None where they change what follows from the spec."""
     meta, status = wire.metadata, wire.status
-    if (meta.labels or {}) != old.labels:
+    labels = meta.labels or {}
+    # API servers add the node's topology labels with the binding; few specs depend on labels.
+    if labels != old.labels and any(word in spec for word in _READ_LABELS):
         return None
     initialized = find(status.conditions, names.POD_INITIALIZED)
     done = initialized is not None and initialized.status == "True"
     return structs.replace(
         old,
         resource_version=meta.resource_version,
+        labels=labels,
         annotations=meta.annotations or {},
         deleted=epoch(meta.deletion_timestamp),
         controller=meta.controller,

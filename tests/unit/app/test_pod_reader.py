@@ -40,7 +40,7 @@ ALLOCATED = {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu"
         pytest.param(pod("one"), 1, id="a binding"),
         pytest.param(pod(status={"phase": "Running", "conditions": [CONDITION]}), 1, id="a status"),
         pytest.param(pod(cpu="2"), 0, id="a resize of the spec"),
-        pytest.param(pod(labels={"a": "b"}), 0, id="other labels"),
+        pytest.param(pod("one", labels={"zone": "b"}), 1, id="a binding that adds labels"),
         pytest.param(pod(status=ALLOCATED), 0, id="what the kubelet allocated"),
     ],
 )
@@ -49,6 +49,20 @@ def test_news_are_read_as_a_whole_reading_would(news: msgspec.Raw, reused: int) 
     reader.parse(pod())
     assert fields(reader.parse(news)) == fields(parse_pod(news))
     assert reader.reused == reused
+
+
+def test_labels_matter_to_a_spec_that_reads_them() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["a"]}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    def version(label: str) -> msgspec.Raw:
+        meta = {"name": "p", "namespace": "a", "uid": "u", "labels": {"a": label}}
+        return raw({"metadata": meta, "spec": {"containers": [], "affinity": affinity}})
+
+    reader = PodReader()
+    reader.parse(version("b"))
+    assert fields(reader.parse(version("c"))) == fields(parse_pod(version("c")))
+    assert reader.reused == 0
 
 
 NEWS = st.builds(
