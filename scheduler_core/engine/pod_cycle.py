@@ -118,9 +118,10 @@ class PodCycle:
         for plugin in profile.attempt_pre_filter:
             cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(cycle)
-            if status.code is Code.SKIP or not status.ok:
-                cycle.skipped.add(plugin.name)
-            if not status.ok and first is None:
+            if status.code is Code.SUCCESS:
+                continue
+            cycle.skipped.add(plugin.name)
+            if status.code is not Code.SKIP and first is None:
                 first = status.of(plugin.name)
         return first
 
@@ -194,7 +195,7 @@ class PodCycle:
             cycle.calling = (plugin.name, "filter")
             feasible &= plugin.filter(cycle, view) == 0
         out = np.where(feasible, total, INFEASIBLE) if asked else total
-        if not feasible.any():
+        if asked and not feasible.any():
             return out
         skipped = self._pre_score(profile, cycle, feasible)
         for score in profile.cluster_score:
@@ -207,13 +208,11 @@ class PodCycle:
         return out
 
     def _pre_score(self, profile: Profile, cycle: Cycle, feasible: np.ndarray) -> set[str]:
-        cluster = {score.name for score in profile.cluster_score}
         skipped = set()
-        for plugin in profile.pre_score:
-            if plugin.name in cluster:
-                cycle.calling = (plugin.name, "preScore")
-                if plugin.pre_score(cycle, feasible).code is Code.SKIP:
-                    skipped.add(plugin.name)
+        for plugin in profile.cluster_pre_score:
+            cycle.calling = (plugin.name, "preScore")
+            if plugin.pre_score(cycle, feasible).code is Code.SKIP:
+                skipped.add(plugin.name)
         return skipped
 
     def filter_bits(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> dict[str, Bits]:

@@ -62,6 +62,8 @@ class Profile:
         self.attempt_pre_filter = per_attempt
         self.class_pre_filter = [plugin for plugin in self.pre_filter if plugin not in per_attempt]
         self.cluster_filter = [plugin for plugin in self.filter if plugin.scope is Scope.CLUSTER]
+        scored = {plugin.name for plugin in self.score if plugin.scope is Scope.CLUSTER}
+        self.cluster_pre_score = [plugin for plugin in self.pre_score if plugin.name in scored]
         self.cluster_score = [plugin for plugin in self.score if plugin.scope is Scope.CLUSTER]
 
     def weight(self, plugin: Plugin) -> int:
