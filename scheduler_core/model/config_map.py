@@ -13,18 +13,20 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
+from scheduler_core.model.collect_policy import parse_collect_config
 from scheduler_core.model.gang import Gang, GroupRef, gang_of_group
 from scheduler_core.model.meta import ObjectMeta, Wire, decode, identity_of
 from scheduler_core.model.topology import parse_group, parse_topology
 
 TOPOLOGY: Final = "topology"
 GROUP: Final = "group"
+COLLECT_POLICY: Final = "collect-policy"
 
 
 class ConfigMap(msgspec.Struct, frozen=True, eq=False):
     """A ConfigMap. `role` says what it is for Muster, empty for all others.
 
-    `content` is what its data says: a TopologySpec for a topology, a Gang for a group; None where `problem`
+    `content` is what its data says: a TopologySpec, a Gang for a group, a CollectConfig; None where `problem`
     says what is wrong (a faulty group is a Gang all the same, with the problem in it). `data` is kept for the
     roles only.
     """
@@ -61,6 +63,10 @@ def _labelled(label: str) -> Callable[[ObjectMeta], bool]:
     return lambda meta: label in (meta.labels or {})
 
 
+def _is_slo_config(meta: ObjectMeta) -> bool:
+    return (meta.namespace, meta.name) == (names.SLO_CONFIG_NAMESPACE, names.SLO_CONFIG_NAME)
+
+
 def _read_group(meta: ObjectMeta, data: Mapping[str, str]) -> Gang:
     """The group's gang. A fault that leaves its name readable is the gang's `problem`."""
     try:
@@ -80,6 +86,7 @@ def _read_group(meta: ObjectMeta, data: Mapping[str, str]) -> Gang:
 READERS: Final = (
     Reader(TOPOLOGY, _labelled(names.SAKKARA_TOPOLOGY_LABEL), lambda meta, data: parse_topology(data)),
     Reader(GROUP, _labelled(names.SAKKARA_GROUP_LABEL), _read_group),
+    Reader(COLLECT_POLICY, _is_slo_config, lambda meta, data: parse_collect_config(data)),
 )
 
 

@@ -42,6 +42,10 @@ class ConfigMapTable:
         """A ConfigMap is gone."""
         return self._moved(self._known.pop(gone.key, None), None)
 
+    def get(self, key: str) -> ConfigMap | None:
+        """A ConfigMap that means something, by `namespace/name`."""
+        return self._known.get(key)
+
     def of(self, gang_key: str) -> ConfigMap | None:
         """The ConfigMap that counts for a group."""
         return min(self._groups.get(gang_key, {}).values(), key=_age, default=None)

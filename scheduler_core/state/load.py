@@ -29,6 +29,7 @@ class LoadIndex:
         self.metrics: dict[str, NodeMetric] = {}
         self.assigned = AssignedPods()
         self.changes = ChangeLog()
+        self._respecified: set[str] = set()
         self._columns: dict[LoadSpec, LoadColumns] = {}
         self._known_problems: dict[tuple[str, str, str, str], str] = {}
         self._new_problems: list[AnnotationProblem] = []
@@ -37,12 +38,16 @@ class LoadIndex:
 
     def put(self, metric: NodeMetric) -> None:
         """A report came; its node may not exist (yet), then it waits."""
+        old = self.metrics.get(metric.name)
         self.metrics[metric.name] = metric
+        if old is None or old.policy != metric.policy:
+            self._respecified.add(metric.name)
         self._metric_changed(metric.name)
 
     def remove(self, metric: NodeMetric) -> None:
         """The report of a node is gone."""
         self.metrics.pop(metric.name, None)
+        self._respecified.add(metric.name)
         self._metric_changed(metric.name)
 
     def _metric_changed(self, name: str) -> None:
@@ -75,6 +80,11 @@ class LoadIndex:
         if found is None:
             found = self._columns[spec] = LoadColumns(spec)
         found.refresh(self._nodes, self.metrics, self.assigned, self.changes, self.report)
+        return found
+
+    def take_respecified(self) -> set[str]:
+        """Nodes whose NodeMetric came, went or was told to measure otherwise since the last call."""
+        found, self._respecified = self._respecified, set()
         return found
 
     # Problems

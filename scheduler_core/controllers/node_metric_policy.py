@@ -1,0 +1,137 @@
+"""One NodeMetric per node, told how to measure by the ConfigMap `slo-controller-config`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from scheduler_core.model.collect_policy import DEFAULT_POLICY, CollectConfig
+from scheduler_core.model.kinds import NODE_METRICS
+from scheduler_core.model.names import (
+    MUSTER_SCHEDULER,
+    REPORTER_ANNOTATION,
+    SLO_CONFIG_NAME,
+    SLO_CONFIG_NAMESPACE,
+)
+from scheduler_core.model.node import Node
+from scheduler_core.model.node_metric import CollectPolicy, NodeMetric
+from scheduler_core.model.writes import Create, Delete, Patch, Write
+from scheduler_core.state.cluster import ClusterState
+
+# A write whose effect was not seen is made again after so long.
+RETRY_SECONDS: Final = 10.0
+
+
+class NodeMetricPolicy:
+    """Creates, corrects and deletes NodeMetrics; looks only at nodes whose labels or report changed.
+
+    With `reporting` the NodeMetrics that it creates are marked as Muster's own to fill. Those that somebody
+    else keeps are touched only with `others`.
+    """
+
+    def __init__(self, *, reporting: bool = False, others: bool = True) -> None:
+        self._reporting = reporting
+        self._others = others
+        self._config: CollectConfig | None = None
+        self._seen_nodes = -1
+        self._due: dict[str, float] = {}
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        """Writes that are due."""
+        changed = self._changed_nodes(state)
+        if self._config_changed(state):
+            changed.update(node.name for node in state.nodes.nodes if node is not None)
+        changed.update(state.load.take_respecified())
+        for name in changed:
+            self._due[name] = now
+        writes: list[Write] = []
+        for name in sorted(name for name, moment in self._due.items() if moment <= now):
+            write = self._write(state, name)
+            if write is None:
+                del self._due[name]
+            else:
+                self._due[name] = now + RETRY_SECONDS
+                writes.append(write)
+        return writes
+
+    def next_time(self, state: ClusterState) -> float | None:
+        """When to look whether the last writes came through."""
+        return min(self._due.values(), default=None)
+
+    def _changed_nodes(self, state: ClusterState) -> set[str]:
+        log, names = state.nodes.static_changes, state.nodes.names
+        slots = log.since(self._seen_nodes) if self._seen_nodes >= 0 else None
+        self._seen_nodes = log.position
+        if slots is None:
+            return {*names, *state.load.metrics}
+        return {names[slot] for slot in slots}
+
+    def _config_changed(self, state: ClusterState) -> bool:
+        """Whether there is a new readable ConfigMap. One that is missing or faulty leaves what was said."""
+        found = state.config_maps.get(f"{SLO_CONFIG_NAMESPACE}/{SLO_CONFIG_NAME}")
+        if found is None or not isinstance(found.content, CollectConfig) or found.content == self._config:
+            return False
+        self._config = found.content
+        return True
+
+    def _write(self, state: ClusterState, name: str) -> Write | None:
+        slot = state.nodes.slot(name)
+        node = state.nodes.nodes[slot] if slot is not None else None
+        metric = state.load.metrics.get(name)
+        if metric is None:
+            return self._create(node) if node is not None else None
+        if not self._others and not ours(metric):
+            return None
+        if node is None:
+            return Delete(NODE_METRICS, "", name, metric.uid)
+        wanted = self._wanted(node, metric)
+        if wanted == metric.policy:
+            return None
+        body = {"spec": {"metricCollectPolicy": _body(wanted)}}
+        return Patch(NODE_METRICS, "", name, body, uid=metric.uid)
+
+    def _wanted(self, node: Node, metric: NodeMetric) -> CollectPolicy:
+        """What the configuration says; without one, what the NodeMetric says already, else the defaults.
+
+        Windows of percentiles that the configuration does not name stay as they are.
+        """
+        said = metric.policy
+        if self._config is not None:
+            found = self._config.policy_for(node.labels)
+            return found if found.durations else structs.replace(found, durations=said.durations)
+        if said.aggregate_duration is None and said.report_interval is None:
+            return DEFAULT_POLICY
+        return said
+
+    def _create(self, node: Node) -> Create:
+        policy = self._config.policy_for(node.labels) if self._config is not None else DEFAULT_POLICY
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+        meta: dict[str, Any] = {"name": node.name, "ownerReferences": [owner]}
+        if self._reporting:
+            meta["annotations"] = {REPORTER_ANNOTATION: MUSTER_SCHEDULER}
+        return Create(
+            NODE_METRICS,
+            "",
+            {
+                "apiVersion": NODE_METRICS.api_version,
+                "kind": NODE_METRICS.kind,
+                "metadata": meta,
+                "spec": {"metricCollectPolicy": _body(policy)},
+            },
+        )
+
+
+def ours(metric: NodeMetric) -> bool:
+    """Whether Muster fills this NodeMetric; all others belong to an agent on the node."""
+    return metric.annotations.get(REPORTER_ANNOTATION) == MUSTER_SCHEDULER
+
+
+def _body(policy: CollectPolicy) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "aggregateDurationSeconds": policy.aggregate_duration,
+        "reportIntervalSeconds": policy.report_interval,
+    }
+    if policy.durations:
+        body["nodeAggregatePolicy"] = {"durations": list(policy.durations)}
+    return body
