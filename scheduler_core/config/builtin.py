@@ -11,6 +11,9 @@ from scheduler_core.model.names import MUSTER_SCHEDULER
 BUILTIN: Final = f"""\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+clientConnection:
+  qps: 1000
+  burst: 1000
 leaderElection:
   resourceName: {MUSTER_SCHEDULER}
   resourceNamespace: kube-system
