@@ -84,7 +84,8 @@ def _scenario(document: Any, file: str) -> Scenario:
     data = _mapping(document, "", file)
     _known_keys(data, _SCENARIO_KEYS, "", file)
     objects = _objects(data.get("objects"), "objects", file)
-    steps = data.get("steps") or []
+    steps = data.get("steps", [])
+    steps = [] if steps is None else steps
     if not isinstance(steps, list):
         raise ConfigError("steps", "must be a list", file=file)
     config = data.get("config")

@@ -1,0 +1,63 @@
+"""The quota status controller: what it writes, when, and on which version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.model.writes import Patch, Write
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import make_node, make_pod, make_quota
+
+
+def cluster() -> ClusterState:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=4).obj())
+    state.put_quota(make_quota("a/q").min(cpu=2).max(cpu=4, memory="1Gi").uid("u1").version("7").obj())
+    return state
+
+
+def status(writes: list[Write]) -> dict[str, Any]:
+    (write,) = [item for item in writes if isinstance(item, Patch)]
+    body = write.body
+    assert isinstance(body, dict)
+    found: dict[str, Any] = body["status"]
+    return found
+
+
+def test_it_writes_use_with_zeros_on_the_version_it_saw() -> None:
+    writes = QuotaStatus().reconcile(cluster(), 100.0)
+    assert status(writes)["used"] == {"cpu": "0", "memory": "0"}
+    (write,) = writes
+    assert isinstance(write, Patch)
+    assert (write.uid, write.resource_version, write.subresource) == ("u1", "7", "status")
+
+
+def test_it_writes_at_most_once_a_second_and_nothing_is_lost() -> None:
+    state, controller = cluster(), QuotaStatus()
+    assert controller.reconcile(state, 100.0)
+    assert controller.next_time(state) is None
+    state.put_pod(make_pod("a/p").on("n").requests(cpu=3).obj())
+    assert controller.reconcile(state, 100.5) == []
+    assert controller.next_time(state) == 101.0
+    written = status(controller.reconcile(state, 101.0))
+    assert written["used"]["cpu"] == "3"
+    assert written["summary"] == {"used": "cpu 3/4, memory 0/1Gi", "borrowed": "cpu 1"}
+
+
+def test_a_cluster_that_shrinks_is_overcommitted_until_it_grows() -> None:
+    state, controller = cluster(), QuotaStatus(min_interval=0.0)
+    state.put_node(make_node("n").allocatable(cpu=1).obj())
+    conditions = {item["type"]: item for item in status(controller.reconcile(state, 1.0))["conditions"]}
+    assert conditions["Overcommitted"]["status"] == "True"
+    assert "cpu: sum of min 2, allocatable 1" in conditions["Overcommitted"]["message"]
+
+
+def test_the_younger_quota_says_that_it_does_not_bind() -> None:
+    state, controller = cluster(), QuotaStatus(min_interval=0.0)
+    state.put_quota(make_quota("a/r").min(cpu=1).created(500).obj())
+    patches = [item for item in controller.reconcile(state, 1.0) if isinstance(item, Patch)]
+    written = {item.name: status([item]) for item in patches}
+    assert [item["reason"] for item in written["q"]["conditions"]] == ["Oldest"]
+    assert [item["reason"] for item in written["r"]["conditions"]] == ["NotOldest"]
+    assert written["r"]["conditions"][0]["message"] == "ElasticQuota q is older and binds in namespace a"
