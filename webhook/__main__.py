@@ -119,6 +119,14 @@ def cli() -> None:
     help="Where the certificates are kept.  [default: ~/.local/state/muster/webhook]",
 )
 @click.option(
+    "--hold-timeout",
+    type=click.FloatRange(1, 3600),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="After which a reservation for an object that never appeared is given back.",
+)
+@click.option(
     "--drain",
     type=click.FloatRange(0, 300),
     default=1.0,
@@ -138,6 +146,7 @@ def serve(
     service: tuple[str, str],
     service_port: int,
     cert_dir: Path | None,
+    hold_timeout: float,
     drain: float,
 ) -> None:
     """Answer admission reviews over TLS, from caches of the cluster."""
@@ -145,6 +154,7 @@ def serve(
         raise click.UsageError(f"--register with --listen {address[0]} needs --url or --service")
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
+    from webhook.hold_store import Times
     from webhook.process import Options, Process
     from webhook.service import Settings
 
@@ -165,6 +175,7 @@ def serve(
             service_port=service_port,
             hosts=serving_hosts(address[0], url, service),
             drain=drain,
+            times=Times(timeout=hold_timeout),
         )
     )
     for number in (signal.SIGTERM, signal.SIGINT):

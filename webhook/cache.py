@@ -1,7 +1,8 @@
 """What the webhook knows of the cluster, kept up to date by watches and answered from memory.
 
-Four resources are watched: ElasticQuotas, ResourceQuotas, Namespaces, and Nodes, of which only the
-allocatable sum of the schedulable ones is kept. Reflector threads write, request threads read; one lock.
+Watched are ElasticQuotas, ResourceQuotas, Namespaces, PodGroups and reservation ledgers (see `holdings`), and
+Nodes, of which only the allocatable sum of the schedulable ones is kept. Reflector threads write, request
+threads read; one lock.
 """
 
 from __future__ import annotations
@@ -16,12 +17,23 @@ import msgspec
 
 from scheduler_core.kube.tracker import Event, is_older
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, NODES, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    RESERVATION_LEDGERS,
+    RESOURCE_QUOTAS,
+    Resource,
+)
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.node import Node, parse_node
+from scheduler_core.model.pod_group import parse_pod_group
+from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
+from webhook.holdings import Holdings
 from webhook.pending import Pending
 from webhook.quotas import QuotaView, SumMode
 
@@ -30,6 +42,8 @@ WATCHED: Final[tuple[tuple[Resource, Callable[[Any], Any]], ...]] = (
     (RESOURCE_QUOTAS, parse_resource_quota),
     (NODES, parse_node),
     (NAMESPACES, parse_namespace),
+    (POD_GROUPS, parse_pod_group),
+    (RESERVATION_LEDGERS, parse_reservation_ledger),
 )
 
 
@@ -57,6 +71,7 @@ class Cache:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.lock = threading.RLock()
+        self.holdings = Holdings(monotonic)
         self._monotonic = monotonic
         self._waiting = {resource.plural for resource, _ in WATCHED}
         self._ledger = QuotaLedger()
@@ -85,6 +100,8 @@ class Cache:
                     self._namespaces.pop(event.key, None)
                 else:
                     self._namespaces[event.key] = event.obj
+            else:
+                self.holdings.sink(event)
 
     def _put_quota(self, event: Event) -> None:
         namespace, _, name = event.key.partition("/")
@@ -132,6 +149,16 @@ class Cache:
             if self._ledger.quota_of(namespace) is not None:
                 return True
             return any(q.namespace == namespace for q in self._quotas_underway.quotas(self._monotonic()))
+
+    def quota_of(self, namespace: str) -> ElasticQuota | None:
+        """The ElasticQuota that binds in the namespace, or None."""
+        with self.lock:
+            return self._ledger.quota_of(namespace)
+
+    def natives(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """The ResourceQuotas of the namespace."""
+        with self.lock:
+            return tuple(self._native.get(namespace, {}).values())
 
     def view(self, namespace: str, sum_of_min: SumMode, fresh: Fresh | None = None) -> QuotaView:
         """All that a quota of the namespace is judged against. Hold `lock` from here to `admitted`."""

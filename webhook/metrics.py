@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from webhook.review import OPERATIONS, Answer
 
-KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota"})
+KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota", "PodGroup"})
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 

@@ -1,4 +1,4 @@
-"""Which scheduler a new pod goes to: `schedulerName` is set where the namespace is under Muster."""
+"""Where a new pod goes: `schedulerName` and the group annotation, where the pod is Muster's to schedule."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, SCHEDULE_LABEL
+from webhook.membership import NewPod, annotation_patch
 from webhook.review import Malformed
-from webhook.verdict import ALLOW, Verdict
+from webhook.verdict import Verdict
 
 SCHEDULER_PATH: Final = "/spec/schedulerName"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
-class _MetaWire(msgspec.Struct, frozen=True):
-    annotations: dict[str, str] | None = None
+_decoder = msgspec.json.Decoder(NewPod)
 
 
-class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
-    scheduler_name: str | None = None
-    node_name: str | None = None
-
-
-class _PodWire(msgspec.Struct, frozen=True):
-    metadata: _MetaWire = _MetaWire()
-    spec: _SpecWire | None = None
-
-
-_decoder = msgspec.json.Decoder(_PodWire)
+def read_pod(raw: msgspec.Raw) -> NewPod:
+    """What admission reads of a new pod. Raises Malformed for what is no pod."""
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"request.object is not a Pod: {error}") from None
 
 
 def is_managed(name: str, labels: Mapping[str, str], has_quota: bool, exempt: frozenset[str]) -> bool:
@@ -43,23 +38,27 @@ def is_managed(name: str, labels: Mapping[str, str], has_quota: bool, exempt: fr
     return has_quota or labels.get(SCHEDULE_LABEL) == "true"
 
 
-def assign_scheduler(raw: msgspec.Raw, scheduler_name: str) -> Verdict:
-    """Send a pod of a managed namespace to `scheduler_name`, unless somebody has chosen already.
+def is_open(pod: NewPod, scheduler_name: str) -> bool:
+    """Whether a pod can be Muster's: it has no node, is no mirror pod, and names no other scheduler."""
+    if pod.spec is None or pod.spec.node_name or MIRROR_ANNOTATION in pod.annotations:
+        return False
+    return pod.spec.scheduler_name in (None, "", DEFAULT_SCHEDULER, scheduler_name)
 
-    Untouched stay pods that name another scheduler, that have a node, and mirror pods. Pods of DaemonSets
-    are treated like all others: they name their node by affinity and count in the quota. The second call
-    finds nothing to do, so a reinvocation is harmless. Raises Malformed for what is no pod.
+
+def assign(pod: NewPod, scheduler_name: str, group: str) -> Verdict:
+    """Send an open pod to `scheduler_name` and write its group down, unless it says so already.
+
+    Pods of DaemonSets are treated like all others: they name their node by affinity and count in the quota.
+    The second call finds nothing to do, so a reinvocation is harmless.
     """
-    try:
-        pod = _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Malformed(f"request.object is not a Pod: {error}") from None
-    if pod.spec is None or pod.spec.node_name or MIRROR_ANNOTATION in (pod.metadata.annotations or {}):
-        return ALLOW
-    current = pod.spec.scheduler_name
-    if current not in (None, "", DEFAULT_SCHEDULER) or current == scheduler_name:
-        return ALLOW
-    return Verdict(patch=_patch(current, scheduler_name), audit={"scheduler": scheduler_name})
+    patch, audit = annotation_patch(pod, group), {}
+    if patch:
+        audit["group"] = group
+    current = pod.spec.scheduler_name if pod.spec is not None else None
+    if current != scheduler_name:
+        patch += _patch(current, scheduler_name)
+        audit["scheduler"] = scheduler_name
+    return Verdict(patch=patch, audit=audit)
 
 
 def _patch(current: str | None, scheduler_name: str) -> tuple[Mapping[str, Any], ...]:

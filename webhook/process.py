@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +18,19 @@ from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.kube.session import Limits, Session
-from scheduler_core.model.kinds import Resource
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.pod_use import parse_pod_use
 from webhook.app import Lifecycle, create_app
 from webhook.cache import WATCHED, Cache
 from webhook.cert_store import FileStore
+from webhook.hold_store import HoldStore, Times
+from webhook.ledger_api import LiveLedgers
 from webhook.live import LiveReads
 from webhook.metrics import Metrics
+from webhook.owners import WORKLOADS, OwnerCache, parse_owner
+from webhook.pod_watches import PodWatches
+from webhook.reconciler import Reconciler
 from webhook.registration import Endpoint, register
 from webhook.rotation import Rotation
 from webhook.server import WebhookServer
@@ -52,6 +60,7 @@ class Options:
     service_port: int = 443
     hosts: tuple[str, ...] = ()
     drain: float = 1.0
+    times: Times = field(default_factory=Times)
 
 
 class Process:
@@ -78,7 +87,15 @@ class Process:
         brief = Session(target.endpoint, target.credentials, limits=Limits(LIVE_SECONDS, LIVE_SECONDS))
         with closing(client.session), closing(brief):
             client.call("GET", "/version", retry_budget=0.0)
-            service = Service(self._cache, self._options.settings, LiveReads(Client(brief)))
+            direct = Client(brief)
+            watches = PodWatches(partial(self._pod_watch, client))
+            holdings = self._cache.holdings
+            ledgers = HoldStore(
+                LiveLedgers(direct), holdings, watches, self._cache.natives, self._options.times
+            )
+            owners = OwnerCache(direct)
+            service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
+            reconciler = Reconciler(ledgers, holdings, watches)
             store = FileStore(self._options.cert_dir, self._options.hosts)
             certificates, _ = store.ensure(time.time())
             app = create_app(service, self._metrics, self._lifecycle)
@@ -92,12 +109,14 @@ class Process:
                 lambda authority: self._register(client, authority, server.port),
                 self._metrics,
             )
-            reflectors = [self._reflector(client, *watched) for watched in WATCHED]
+            reflectors = [self._reflector(client, *watched, self._cache.sink) for watched in WATCHED]
+            reflectors += [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
             try:
                 for reflector in reflectors:
                     reflector.start()
                 self._await_sync()
                 if not self._stop.is_set():
+                    reconciler.start()
                     rotation.check(time.time())
                     announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
                     self._watch_over(rotation)
@@ -105,7 +124,9 @@ class Process:
                 self._lifecycle.stop()
                 for reflector in reflectors:
                     reflector.stop()
+                reconciler.stop()
                 server.stop()
+                reconciler.join(STOP_SECONDS)
                 for reflector in reflectors:
                     reflector.join(STOP_SECONDS)
 
@@ -125,14 +146,26 @@ class Process:
         self._lifecycle.stop()
         time.sleep(self._options.drain)
 
-    def _reflector(self, client: Client, resource: Resource, parse: Callable[[Any], Any]) -> Reflector:
+    def _pod_watch(self, client: Client, namespace: str, sink: Callable[[Event], None]) -> Reflector:
+        return self._reflector(client, PODS, parse_pod_use, sink, namespace)
+
+    def _reflector(
+        self,
+        client: Client,
+        resource: Resource,
+        parse: Callable[[Any], Any],
+        sink: Callable[[Event], None],
+        namespace: str = "",
+    ) -> Reflector:
         def malformed(error: ModelError) -> None:
             log.warning("ignored: %s", error)
 
         def trouble(error: Exception) -> None:
             log.warning("watch of %s: %s", resource.plural, error)
 
-        return Reflector(client, resource, parse, self._cache.sink, on_malformed=malformed, on_error=trouble)
+        return Reflector(
+            client, resource, parse, sink, namespace=namespace, on_malformed=malformed, on_error=trouble
+        )
 
     def _url(self, port: int) -> str:
         host = self._options.host
@@ -145,7 +178,8 @@ class Process:
         url = "" if name else self._options.url or self._url(port)
         endpoint = Endpoint(authority, url, namespace, name, self._options.service_port)
         try:
-            register(client, endpoint, sorted(self._options.settings.exempt_namespaces))
+            settings = self._options.settings
+            register(client, endpoint, sorted(settings.exempt_namespaces), settings.scheduler_name)
         except ApiError as error:
             raise RegistrationError(str(error)) from None
 

@@ -7,6 +7,8 @@ Choices, per webhook:
   and no illegal quota slips through.
 - elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.
 - resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
+- podgroups (create, update): `Fail`. What a group was promised must be written down.
+- pods (validating): `Ignore`, as above. Native quota still holds; a reservation may be used up meanwhile.
 Namespaces that the cluster needs to recover, and our own, are never sent.
 """
 
@@ -22,12 +24,13 @@ from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
     MUTATING_WEBHOOKS,
+    POD_GROUPS,
     PODS,
     RESOURCE_QUOTAS,
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, EXEMPT_NAMESPACES
+from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 from scheduler_core.model.writes import Create, Delete, Replace
 
 NAME: Final = "muster-webhook"
@@ -56,7 +59,11 @@ class Endpoint:
         return {"caBundle": bundle, "service": service}
 
 
-def mutating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_NAMESPACES) -> dict[str, Any]:
+def mutating_configuration(
+    endpoint: Endpoint,
+    exempt: Iterable[str] = EXEMPT_NAMESPACES,
+    scheduler_name: str = MUSTER_SCHEDULER,
+) -> dict[str, Any]:
     """The MutatingWebhookConfiguration."""
     pods = _entry("pods.mutate.muster.dev", endpoint.client_config("/mutate"), PODS, ("CREATE",), exempt)
     pods["failurePolicy"] = "Ignore"
@@ -67,9 +74,9 @@ def mutating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_NA
     )
     pods["matchConditions"] = [
         {
-            "name": "scheduler-not-chosen",
+            "name": "no-other-scheduler-chosen",
             "expression": "!has(object.spec.schedulerName) || "
-            f'object.spec.schedulerName in ["", "{DEFAULT_SCHEDULER}"]',
+            f'object.spec.schedulerName in ["", "{DEFAULT_SCHEDULER}", "{scheduler_name}"]',
         }
     ]
     return _configuration(MUTATING_WEBHOOKS, [pods])
@@ -87,17 +94,30 @@ def validating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_
     quotas["failurePolicy"] = "Fail"
     deletion["failurePolicy"] = "Ignore"
     native["failurePolicy"] = "Ignore"
-    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native])
+    groups = _entry("podgroups.validate.muster.dev", client, POD_GROUPS, ("CREATE", "UPDATE"), names)
+    groups["failurePolicy"] = "Fail"
+    pods = _entry("pods.validate.muster.dev", client, PODS, ("CREATE",), names)
+    resize = _entry("", client, PODS, ("UPDATE",), names)["rules"][0]
+    pods["rules"].append({**resize, "resources": ["pods/resize"]})
+    pods["failurePolicy"] = "Ignore"
+    for reserving in (groups, pods):
+        reserving["sideEffects"] = "NoneOnDryRun"
+    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods])
 
 
-def register(client: Client, endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_NAMESPACES) -> None:
+def register(
+    client: Client,
+    endpoint: Endpoint,
+    exempt: Iterable[str] = EXEMPT_NAMESPACES,
+    scheduler_name: str = MUSTER_SCHEDULER,
+) -> None:
     """Create both configurations, or bring them up to date. Raises ApiError.
 
     What others added stays: labels and annotations, other webhooks, fields that we do not set.
     """
     names = list(exempt)
     _apply(client, VALIDATING_WEBHOOKS, validating_configuration(endpoint, names))
-    _apply(client, MUTATING_WEBHOOKS, mutating_configuration(endpoint, names))
+    _apply(client, MUTATING_WEBHOOKS, mutating_configuration(endpoint, names, scheduler_name))
 
 
 def unregister(client: Client) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.verdict import INVALID, Verdict
+from webhook.verdict import INVALID, UNAVAILABLE, Verdict
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -21,6 +21,7 @@ MAX_WARNINGS: Final = 16
 MAX_MESSAGE: Final = 8192
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
+_REASONS: Final = {INVALID: "Invalid", UNAVAILABLE: "ServiceUnavailable"}
 _ABSENT: Final = frozenset({b"", b"null"})
 
 
@@ -159,7 +160,7 @@ def _status(verdict: Verdict) -> dict[str, Any]:
     return {
         "status": "Failure",
         "code": verdict.code,
-        "reason": "Invalid" if verdict.code == INVALID else "Forbidden",
+        "reason": _REASONS.get(verdict.code, "Forbidden"),
         "message": shorten(verdict.message, MAX_MESSAGE),
         "details": {"causes": causes},
     }

@@ -12,28 +12,36 @@ so. Within one replica they are told apart by what was just admitted (`pending`)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.model.elastic_quota import KIND as ELASTIC_QUOTA
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS
 from scheduler_core.model.meta import identity_of
-from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+from scheduler_core.model.names import EXEMPT_LABEL, EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.model.resource_quota import ResourceQuota
+from scheduler_core.quota.holds import Shortage
 from webhook.cache import Cache, Fresh
-from webhook.pods import assign_scheduler, is_managed
+from webhook.groups import admit_pod, create_group, update_group
+from webhook.hold_store import HoldStore, Undecided
+from webhook.membership import NoOwners, Owners, check_name, group_of
+from webhook.pods import assign, is_managed, is_open, read_pod
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
 from webhook.review import Malformed, Request, Unready
-from webhook.verdict import ALLOW, Verdict
+from webhook.verdict import ALLOW, Finding, Verdict, deny, refuse_for_now
 
 POD: Final = ("", "Pod")
 _ELASTIC: Final = (ELASTIC_QUOTAS.group, ELASTIC_QUOTA)
 _NATIVE: Final = ("", RESOURCE_QUOTA)
+_GROUP: Final = (POD_GROUPS.group, POD_GROUPS.kind)
+_RESIZE: Final = "resize"
 _RESTS_ON_OTHERS: Final = frozenset({"hard", "single", "capacity"})
 
 T = TypeVar("T")
@@ -65,10 +73,19 @@ class Live(Protocol):
 class Service:
     """Admission as two functions of a request. Thread-safe."""
 
-    def __init__(self, cache: Cache, settings: Settings | None = None, live: Live | None = None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        settings: Settings | None = None,
+        live: Live | None = None,
+        store: HoldStore | None = None,
+        owners: Owners | None = None,
+    ) -> None:
         self.cache = cache
         self.settings = settings or Settings()
         self._live = live
+        self._store = store
+        self._owners = owners or NoOwners()
 
     def mutate(self, request: Request) -> Verdict:
         """Send new pods of managed namespaces to Muster's scheduler. Raises Malformed and Unready."""
@@ -79,22 +96,36 @@ class Service:
         if request.namespace in self.settings.exempt_namespaces:
             return ALLOW
         self._require_synced()
-        if not self._manages(request.namespace):
+        pod = read_pod(request.object)
+        if not is_open(pod, self.settings.scheduler_name):
             return ALLOW
-        return assign_scheduler(request.object, self.settings.scheduler_name)
+        name = request.namespace
+        home = self.cache.namespace(name) or self._read(lambda live: live.namespace(name))
+        labels = home.labels if home is not None else {}
+        if labels.get(EXEMPT_LABEL) == "true":
+            return ALLOW
+        managed = is_managed(name, labels, self.cache.has_quota(name), self.settings.exempt_namespaces)
+        ours = partial(self.cache.holdings.has_group, name)
+        group = group_of(pod, name, ours, self._owners, home, ask=managed)
+        return assign(pod, self.settings.scheduler_name, group) if managed or group else ALLOW
 
     def validate(self, request: Request) -> Verdict:
-        """Judge a change of a quota; everything else passes. Raises Malformed and Unready.
+        """Judge a change of a quota or group, and new pods; everything else passes.
 
-        Subresources always pass: `status` is written by the controllers, and nobody else's concern.
+        Subresources pass, except the resize of a pod: `status` is written by the controllers, and nobody
+        else's concern. Raises Malformed and Unready.
         """
+        if (request.kind.group, request.kind.kind) == POD:
+            return self._validate_pod(request)
         if request.sub_resource or request.operation not in ("CREATE", "UPDATE", "DELETE"):
             return ALLOW
         kind = (request.kind.group, request.kind.kind)
-        if kind not in (_ELASTIC, _NATIVE):
+        if kind not in (_ELASTIC, _NATIVE, _GROUP):
             return ALLOW
         _require_objects(request)
         self._require_synced()
+        if kind == _GROUP:
+            return self._validate_group(request)
         if kind == _NATIVE:
             return self._validate_native(request)
         if request.operation == "CREATE":
@@ -104,10 +135,44 @@ class Service:
             return self._decide(request, lambda view: update_quota(request.object, request.old_object, view))
         return self._decide(request, lambda view: (delete_quota(request.old_object, view), None))
 
-    def _manages(self, name: str) -> bool:
-        namespace = self.cache.namespace(name) or self._read(lambda live: live.namespace(name))
-        labels = namespace.labels if namespace is not None else {}
-        return is_managed(name, labels, self.cache.has_quota(name), self.settings.exempt_namespaces)
+    def _validate_pod(self, request: Request) -> Verdict:
+        """A pod of a namespace in which nothing is reserved passes without a question to anybody."""
+        resized = request.operation == "UPDATE" and request.sub_resource == _RESIZE
+        new = request.operation == "CREATE" and not request.sub_resource
+        namespace = request.namespace or ""
+        if not (new or resized) or namespace in self.settings.exempt_namespaces:
+            return ALLOW
+        _require_objects(request)
+        self._require_synced()
+        broken = check_name(read_pod(request.object), namespace) if new else None
+        if broken is not None:
+            return deny([Finding("group", broken)])
+        store = self._store
+        if store is None or not self.cache.natives(namespace) or not self.cache.holdings.holding(namespace):
+            return ALLOW
+        charge = partial(store.charge, namespace, dry_run=bool(request.dry_run))
+        try:
+            return admit_pod(request.object, charge)
+        except Undecided as error:
+            return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}")
+
+    def _validate_group(self, request: Request) -> Verdict:
+        if request.operation == "DELETE":
+            return ALLOW
+        if request.operation == "UPDATE":
+            return update_group(request.object, request.old_object)
+        namespace = request.namespace or ""
+        quota, natives = self.cache.quota_of(namespace), self.cache.natives(namespace)
+
+        def reserve(hold: Hold) -> Sequence[Shortage]:
+            if self._store is None:
+                return ()
+            return self._store.reserve(namespace, hold, dry_run=bool(request.dry_run))
+
+        try:
+            return create_group(request.object, quota, natives, reserve)
+        except Undecided as error:
+            return refuse_for_now(f"PodGroup {namespace}/{request.name or ''}: {error}")
 
     def _validate_native(self, request: Request) -> Verdict:
         if request.operation == "DELETE":

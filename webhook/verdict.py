@@ -12,9 +12,12 @@ from scheduler_core.quota.rules import Violation
 
 FORBIDDEN: Final = 403
 INVALID: Final = 422
+UNAVAILABLE: Final = 503
 MAX_LISTED: Final = 20
 
-Rule = Literal["", "malformed", "bounds", "hard", "single", "capacity", "in-use"]
+Rule = Literal[
+    "", "malformed", "bounds", "hard", "single", "capacity", "in-use", "immutable", "group", "reserved"
+]
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -35,7 +38,8 @@ class Finding(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """The decision. `patch` is an RFC 6902 list (add, replace and test only), empty for no change.
 
-    `code` is 403 for a broken rule and 422 for an object that cannot be read; `audit` goes into the audit
+    `code` is 403 for a broken rule, 422 for an object that cannot be read, 503 for what may be tried again;
+    `audit` goes into the audit
     annotations; `rules` names each broken rule once.
     """
 
@@ -93,3 +97,8 @@ def refuse_malformed(error: ModelError) -> Verdict:
         causes=(Cause("FieldValueInvalid", error.problem, error.path),),
         rules=("malformed",),
     )
+
+
+def refuse_for_now(message: str) -> Verdict:
+    """Refuse what could not be decided: the client may try again, whatever the failurePolicy is."""
+    return Verdict(allowed=False, code=UNAVAILABLE, message=f"{message}; try again", rules=("reserved",))

@@ -31,6 +31,7 @@ LEFTOVERS = (
     "/api/v1/limitranges",
     "/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas",
     "/apis/incubator.scheduling.k8s.io/v1alpha1/podgroups",
+    "/apis/muster.dev/v1alpha1/reservationledgers",
     "/apis/slo.koordinator.sh/v1alpha1/nodemetrics",
     "/api/v1/nodes",
 )

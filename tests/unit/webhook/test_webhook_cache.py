@@ -53,7 +53,14 @@ def test_namespaces_come_and_go() -> None:
 
 
 def test_cache_is_synced_when_all_lists_were_complete() -> None:
-    assert Cache().unsynced == ["elasticquotas", "namespaces", "nodes", "resourcequotas"]
+    assert Cache().unsynced == [
+        "elasticquotas",
+        "namespaces",
+        "nodes",
+        "podgroups",
+        "reservationledgers",
+        "resourcequotas",
+    ]
     assert synced().unsynced == []
 
 

@@ -32,6 +32,8 @@ POLICIES = [
     ("elasticquotas.validate.muster.dev", "Fail", 5, "elasticquotas", ["CREATE", "UPDATE"]),
     ("elasticquotas.delete.muster.dev", "Ignore", 5, "elasticquotas", ["DELETE"]),
     ("resourcequotas.validate.muster.dev", "Ignore", 5, "resourcequotas", ["CREATE", "UPDATE"]),
+    ("podgroups.validate.muster.dev", "Fail", 5, "podgroups", ["CREATE", "UPDATE"]),
+    ("pods.validate.muster.dev", "Ignore", 5, "pods", ["CREATE"]),
 ]
 
 
@@ -43,8 +45,10 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
     entry = entries[name]
     assert len(entries) == len(POLICIES)
     assert (entry["failurePolicy"], entry["timeoutSeconds"]) == (policy, timeout)
-    assert (entry["sideEffects"], entry["matchPolicy"]) == ("None", "Equivalent")
-    [rule] = entry["rules"]
+    reserves = name in ("podgroups.validate.muster.dev", "pods.validate.muster.dev")
+    assert entry["sideEffects"] == ("NoneOnDryRun" if reserves else "None")
+    assert entry["matchPolicy"] == "Equivalent"
+    rule = entry["rules"][0]
     assert (rule["resources"], rule["operations"], rule["scope"]) == ([resource], operations, "Namespaced")
     assert entry["namespaceSelector"]["matchExpressions"][0] == {
         "key": "kubernetes.io/metadata.name",
@@ -58,7 +62,8 @@ def test_pods_that_have_chosen_are_not_sent() -> None:
     assert entry["reinvocationPolicy"] == "IfNeeded"
     [condition] = entry["matchConditions"]
     assert condition["expression"] == (
-        '!has(object.spec.schedulerName) || object.spec.schedulerName in ["", "default-scheduler"]'
+        "!has(object.spec.schedulerName) || object.spec.schedulerName in "
+        '["", "default-scheduler", "muster-scheduler"]'
     )
 
 

@@ -1,0 +1,161 @@
+"""Reservations of PodGroups, seen from outside: webhook processes, an API server, and pods that want in."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_core.kube.connect import Overrides, connect
+from tests.e2e.test_webhook import hard, start, stop
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.server import RequestFailed, Server
+from webhook.registration import Endpoint, register, validating_configuration
+
+ROUNDS = int(os.environ.get("MUSTER_RACE_ROUNDS", "200"))
+TIMEOUT_SECONDS = 3
+VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster-webhook"
+GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
+LEDGERS = "/apis/muster.dev/v1alpha1/namespaces/{}/reservationledgers"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+
+
+class Hook:
+    """A webhook process that serves and is not registered."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        folder.mkdir()
+        self.process, line = start(server, folder, "--hold-timeout", str(TIMEOUT_SECONDS))
+        self.url = line.split(" on ")[1].split(" for ")[0]
+        self.authority = (folder / "certs" / "ca.crt").read_bytes()
+        self.log = folder / "webhook.log"
+
+
+@pytest.fixture(scope="module")
+def hooks(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Hook]]:
+    """Two replicas."""
+    folder = tmp_path_factory.mktemp("reservations")
+    found: list[Hook] = []
+    try:
+        found += [Hook(server, folder / str(number)) for number in range(2)]
+        yield found
+    finally:
+        codes = [stop(hook.process) for hook in found]
+    assert codes == [0, 0], [hook.log.read_text() for hook in found]
+
+
+@pytest.fixture
+def guarded(cluster: Cluster, hooks: list[Hook]) -> Cluster:
+    """A cluster that asks the first replica."""
+    client, _ = connect(Overrides(kubeconfig=str(cluster.kubeconfig)))
+    with closing(client.session):
+        register(client, Endpoint(hooks[0].authority, hooks[0].url))
+    await_asked(cluster)
+    return cluster
+
+
+def await_asked(cluster: Cluster) -> None:
+    """API servers read webhook configurations with a delay: wait for the first refusal."""
+    namespace = cluster.namespace("probe")
+    impossible = group("probe", 4, pods="2")
+    eventually(lambda: refusal(cluster, namespace, impossible, "?dryRun=All") != "", timeout=20)
+
+
+def group(name: str, members: int = 1, **total: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMembers": members, "totalResources": total},
+    }
+
+
+def pod(name: str, cpu: str, group_name: str = "") -> dict[str, Any]:
+    annotations = {GROUP_ANNOTATION: group_name} if group_name else {}
+    resources = {"requests": {"cpu": cpu}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"containers": [{"name": "main", "image": "example.com/app:1", "resources": resources}]},
+    }
+
+
+def create(cluster: Cluster, namespace: str, obj: dict[str, Any], query: str = "") -> Any:
+    """POST of one object. Raises RequestFailed."""
+    paths = {
+        "PodGroup": GROUPS,
+        "Pod": "/api/v1/namespaces/{}/pods",
+        "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    }
+    return cluster.request("POST", paths[obj["kind"]].format(namespace) + query, obj)
+
+
+def refusal(cluster: Cluster, namespace: str, obj: dict[str, Any], query: str = "") -> str:
+    """The words of a refusal, or an empty text."""
+    try:
+        create(cluster, namespace, obj, query)
+    except RequestFailed as error:
+        assert error.status == 403, error
+        return str(error)
+    return ""
+
+
+def limited(cluster: Cluster, **limits: str) -> str:
+    """A namespace with a ResourceQuota that is in force, also where no controller writes its status."""
+    namespace = cluster.namespace()
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    cluster.request("POST", path, hard("rq", limits))
+    if cluster.kind != "sandbox":
+        status = {"status": {"hard": limits, "used": dict.fromkeys(limits, "0")}}
+        cluster.request("PATCH", f"{path}/rq/status", status)
+    return namespace
+
+
+def ledger(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.request("GET", f"{LEDGERS.format(namespace)}/reservations")
+    return found
+
+
+def held(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """What is still reserved."""
+    amounts: dict[str, str] = ledger(cluster, namespace)["status"]["held"]
+    return amounts
+
+
+def test_quota_is_reserved_for_the_group_and_used_by_its_pods(guarded: Cluster) -> None:
+    namespace = limited(guarded, **{"requests.cpu": "4"})
+    create(guarded, namespace, pod("early", "1"))
+    create(guarded, namespace, group("train", 2, cpu="2"))
+    assert held(guarded, namespace) == {"cpu": "2"}
+
+    create(guarded, namespace, pod("other", "1"))
+    said = refusal(guarded, namespace, pod("too-much", "1"))
+    assert (
+        f"Pod {namespace}/too-much: exceeded quota: rq, requested: requests.cpu=1, used: requests.cpu=2, "
+        "reserved: requests.cpu=2, limited: requests.cpu=4"
+    ) in said
+
+    create(guarded, namespace, pod("train-0", "1", "train"))
+    assert held(guarded, namespace) == {"cpu": "1"}
+    create(guarded, namespace, pod("train-1", "1", "train"))
+    assert held(guarded, namespace) == {}
+
+
+def test_group_without_room_is_refused_with_the_numbers(guarded: Cluster) -> None:
+    namespace = limited(guarded, **{"requests.cpu": "4", "memory": "8Gi"})
+    create(guarded, namespace, group("first", cpu="3"))
+
+    said = refusal(guarded, namespace, group("second", cpu="2", memory="1Gi"))
+
+    assert (
+        f"PodGroup {namespace}/second: exceeded quota: rq, requested: requests.cpu=2, "
+        "used: requests.cpu=0, reserved: requests.cpu=3, limited: requests.cpu=4"
+    ) in said
+    assert held(guarded, namespace) == {"cpu": "3"}

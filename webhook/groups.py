@@ -1,0 +1,151 @@
+"""Which PodGroups are legal, and what their creation reserves; pods judged against what others reserved.
+
+Only PodGroups of the coscheduling seed (incubator.scheduling.k8s.io). The rules of one object are pure; what
+must agree between replicas is the store's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.meta import identity_of
+from scheduler_core.model.names import PODS
+from scheduler_core.model.pod_group import PodGroup, parse_pod_group
+from scheduler_core.model.pod_use import parse_pod_use
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.reservation_ledger import Charge, Hold
+from scheduler_core.model.resource_quota import ResourceQuota
+from scheduler_core.quota.holds import Shortage, counts_groups
+from scheduler_core.quota.rules import Violation
+from webhook.review import Malformed
+from webhook.verdict import (
+    ALLOW,
+    FORBIDDEN,
+    Cause,
+    Finding,
+    Verdict,
+    allow,
+    deny,
+    refuse_malformed,
+)
+
+# Ask the store; it says what is short. Raises Undecided.
+Reserve = Callable[[Hold], Sequence[Shortage]]
+Admit = Callable[[Charge], Sequence[Shortage]]
+
+
+class _SpecOnly(msgspec.Struct, frozen=True):
+    spec: Any = None
+
+
+def create_group(
+    raw: msgspec.Raw, quota: ElasticQuota | None, natives: Sequence[ResourceQuota], reserve: Reserve
+) -> Verdict:
+    """The verdict on a new PodGroup, whose totalResources are reserved if it is allowed. Raises Undecided.
+
+    `quota` is the ElasticQuota that binds in the namespace, `natives` its ResourceQuotas.
+    """
+    try:
+        group = parse_pod_group(raw)
+    except ModelError as error:
+        return refuse_malformed(error)
+    broken = [Finding("group", violation) for violation in check_group(group, quota)]
+    if broken:
+        return deny(broken, group=group.key)
+    warnings = [_not_counted(group, native) for native in natives if not counts_groups(native)]
+    if not group.total:
+        return allow(group=group.key)
+    short = reserve(Hold(group.name, group.uid, group.min_members, group.total, group.created))
+    if short:
+        return _refuse(f"PodGroup {group.key}", "spec.totalResources", short)
+    return allow(warnings, group=group.key)
+
+
+def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
+    """The spec of a PodGroup stays as it was created; all else may change. Raises Malformed."""
+    if identity_of(raw).deletion_timestamp is not None:
+        return ALLOW
+    try:
+        new, old = (msgspec.json.decode(text, type=_SpecOnly).spec for text in (raw, old_raw))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"request.object is not a PodGroup: {error}") from None
+    if new == old or _same(raw, old_raw):
+        return ALLOW
+    meta = identity_of(raw)
+    violation = Violation(
+        f"PodGroup {meta.namespace}/{meta.name}",
+        "spec",
+        msgspec.json.encode(new).decode(),
+        "differs from what it was created with; the spec cannot be changed, create a new group",
+    )
+    return deny([Finding("immutable", violation)])
+
+
+def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
+    """The verdict on a new or resized pod of a namespace in which groups hold quota. Raises Undecided."""
+    try:
+        pod = parse_pod_use(raw)
+    except ModelError:
+        # The API server reads more than we do and has the last word; its own quota still counts the pod.
+        return ALLOW
+    if not pod.uid or pod.finished:
+        return ALLOW
+    short = admit(Charge(pod.uid, pod.name, pod.group, pod.usage, pod.best_effort))
+    return _refuse(f"Pod {pod.namespace}/{pod.name}", "spec.containers", short) if short else ALLOW
+
+
+def check_group(group: PodGroup, quota: ElasticQuota | None) -> list[Violation]:
+    """What makes a group impossible by itself, or under the quota that binds in its namespace."""
+    found = []
+    subject = f"PodGroup {group.key}"
+    pods = group.total.get(PODS)
+    if pods is not None and pods < group.min_members:
+        rule = f"is less than spec.minMembers={group.min_members}, each of which is a pod"
+        found.append(Violation(subject, f"spec.totalResources[{PODS}]", str(pods), rule))
+    if quota is None:
+        return found
+    for name, value in sorted(group.total.items()):
+        limit = quota.max.get(name)
+        if limit is not None and value > limit:
+            text = format_resource(name, limit)
+            rule = f"exceeds spec.max[{name}]={text} of ElasticQuota {quota.key}"
+            found.append(
+                Violation(subject, f"spec.totalResources[{name}]", format_resource(name, value), rule)
+            )
+    most = quota.max.get(PODS)
+    if most is not None and group.min_members > most:
+        rule = f"exceeds spec.max[{PODS}]={most} of ElasticQuota {quota.key}"
+        found.append(Violation(subject, "spec.minMembers", str(group.min_members), rule))
+    return found
+
+
+def _same(raw: msgspec.Raw, old_raw: msgspec.Raw) -> bool:
+    """Whether two texts say the same: 1 and 1000m, an absent map and an empty one."""
+    try:
+        new, old = parse_pod_group(raw), parse_pod_group(old_raw)
+    except ModelError:
+        return False
+    return (new.min_members, new.total) == (old.min_members, old.total)
+
+
+def _not_counted(group: PodGroup, native: ResourceQuota) -> str:
+    return (
+        f"PodGroup {group.key}: ResourceQuota {native.name} has scopes and counts only some pods; "
+        "nothing is reserved in it"
+    )
+
+
+def _refuse(subject: str, field: str, short: Sequence[Shortage]) -> Verdict:
+    message = "; ".join(str(shortage) for shortage in short)
+    return Verdict(
+        allowed=False,
+        code=FORBIDDEN,
+        message=f"{subject}: {message}",
+        causes=tuple(Cause("FieldValueForbidden", str(shortage), field) for shortage in short),
+        rules=("reserved",),
+    )

@@ -1,0 +1,294 @@
+"""Admission against reservations, right with any number of replicas.
+
+One ledger object per namespace arbitrates: what was decided holds once the API server has accepted the ledger
+with it, on the version that was read. Within a replica all requests of a namespace that wait at the same
+time are judged one after the other on one copy and written together; native quota does the same on its
+status. A lost race is judged again, at most three times; who is undecided then is refused and may try again.
+Nobody is refused for lack of room before everything was read anew from the server.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler_core.kube.errors import ApiError, Conflict, KubeconfigError, NotFound
+from scheduler_core.model.pod_group import PodGroup
+from scheduler_core.model.pod_use import PodUse
+from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
+from scheduler_core.model.resource_quota import ResourceQuota
+from scheduler_core.quota.holds import Book, Shortage
+from scheduler_core.quota.settling import idle_groups, settle
+from webhook.holdings import Holdings
+from webhook.ledger_api import LedgerApi
+from webhook.pod_watches import PodWatches
+
+ATTEMPTS: Final = 4
+DECIDE_SECONDS: Final = 3.0
+# Visible pods are struck out by the reconciler; beyond this number on the way.
+MANY_CHARGES: Final = 256
+RETRY_SECONDS: Final = 0.005
+
+
+class Undecided(Exception):
+    """No decision could be made in time or in writing: refuse, and let the client try again."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds. `timeout`: after which what never appeared is given back; no request to an API server lives
+    longer. `gather`: for which the first of many requests waits for the others. `barrier`: for which the
+    first group of a namespace waits for pods that were admitted before anybody knew of it."""
+
+    timeout: float = 60.0
+    gather: float = 0.001
+    barrier: float = 0.25
+
+
+@dataclass(eq=False)
+class _Waiter:
+    asked: Charge | Hold
+    dry_run: bool
+    short: Sequence[Shortage] = ()
+    error: str = ""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """What a batch is judged on; `fresh` if all of it was read from the server just now."""
+
+    ledger: ReservationLedger
+    pods: dict[str, PodUse]
+    groups: dict[str, PodGroup]
+    quotas: Sequence[ResourceQuota]
+    fresh: bool
+
+
+@dataclass
+class _Queue:
+    waiting: list[_Waiter] = field(default_factory=list)
+    worker: threading.Lock = field(default_factory=threading.Lock)
+
+
+class HoldStore:
+    """Charges of pods and holds of groups, in the ledgers. Thread-safe."""
+
+    def __init__(
+        self,
+        api: LedgerApi,
+        holdings: Holdings,
+        watches: PodWatches,
+        quotas: Callable[[str], Sequence[ResourceQuota]],
+        times: Times | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._holdings = holdings
+        self._watches = watches
+        self._quotas = quotas
+        self._times = times or Times()
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._queues: dict[str, _Queue] = {}
+
+    def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Shortage]:
+        """Admit a pod: what is short, empty if it may enter. Raises Undecided."""
+        return self._submit(namespace, _Waiter(charge, dry_run))
+
+    def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[Shortage]:
+        """Reserve for a group: what is short, empty if it is reserved. Raises Undecided.
+
+        While a namespace has no reservation its pods are not written down. So its first hold is announced,
+        and confirmed once the pods that were on their way then are visible.
+        """
+        known = self._holdings.ledger(namespace)
+        first = known is None or not known.active
+        short = self._submit(namespace, _Waiter(hold, dry_run))
+        if short or dry_run or not first:
+            return short
+        self._sleep(self._times.barrier)
+        return self._confirm(namespace, hold)
+
+    def reconcile(self, namespace: str) -> bool:
+        """Settle, release and repair one namespace's ledger; whether there was something to do.
+
+        Raises ApiError.
+        """
+        with self._queue(namespace).worker:
+            snapshot = self._snapshot(namespace, fresh=False)
+            wanted = self._settled(namespace, snapshot)
+            late = self._late(namespace, snapshot)
+            if late or _incomplete(snapshot):
+                snapshot = self._snapshot(namespace, fresh=True)
+                wanted = self._settled(namespace, snapshot, late)
+            if wanted == snapshot.ledger:
+                return False
+            try:
+                self._holdings.wrote(self._api.put(wanted))
+            except (Conflict, NotFound):
+                # Another replica was quicker; what it left to do is done the next time.
+                self._holdings.wrote(self._api.ledger(namespace))
+            return True
+
+    # The queue
+
+    def _queue(self, namespace: str) -> _Queue:
+        with self._lock:
+            return self._queues.setdefault(namespace, _Queue())
+
+    def _submit(self, namespace: str, waiter: _Waiter) -> Sequence[Shortage]:
+        """Whoever gets the namespace's lock works for all that wait; the others find their answer there."""
+        queue = self._queue(namespace)
+        with self._lock:
+            queue.waiting.append(waiter)
+        if not queue.worker.acquire(timeout=DECIDE_SECONDS):
+            with self._lock:
+                if waiter in queue.waiting:
+                    queue.waiting.remove(waiter)
+            raise Undecided(f"reservations of namespace {namespace} were not decided in {DECIDE_SECONDS:g} s")
+        try:
+            if not waiter.done:
+                self._sleep(self._times.gather)
+                with self._lock:
+                    batch, queue.waiting = queue.waiting, []
+                self._decide(namespace, batch)
+        finally:
+            queue.worker.release()
+        if waiter.error:
+            raise Undecided(waiter.error)
+        return waiter.short
+
+    def _decide(self, namespace: str, batch: Sequence[_Waiter]) -> None:
+        error = f"reservations of namespace {namespace} were not decided"
+        try:
+            error = self._write(namespace, batch)
+        except (ApiError, KubeconfigError) as problem:
+            error = f"the reservation ledger of namespace {namespace} cannot be written: {problem}"
+        finally:
+            for waiter in batch:
+                waiter.done = True
+                waiter.error = waiter.error or ("" if waiter.short else error)
+
+    def _write(self, namespace: str, batch: Sequence[_Waiter]) -> str:
+        """Judge the batch and store the outcome; the words of a failure. Raises ApiError."""
+        deadline = self._monotonic() + DECIDE_SECONDS
+        problem = ""
+        for attempt in range(ATTEMPTS):
+            if self._monotonic() > deadline:
+                break
+            snapshot = self._snapshot(namespace, fresh=False, reread=attempt > 0)
+            wanted = self._judge(namespace, snapshot, batch)
+            doubtful = _incomplete(snapshot) or any(waiter.short for waiter in batch)
+            if doubtful and not snapshot.fresh:
+                snapshot = self._snapshot(namespace, fresh=True)
+                wanted = self._judge(namespace, snapshot, batch)
+            if wanted == snapshot.ledger or all(waiter.dry_run or waiter.short for waiter in batch):
+                return ""
+            try:
+                self._holdings.wrote(self._api.put(wanted))
+                return ""
+            except (Conflict, NotFound) as lost:
+                problem = str(lost)
+                self._sleep(RETRY_SECONDS * attempt)
+        return f"the reservation ledger of namespace {namespace} was not written in time: {problem}"
+
+    def _judge(self, namespace: str, snapshot: _Snapshot, batch: Sequence[_Waiter]) -> ReservationLedger:
+        """Judge all that wait on one copy: requests that are for real first, each sees those before it."""
+        base = snapshot.ledger
+        if snapshot.fresh or len(base.charges) > MANY_CHARGES:
+            base = self._settled(namespace, snapshot)
+        book = Book(base, snapshot.pods)
+        for waiter in batch:
+            if not waiter.dry_run:
+                waiter.short = _enter(book, waiter.asked, snapshot.quotas)
+        wanted = book.ledger(base)
+        for waiter in batch:
+            if waiter.dry_run:
+                waiter.short = _enter(book, waiter.asked, snapshot.quotas)
+        return wanted
+
+    def _confirm(self, namespace: str, hold: Hold) -> Sequence[Shortage]:
+        """Look again, at what the server has now; an overdrawn first hold is taken back."""
+        try:
+            with self._queue(namespace).worker:
+                for _ in range(ATTEMPTS):
+                    snapshot = self._snapshot(namespace, fresh=True)
+                    short = Book(snapshot.ledger, snapshot.pods).overdrawn(hold, snapshot.quotas)
+                    if not short:
+                        return ()
+                    try:
+                        self._holdings.wrote(self._api.put(_without(snapshot, hold)))
+                        return short
+                    except (Conflict, NotFound):
+                        continue
+        except (ApiError, KubeconfigError) as problem:
+            raise Undecided(f"the reservation of PodGroup {hold.group} is not confirmed: {problem}") from None
+        raise Undecided(f"the reservation of PodGroup {hold.group} is not confirmed: too many others write")
+
+    # What is known
+
+    def _snapshot(self, namespace: str, *, fresh: bool, reread: bool = False) -> _Snapshot:
+        """What is known of a namespace, from memory where that is enough. Raises ApiError."""
+        ledger = None if fresh or reread else self._holdings.ledger(namespace)
+        if ledger is None:
+            ledger = self._api.ledger(namespace)
+            if ledger.resource_version:
+                self._holdings.wrote(ledger)
+            # There is none, or none any more, or it was emptied: it is made from what there is.
+            fresh = fresh or not ledger.holds
+        pods = None if fresh else self._watches.follow(namespace).pods(ledger.pods_version)
+        if pods is None:
+            pods = {pod.uid: pod for pod in self._api.pods(namespace)[1]}
+        if not fresh:
+            return _Snapshot(ledger, pods, self._holdings.groups(namespace), self._quotas(namespace), False)
+        groups = {group.uid: group for group in self._api.groups(namespace)}
+        return _Snapshot(ledger, pods, groups, self._api.quotas(namespace), True)
+
+    def _settled(
+        self, namespace: str, snapshot: _Snapshot, late: frozenset[str] = frozenset()
+    ) -> ReservationLedger:
+        seen = self._watches.follow(namespace)
+        settled = settle(
+            snapshot.ledger,
+            snapshot.pods,
+            snapshot.groups,
+            gone=[
+                *(h.uid for h in snapshot.ledger.holds if h.uid in self._holdings.gone_groups),
+                *(c.uid for c in snapshot.ledger.charges if c.uid in seen.gone),
+            ],
+            overdue=late,
+            idle=late,
+            complete=snapshot.fresh,
+        )
+        return Book(settled, snapshot.pods).ledger(settled)
+
+    def _late(self, namespace: str, snapshot: _Snapshot) -> frozenset[str]:
+        """uids that were unsettled in the ledger for the whole time-out."""
+        ledger, pods = snapshot.ledger, snapshot.pods
+        unsettled = idle_groups(ledger, pods)
+        unsettled |= {hold.uid for hold in ledger.holds if hold.uid not in snapshot.groups}
+        unsettled |= {charge.uid for charge in ledger.charges}
+        return frozenset(self._holdings.overdue(namespace, unsettled, self._times.timeout))
+
+
+def _incomplete(snapshot: _Snapshot) -> bool:
+    """Whether a group should have a hold and has none: the ledger was lost or edited, or is behind."""
+    known = {hold.uid for hold in snapshot.ledger.holds}
+    groups = snapshot.groups.values()
+    return any(group.total and not group.succeeded and group.uid not in known for group in groups)
+
+
+def _enter(book: Book, asked: Charge | Hold, quotas: Sequence[ResourceQuota]) -> Sequence[Shortage]:
+    return book.reserve(asked, quotas) if isinstance(asked, Hold) else book.admit(asked, quotas)
+
+
+def _without(snapshot: _Snapshot, hold: Hold) -> ReservationLedger:
+    book = Book(snapshot.ledger, snapshot.pods)
+    book.release(hold.uid)
+    return book.ledger(snapshot.ledger)

@@ -1,0 +1,101 @@
+"""What reservations ask of the API server: the ledger, and everything it must agree with, read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import NotFound
+from scheduler_core.model.kinds import POD_GROUPS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.meta import identity_of
+from scheduler_core.model.pod_group import PodGroup, parse_pod_group
+from scheduler_core.model.pod_use import PodUse, parse_pod_use
+from scheduler_core.model.reservation_ledger import (
+    NAME,
+    ReservationLedger,
+    ledger_body,
+    parse_reservation_ledger,
+)
+from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.model.writes import Create, Replace
+
+T = TypeVar("T")
+
+
+class LedgerApi(Protocol):
+    """Every method raises ApiError."""
+
+    def ledger(self, namespace: str) -> ReservationLedger:
+        """The stored ledger; one without resourceVersion where there is none, an empty one where the stored
+        one cannot be read."""
+
+    def put(self, ledger: ReservationLedger) -> ReservationLedger:
+        """Create the ledger, or replace the version it was made from. Raises Conflict."""
+
+    def pods(self, namespace: str) -> tuple[str, list[PodUse]]:
+        """The list's resourceVersion, and the pods."""
+
+    def groups(self, namespace: str) -> list[PodGroup]:
+        """The PodGroups."""
+
+    def quotas(self, namespace: str) -> list[ResourceQuota]:
+        """The ResourceQuotas."""
+
+
+class LiveLedgers:
+    """LedgerApi on a client whose time limit is well below the webhooks' `timeoutSeconds`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def ledger(self, namespace: str) -> ReservationLedger:
+        try:
+            raw = self._client.get(RESERVATION_LEDGERS, namespace, NAME)
+        except NotFound:
+            return ReservationLedger(namespace)
+        return _read(raw, namespace)
+
+    def put(self, ledger: ReservationLedger) -> ReservationLedger:
+        body = ledger_body(ledger)
+        if ledger.resource_version:
+            raw = self._client.replace(Replace(RESERVATION_LEDGERS, ledger.namespace, NAME, body))
+        else:
+            raw = self._client.create(Create(RESERVATION_LEDGERS, ledger.namespace, body))
+        return msgspec.structs.replace(ledger, resource_version=identity_of(raw).resource_version)
+
+    def pods(self, namespace: str) -> tuple[str, list[PodUse]]:
+        return self._list(PODS, namespace, parse_pod_use)
+
+    def groups(self, namespace: str) -> list[PodGroup]:
+        try:
+            return self._list(POD_GROUPS, namespace, parse_pod_group)[1]
+        except NotFound:
+            return []
+
+    def quotas(self, namespace: str) -> list[ResourceQuota]:
+        return self._list(RESOURCE_QUOTAS, namespace, parse_resource_quota)[1]
+
+    def _list(
+        self, resource: Resource, namespace: str, parse: Callable[[msgspec.Raw], T]
+    ) -> tuple[str, list[T]]:
+        """Everything in one page, so that it is of one moment. Objects that cannot be read are left out."""
+        page = self._client.get_page(resource, namespace, limit=0, retry_budget=0.0)
+        found = []
+        for raw in page.items or ():
+            try:
+                found.append(parse(raw))
+            except ModelError:
+                continue
+        return page.metadata.resourceVersion, found
+
+
+def _read(raw: bytes, namespace: str) -> ReservationLedger:
+    """A ledger that was made unreadable is as good as lost: it is written anew over its version."""
+    try:
+        return parse_reservation_ledger(raw)
+    except ModelError:
+        return ReservationLedger(namespace, identity_of(raw).resource_version)

@@ -1,0 +1,174 @@
+"""Which PodGroup a new pod belongs to, in this order; the first answer counts.
+
+1. its own annotation `scheduling.k8s.io/group-name`;
+2. the label `scheduling.x-k8s.io/pod-group`, if it names a PodGroup of ours (that dialect has its own kind,
+   whose members are left alone); the other dialects' fields and labels are left alone as well;
+3. the annotation of its controller, or of that one's controller, and so on (Job, StatefulSet,
+   ReplicaSet -> Deployment, JobSet, PyTorchJob, ...);
+4. the annotation `muster.dev/default-group` of its namespace.
+
+Nothing of another namespace is ever looked at: owners are looked up in the pod's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from scheduler_core.model.meta import OwnerReference
+from scheduler_core.model.names import (
+    DEFAULT_GROUP_ANNOTATION,
+    GROUP_NAME_ANNOTATION,
+    SAKKARA_GROUP_NAME_LABEL,
+    X_POD_GROUP_LABEL,
+)
+from scheduler_core.model.namespace import Namespace
+from scheduler_core.quota.rules import Violation
+
+# Longer than any chain of controllers in use; a circle of owners ends here.
+MAX_OWNERS: Final = 5
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_PATH: Final = "/metadata/annotations/" + GROUP_NAME_ANNOTATION.replace("~", "~0").replace("/", "~1")
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """What counts of a controller: the group that it names, and its own controller."""
+
+    uid: str
+    group: str
+    controller: OwnerReference | None
+
+
+class Owners(Protocol):
+    """Where controllers are looked up."""
+
+    def find(self, namespace: str, reference: OwnerReference, *, ask: bool) -> Owner | None:
+        """The owner of that uid in the namespace, or None where it cannot be read.
+
+        Without `ask` only kinds that are watched are looked up.
+        """
+
+
+class NoOwners:
+    """Owners that cannot be looked up."""
+
+    def find(self, namespace: str, reference: OwnerReference, *, ask: bool) -> Owner | None:
+        """None."""
+        return None
+
+
+class PodMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """`metadata` of a new pod, as far as it says where the pod belongs."""
+
+    name: str = ""
+    annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the pod, if any."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class _SchedulingGroup(msgspec.Struct, frozen=True, rename="camel"):
+    pod_group_name: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """`spec` of a new pod, as far as it says who schedules it and with whom."""
+
+    scheduler_name: str | None = None
+    node_name: str | None = None
+    scheduling_group: _SchedulingGroup | None = None
+
+
+class NewPod(msgspec.Struct, frozen=True):
+    """The parts of a new pod that admission reads before it is judged."""
+
+    metadata: PodMeta = PodMeta()
+    spec: PodSpec | None = None
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The pod's annotations, empty without."""
+        return self.metadata.annotations or {}
+
+    @property
+    def named(self) -> str:
+        """The group of the pod's own annotation, empty without."""
+        return self.annotations.get(GROUP_NAME_ANNOTATION, "")
+
+    @property
+    def native_group(self) -> str:
+        """The group of the native field, empty without."""
+        group = self.spec.scheduling_group if self.spec is not None else None
+        return group.pod_group_name if group is not None else ""
+
+
+def group_of(
+    pod: NewPod,
+    namespace: str,
+    is_ours: Callable[[str], bool],
+    owners: Owners,
+    home: Namespace | None,
+    *,
+    ask: bool,
+) -> str:
+    """The name of the pod's PodGroup, empty without. `is_ours`: whether a PodGroup of that name exists.
+
+    `ask` allows questions to the API server about controllers of kinds that are not watched.
+    """
+    if pod.named:
+        return pod.named
+    labels = pod.metadata.labels or {}
+    label = labels.get(X_POD_GROUP_LABEL, "")
+    if label:
+        return label if is_ours(label) else ""
+    if labels.get(SAKKARA_GROUP_NAME_LABEL) or pod.native_group:
+        return ""
+    return _of_owners(pod.metadata.controller, namespace, owners, ask) or _default(home)
+
+
+def _of_owners(reference: OwnerReference | None, namespace: str, owners: Owners, ask: bool) -> str:
+    for _ in range(MAX_OWNERS):
+        if reference is None or reference.kind in ("Node", ""):
+            return ""
+        owner = owners.find(namespace, reference, ask=ask)
+        if owner is None or owner.group:
+            return owner.group if owner is not None else ""
+        reference = owner.controller
+    return ""
+
+
+def _default(home: Namespace | None) -> str:
+    return home.annotations.get(DEFAULT_GROUP_ANNOTATION, "") if home is not None else ""
+
+
+def is_group_name(text: str) -> bool:
+    """Whether a PodGroup can have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def annotation_patch(pod: NewPod, group: str) -> tuple[Mapping[str, Any], ...]:
+    """JSON patch that writes the group down on the pod; empty where nothing is to be written."""
+    if not group or pod.named or not is_group_name(group):
+        return ()
+    if pod.metadata.annotations is None:
+        return ({"op": "add", "path": "/metadata/annotations", "value": {GROUP_NAME_ANNOTATION: group}},)
+    return ({"op": "add", "path": _PATH, "value": group},)
+
+
+def check_name(pod: NewPod, namespace: str) -> Violation | None:
+    """A group that cannot exist, above all one of another namespace, is an error of the pod's author."""
+    if not pod.named or is_group_name(pod.named):
+        return None
+    return Violation(
+        f"Pod {namespace}/{pod.metadata.name}",
+        f"metadata.annotations[{GROUP_NAME_ANNOTATION}]",
+        pod.named,
+        "is no name of a PodGroup; a pod can belong only to a PodGroup of its own namespace",
+    )

@@ -1,0 +1,152 @@
+"""Controllers of pods: Jobs, ReplicaSets, Deployments and StatefulSets from watches, all others by asking.
+
+Of each only the group annotation and its own controller are kept.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import (
+    ApiError,
+    KubeconfigError,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    decode_answer,
+)
+from scheduler_core.kube.paths import api_root
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
+from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode
+from scheduler_core.model.names import GROUP_NAME_ANNOTATION
+from webhook.membership import Owner
+
+WORKLOADS: Final = (JOBS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
+# All pods of one workload come within seconds; an annotation that is added later is seen after that.
+KEEP_SECONDS: Final = 10.0
+KEEP_KINDS_SECONDS: Final = 300.0
+MANY: Final = 10_000
+# It comes from the pod and becomes part of a path.
+_API_VERSION: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+")
+_KINDS: Final = {(resource.api_version, resource.kind): resource for resource in WORKLOADS}
+
+
+class _Served(msgspec.Struct):
+    name: str = ""
+    kind: str = ""
+    namespaced: bool = False
+
+
+class _ServedList(msgspec.Struct):
+    resources: list[_Served] | None = None
+
+
+_served = msgspec.json.Decoder(_ServedList)
+
+
+def owner_from(meta: ObjectMeta) -> Owner:
+    """What counts of an object's metadata."""
+    return Owner(meta.uid, (meta.annotations or {}).get(GROUP_NAME_ANNOTATION, ""), meta.controller)
+
+
+def parse_owner(raw: Any) -> Owner:
+    """Read the metadata of any object. Raises ModelError."""
+    return owner_from(decode(raw, Wire, "owner").metadata)
+
+
+class OwnerCache:
+    """`membership.Owners` on watches and a client. Thread-safe.
+
+    Without a client only watched kinds are found. What is not found in a watch is asked for: the watch may be
+    behind.
+    """
+
+    def __init__(self, client: Client | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._watched: dict[tuple[str, str], Owner] = {}
+        self._asked: dict[str, tuple[float, Owner | None]] = {}
+        self._plurals: dict[str, tuple[float, dict[str, Resource]]] = {}
+
+    def sink(self, event: Event) -> None:
+        """Take one change of a watched workload."""
+        key = (event.resource.kind, event.key)
+        with self._lock:
+            if event.obj is not None:
+                self._watched[key] = event.obj
+            else:
+                self._watched.pop(key, None)
+
+    def find(self, namespace: str, reference: OwnerReference, *, ask: bool) -> Owner | None:
+        """The owner of that uid in the namespace, or None where it cannot be read.
+
+        Without `ask` only watched kinds are looked up. An answer is kept for a while; a server that does not
+        answer is asked again next time.
+        """
+        found = self._watched.get((reference.kind, f"{namespace}/{reference.name}"))
+        if found is not None and found.uid == reference.uid:
+            return found
+        if not ask and (reference.api_version, reference.kind) not in _KINDS:
+            return None
+        now = self._monotonic()
+        with self._lock:
+            asked, owner = self._asked.get(reference.uid, (float("-inf"), None))
+        if now - asked < KEEP_SECONDS:
+            return owner
+        try:
+            owner = self._ask(namespace, reference)
+        except (Unreachable, ServerError, TooManyRequests):
+            return None
+        with self._lock:
+            if len(self._asked) >= MANY:
+                self._asked.clear()
+            self._asked[reference.uid] = (now, owner)
+        return owner
+
+    def _ask(self, namespace: str, reference: OwnerReference) -> Owner | None:
+        """Raises Unreachable, ServerError and TooManyRequests."""
+        if self._client is None or not _API_VERSION.fullmatch(reference.api_version):
+            return None
+        try:
+            resource = self._resource(reference)
+            if resource is None or not resource.namespaced:
+                return None
+            owner = parse_owner(self._client.get(resource, namespace, reference.name))
+        except (Unreachable, ServerError, TooManyRequests):
+            raise
+        except (ApiError, KubeconfigError, ModelError):
+            return None
+        return owner if owner.uid == reference.uid else None
+
+    def _resource(self, reference: OwnerReference) -> Resource | None:
+        """Where objects of the reference's kind are served. Raises ApiError."""
+        known = _KINDS.get((reference.api_version, reference.kind))
+        if known is not None or self._client is None:
+            return known
+        now = self._monotonic()
+        asked, kinds = self._plurals.get(reference.api_version, (float("-inf"), {}))
+        if now - asked > KEEP_KINDS_SECONDS or reference.kind not in kinds:
+            kinds = self._kinds(self._client, reference.api_version)
+            self._plurals[reference.api_version] = (now, kinds)
+        return kinds.get(reference.kind)
+
+    @staticmethod
+    def _kinds(client: Client, api_version: str) -> dict[str, Resource]:
+        group, _, version = api_version.rpartition("/")
+        path = api_root(Resource(group, version, "", ""))
+        answer = decode_answer(client.call("GET", path), _served, method="GET", path=path)
+        return {
+            item.kind: Resource(group, version, item.name, item.kind, item.namespaced)
+            for item in answer.resources or ()
+            if "/" not in item.name
+        }

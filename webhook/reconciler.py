@@ -1,0 +1,69 @@
+"""Keeps the reservation ledgers true: what never appeared is given back, what ended is released.
+
+Admission is not storage: whatever was written down for an object that a later webhook refused, or whose
+client died, has to be taken back by somebody. Every replica does it; the ledger's resourceVersion lets one
+of them win, and the others find nothing left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from scheduler_core.kube.errors import ApiError, KubeconfigError
+from webhook.hold_store import HoldStore
+from webhook.holdings import Holdings
+from webhook.pod_watches import PodWatches
+
+INTERVAL_SECONDS: Final = 2.0
+
+log = logging.getLogger("muster.webhook")
+
+
+class Reconciler:
+    """One thread that looks after all ledgers in turn."""
+
+    def __init__(
+        self,
+        store: HoldStore,
+        holdings: Holdings,
+        watches: PodWatches,
+        interval: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._watches = watches
+        self._interval = interval
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reservations", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the watches must have been synced."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and all watches of pods."""
+        self._stop.set()
+        self._watches.keep(())
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread, if it was started."""
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self.tick()
+
+    def tick(self) -> None:
+        """Look at every namespace with reservations once; trouble with one does not stop the others."""
+        namespaces = self._holdings.namespaces()
+        self._watches.keep(namespaces)
+        for namespace in sorted(namespaces):
+            if self._stop.is_set():
+                return
+            try:
+                self._store.reconcile(namespace)
+            except (ApiError, KubeconfigError) as error:
+                log.warning("reservations of namespace %s: %s", namespace, error)
