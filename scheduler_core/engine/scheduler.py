@@ -15,6 +15,7 @@ from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.engine.signature import signature
 from scheduler_core.errors import PluginError
+from scheduler_core.framework.preemption.search import awaited
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
@@ -277,7 +278,7 @@ class Scheduler:
                 self.state.condemn(victim.uid)
                 text = eviction_message(self.state, pod, victim, result.nominated)
                 evicted.append(Evicted(victim, pod, profile.name, text))
-        elif not self._waits_for_victims(pod):
+        elif not awaited(self.state, pod):
             self.state.nominations.remove(pod.uid)
         nomination = self.state.nominations.get(pod.uid)
         nominated = nomination.node if nomination is not None else ""
@@ -289,14 +290,6 @@ class Scheduler:
             pod, profile.name, REASON_UNSCHEDULABLE, message, diagnosis, nominated, event=event
         )
         return [*evicted, rejected], diagnosis.plugins
-
-    def _waits_for_victims(self, pod: Pod) -> bool:
-        nomination = self.state.nominations.get(pod.uid)
-        if nomination is None:
-            return False
-        slot = self.state.nodes.slot(nomination.node)
-        usable = slot is not None and bool(self.state.nodes.alive[slot])
-        return usable and any(uid in self.state.placed for uid in nomination.victims)
 
     def bind_failed(self, pod: Pod, now: float) -> None:
         """The API refused a binding: take the reservation back and try the pod again after its backoff."""

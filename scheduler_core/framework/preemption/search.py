@@ -43,20 +43,24 @@ def not_eligible(state: ClusterState, pod: Pod) -> str:
     """Why the pod may not preempt now, or an empty text (reference, rule 13)."""
     if pod.preemption_policy == NEVER:
         return "not eligible due to preemptionPolicy=Never"
-    nomination = state.nominations.get(pod.uid)
-    if nomination is None:
-        return ""
-    slot = state.nodes.slot(nomination.node)
-    if slot is None or not state.nodes.alive[slot] or state.nodes.unschedulable[slot]:
-        return ""
-    there = {uid for uid in nomination.victims if uid in state.placed}
-    if not nomination.victims:
-        # After a restart the victims are not known by name; those on the node can still be seen going.
-        table = state.table
-        there = {uid for uid in state.nodes.pods[slot] if table.going[state.placed[uid].row]}
+    there = awaited(state, pod)
     if there:
         return f"not eligible while {len(there)} victims of an earlier preemption are terminating"
     return ""
+
+
+def awaited(state: ClusterState, pod: Pod) -> set[str]:
+    """Pods (uids) whose end a nominated pod waits for; none if its node became unusable."""
+    nomination = state.nominations.get(pod.uid)
+    if nomination is None:
+        return set()
+    slot = state.nodes.slot(nomination.node)
+    if slot is None or not state.nodes.alive[slot] or state.nodes.unschedulable[slot]:
+        return set()
+    if nomination.victims:
+        return {uid for uid in nomination.victims if uid in state.placed}
+    # After a restart the victims are not known by name; those on the node can still be seen going.
+    return {uid for uid in state.nodes.pods[slot] if state.table.going[state.placed[uid].row]}
 
 
 class Search:
