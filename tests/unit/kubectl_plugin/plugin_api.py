@@ -14,6 +14,7 @@ PLURALS = {
     "resourcequotas": "api/v1",
     "namespaces": "api/v1",
     "nodes": "api/v1",
+    "configmaps": "api/v1",
 }
 
 

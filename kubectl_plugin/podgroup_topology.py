@@ -1,0 +1,41 @@
+"""`kubectl podgroup topology`: its flags and its help. What it does is imported when it runs."""
+
+from __future__ import annotations
+
+import click
+
+from kubectl_plugin.options import global_flags
+
+
+@click.command(name="topology", short_help="Show the topology tree, what is free, and where a group sits.")
+@click.argument("name", required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "svg"]),
+    default="table",
+    help="Form of the result; svg is a drawing on standard output.",
+)
+@click.option("--no-headers", is_flag=True, help="Leave out the header line.")
+@click.option(
+    "--topology-namespace",
+    default="",
+    metavar="NAME",
+    help="Namespace of the topology ConfigMap; default: any.",
+)
+@global_flags
+@click.pass_context
+def topology(
+    ctx: click.Context, /, name: str | None, output: str, no_headers: bool, topology_namespace: str
+) -> None:
+    """Show every unit of the topology with used and free resources, and the members of a group in it.
+
+    \b
+    Examples:
+      kubectl podgroup topology
+      kubectl podgroup topology group-a -n team-a
+      kubectl podgroup topology group-a -o svg > group-a.svg
+    """
+    from kubectl_plugin.topology_report import run_topology
+
+    run_topology(ctx, name, output, topology_namespace, show_headers=not no_headers)

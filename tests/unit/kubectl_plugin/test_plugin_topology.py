@@ -1,0 +1,148 @@
+"""`kubectl podgroup rank`, `status` and `topology`, whole, against a small server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from kubectl_plugin.podgroup import podgroup
+from kubectl_plugin.status_report import constraints_text
+from scheduler_core.model.gang import Gang, GroupRef
+from scheduler_core.model.topology import GroupSpec, parse_constraints
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_pod
+
+TREE: dict[str, Any] = {"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}}}
+
+
+def config_map(namespace: str, name: str, label: str, data: dict[str, str]) -> dict[str, Any]:
+    meta = {"namespace": namespace, "name": name, "uid": f"{namespace}-{name}", "resourceVersion": "1"}
+    return {
+        "metadata": meta | {"labels": {label: ""}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "data": data,
+    }
+
+
+def member(name: str, node: str, rank: str = "", **status: Any) -> dict[str, Any]:
+    pod = make_pod("team-a", name, node, "Running" if node else "Pending", cpu="1")
+    pod["metadata"]["labels"] = {"sakkara.group.name": "g", **({"sakkara.member.rank": rank} if rank else {})}
+    pod["status"] |= status
+    return pod
+
+
+@pytest.fixture(autouse=True)
+def cluster(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubectl_plugin.status_report.time.time", lambda: 1767225900.0)
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    api.objects["nodes"] = [
+        {"metadata": {"name": f"node-{index}"}, "status": {"allocatable": room, "capacity": room}}
+        for index in range(4)
+    ]
+    topology = {"name": "t", "level-names": '["rack", "node"]', "resource-names": '["cpu"]'}
+    constraints = json.dumps({"rack": {"type": "spread", "partitions": 2}})
+    group = {"name": "g", "size": "4", "constraints": constraints, "reason": "no room"}
+    api.objects["configmaps"] = [
+        config_map("sakkara", "tree", "sakkara.topology", topology | {"tree": json.dumps(TREE)}),
+        config_map("team-a", "g", "sakkara.group", group),
+    ]
+    api.objects["pods"] = [
+        member("g-0", "node-0", "0", podIP="10.0.0.7"),
+        member("g-1", "node-2", "2"),
+        member("g-2", "node-1", "1"),
+        member("g-3", ""),
+    ]
+
+
+def test_ranks_come_with_units_and_hops(eq: Command) -> None:
+    done = eq("rank", "g", plugin=podgroup)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "RANK   POD   NODE     RACK     HOPS",
+        "0      g-0   node-0   rack-0   0",
+        "1      g-2   node-1   rack-0   4",
+        "2      g-1   node-2   rack-1   6",
+    ]
+
+
+def test_ranks_as_data(eq: Command) -> None:
+    found = json.loads(eq("rank", "g", "-o", "json", plugin=podgroup).out)
+    assert found == yaml.safe_load(eq("rank", "g", "-o", "yaml", plugin=podgroup).out)
+    assert found["group"] == {"namespace": "team-a", "name": "g", "size": 4}
+    assert [item["pod"] for item in found["members"]] == ["g-0", "g-2", "g-1"]
+
+
+def test_a_hostfile_has_a_slot_for_each_member(api: Api, eq: Command) -> None:
+    api.objects["pods"].append(member("g-4", "node-0", "3"))
+    out = eq("rank", "g", "-o", "hostfile", plugin=podgroup).out
+    assert out == "node-0 slots=2\nnode-1 slots=1\nnode-2 slots=1\n"
+
+
+def test_torchrun_has_the_address_of_rank_0(eq: Command) -> None:
+    first = eq("rank", "g", "-o", "torchrun", plugin=podgroup).out.splitlines()[1]
+    assert first == "RANK=1 WORLD_SIZE=3 MASTER_ADDR=10.0.0.7 MASTER_PORT=29500 POD=g-2"
+
+
+def test_a_group_that_is_not_there_is_an_error(eq: Command) -> None:
+    done = eq("rank", "other", plugin=podgroup)
+    assert done.code == 1
+    assert done.err == 'error: no PodGroup and no group ConfigMap "other" in team-a namespace\n'
+
+
+def test_a_group_that_is_not_placed_says_so(api: Api, eq: Command) -> None:
+    api.objects["pods"] = [member("g-0", "")]
+    done = eq("rank", "g", plugin=podgroup)
+    assert (done.out, done.err) == ("", "No member of group ConfigMap team-a/g is placed.\n")
+
+
+def test_status_counts_the_pods(eq: Command) -> None:
+    header, row = eq("status", "-A", plugin=podgroup).out.splitlines()
+    assert header.split() == [
+        *("NAMESPACE", "NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED"),
+        *("FAILED", "TOPOLOGY", "REASON", "AGE"),
+    ]
+    assert row.split() == ["team-a", "g", "Unschedulable", *"433100", "rack:spread/2", "no", "room", "5m"]
+
+
+def test_the_tree_shows_use_and_where_the_group_sits(eq: Command) -> None:
+    done = eq("topology", "g", plugin=podgroup)
+    assert done.out.splitlines() == [
+        "UNIT         CPU USED   CPU FREE   PODS",
+        "root         3          9          3",
+        "  rack-0     2          6          2",
+        "    node-0   1          3          g-0(0)",
+        "    node-1   1          3          g-2(1)",
+        "  rack-1     1          3          1",
+        "    node-2   1          3          g-1(2)",
+    ]
+    assert done.err == "note: nodes that are not in the topology: node-3\n"
+
+
+def test_the_drawing_has_a_box_for_every_unit(eq: Command) -> None:
+    root = ElementTree.fromstring(eq("topology", "g", "-o", "svg", plugin=podgroup).out)
+    boxes = [element.get("data-unit") for element in root.iter() if element.get("data-unit")]
+    assert boxes == ["root", "rack-0", "node-0", "node-1", "rack-1", "node-2"]
+
+
+def test_who_may_not_list_nodes_still_sees_ranks(api: Api, eq: Command) -> None:
+    api.forbidden.add(("nodes", ""))
+    done = eq("rank", "g", plugin=podgroup)
+    assert len(done.out.splitlines()) == 4
+    assert done.err.startswith("note: you may not list nodes")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        pytest.param("", "pack", id="nothing is pack everywhere"),
+        pytest.param('{"rack": {"hard": true}}', "rack:hard-pack", id="a hard rule says so"),
+        pytest.param('{"node": {"type": "spread", "min": 2, "max": 4}}', "node:spread[2..4]", id="a range"),
+        pytest.param('{"node": {"factor": 4}}', "node:packx4", id="a factor"),
+    ],
+)
+def test_constraints_are_told_in_short(given: str, text: str) -> None:
+    spec = GroupSpec("g", 4, 0, parse_constraints(given))
+    gang = Gang(GroupRef("ConfigMap", "team-a", "g"), "u", "1", 0.0, 4, group=spec)
+    assert constraints_text(gang) == text
