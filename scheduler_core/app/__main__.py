@@ -44,6 +44,16 @@ class _Level(click.ParamType):
 )
 @click.option("-v", "--v", "verbosity", type=_Level(), default=1, show_default=True, help="Log verbosity.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--manage-node-metrics",
+    is_flag=True,
+    help="Keep a NodeMetric per node and its spec, as the ConfigMap slo-controller-config says.",
+)
+@click.option(
+    "--report-node-metrics",
+    is_flag=True,
+    help="Fill NodeMetrics from the metrics API, for clusters without an agent that does.",
+)
 @scheduler_flags
 @click.pass_context
 def main(
@@ -54,6 +64,8 @@ def main(
     secure_port: int,
     verbosity: int,
     logging_format: str,
+    manage_node_metrics: bool,
+    report_node_metrics: bool,
     flags: Flags,
 ) -> None:
     """Schedule pods whose schedulerName is one of the profiles' names.
@@ -72,7 +84,13 @@ def main(
         sys.exit(1)
     from scheduler_core.app.process import Options, run
 
-    options = Options(context=context, address=bind_address, port=secure_port)
+    options = Options(
+        context=context,
+        address=bind_address,
+        port=secure_port,
+        manage_node_metrics=manage_node_metrics,
+        report_node_metrics=report_node_metrics,
+    )
     sys.exit(run(config, options, lambda line: click.echo(line, err=True)))
 
 

@@ -39,11 +39,17 @@ _EVENT_SECONDS: Final = 2.0
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says beside the configuration. A `port` of 0 means no HTTP port."""
+    """What the command line says beside the configuration. A `port` of 0 means no HTTP port.
+
+    `manage_node_metrics`: keep a NodeMetric per node; `report_node_metrics`: fill those that nobody else
+    does.
+    """
 
     context: str = ""
     address: str = "127.0.0.1"
     port: int = 0
+    manage_node_metrics: bool = False
+    report_node_metrics: bool = False
 
 
 class Run:
@@ -57,7 +63,14 @@ class Run:
         self._client = _connected(config, options)
         self._lease = self._election(self._client) if config.leader_election.leader_elect else None
         may_write = self._lease.is_leader if self._lease else lambda: True
-        self.process = Process(config, self._client, self.identity, may_write=may_write)
+        self.process = Process(
+            config,
+            self._client,
+            self.identity,
+            may_write=may_write,
+            manage_node_metrics=options.manage_node_metrics,
+            report_node_metrics=options.report_node_metrics,
+        )
         self._server = self._http(options) if options.port else None
 
     def run(self) -> int:

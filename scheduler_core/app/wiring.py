@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from scheduler_core.app.effects import Effects
+from scheduler_core.app.load_reporter import LoadReporter, View, load_view
 from scheduler_core.app.logs import fields
-from scheduler_core.app.loop import Loop
+from scheduler_core.app.loop import Controller, Loop
 from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.app.metrics import Metrics, SampledMetrics
 from scheduler_core.app.outcomes import Ask, Stop
@@ -20,7 +21,9 @@ from scheduler_core.app.pod_reader import PodReader
 from scheduler_core.app.sample import Sample, take_sample
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
+from scheduler_core.controllers.annotation_problems import AnnotationProblems
 from scheduler_core.controllers.gang_status import GangStatusController
+from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.scheduler import Scheduler
@@ -65,6 +68,8 @@ class Process:
         may_write: Callable[[], bool] = lambda: True,
         wall: Callable[[], float] = time.time,
         plugins: Plugins | None = None,
+        manage_node_metrics: bool = False,
+        report_node_metrics: bool = False,
     ) -> None:
         plugins = plugins or load_plugins()
         profiles = build_profiles(config, plugins.factories, plugins.points)
@@ -78,7 +83,15 @@ class Process:
         self._wall = wall
         self.metrics = Metrics(VERSION)
         resources = [resource for resource, _ in WATCHED]
-        controllers = (QuotaStatus(), GangStatusController(), TopologyGroupStatus())
+        controllers: list[Controller] = [
+            QuotaStatus(),
+            GangStatusController(),
+            TopologyGroupStatus(),
+            AnnotationProblems(),
+        ]
+        if manage_node_metrics or report_node_metrics:
+            policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
+            controllers.append(policy)
         self.loop = Loop(scheduler, controllers, resources, self.metrics, may_decide=may_write, wall=wall)
         # Reads and writes of several requests share the bindings' rate; events have the same rate again.
         events_limiter = client.limiter.twin() if client.limiter is not None else None
@@ -107,6 +120,9 @@ class Process:
             )
             for resource, parse in readers.items()
         ]
+        self.reporter = (
+            LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
+        )
         self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))
         self.metrics.add(SampledMetrics(self.sample))
         self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
@@ -124,6 +140,8 @@ class Process:
         self.metrics.leader.set(1)
         self.loop.carrier = self.effects
         self.malformed_pods.lead()
+        if self.reporter is not None:
+            self.reporter.start()
 
     def stop_deciding(self, timeout: float) -> None:
         """No new decisions; bindings under way are finished, for at most `timeout` seconds."""
@@ -134,6 +152,8 @@ class Process:
 
     def close(self, timeout: float) -> None:
         """Post the events that wait, for at most `timeout` seconds, and end all threads."""
+        if self.reporter is not None:
+            self.reporter.stop(timeout)
         for reflector in self.reflectors:
             reflector.stop()
         self.writer.stop(timeout)
@@ -157,6 +177,11 @@ class Process:
             return answer.result(_ANSWER_SECONDS)
         except TimeoutError:
             raise LoopBusy from None
+
+    def _load_view(self) -> View:
+        """What the reporter needs. Raises LoopBusy."""
+        found: View = self.ask(load_view)
+        return found
 
     def sample(self) -> Sample | None:
         """Gauges of this moment, or None if the loop is too busy to say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -26,21 +27,26 @@ RETRY_SECONDS: Final = 10.0
 class NodeMetricPolicy:
     """Creates, corrects and deletes NodeMetrics; looks only at nodes whose labels or report changed.
 
-    With `reporting` the NodeMetrics that it creates are marked as Muster's own to fill. Those that somebody
-    else keeps are touched only with `others`.
+    Without `creates` that is left to Muster's reporter, which creates them with their first numbers, so that
+    no node counts as silent before. With `only_own` those that somebody else keeps are left alone. With
+    `needs_config` nothing is done before a readable ConfigMap was seen.
     """
 
-    def __init__(self, *, reporting: bool = False, others: bool = True) -> None:
-        self._reporting = reporting
-        self._others = others
+    def __init__(self, *, only_own: bool = False, creates: bool = True, needs_config: bool = False) -> None:
+        self._only_own = only_own
+        self._creates = creates
+        self._needs_config = needs_config
         self._config: CollectConfig | None = None
         self._seen_nodes = -1
         self._due: dict[str, float] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Writes that are due."""
+        configured = self._config_changed(state)
+        if self._needs_config and self._config is None:
+            return []
         changed = self._changed_nodes(state)
-        if self._config_changed(state):
+        if configured:
             changed.update(node.name for node in state.nodes.nodes if node is not None)
         changed.update(state.load.take_respecified())
         for name in changed:
@@ -80,8 +86,8 @@ class NodeMetricPolicy:
         node = state.nodes.nodes[slot] if slot is not None else None
         metric = state.load.metrics.get(name)
         if metric is None:
-            return self._create(node) if node is not None else None
-        if not self._others and not ours(metric):
+            return self._create(node) if node is not None and self._creates else None
+        if self._only_own and not ours(metric):
             return None
         if node is None:
             return Delete(NODE_METRICS, "", name, metric.uid)
@@ -106,25 +112,24 @@ class NodeMetricPolicy:
 
     def _create(self, node: Node) -> Create:
         policy = self._config.policy_for(node.labels) if self._config is not None else DEFAULT_POLICY
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
-        meta: dict[str, Any] = {"name": node.name, "ownerReferences": [owner]}
-        if self._reporting:
-            meta["annotations"] = {REPORTER_ANNOTATION: MUSTER_SCHEDULER}
-        return Create(
-            NODE_METRICS,
-            "",
-            {
-                "apiVersion": NODE_METRICS.api_version,
-                "kind": NODE_METRICS.kind,
-                "metadata": meta,
-                "spec": {"metricCollectPolicy": _body(policy)},
-            },
-        )
+        return new_node_metric(node, policy, {})
 
 
 def ours(metric: NodeMetric) -> bool:
     """Whether Muster fills this NodeMetric; all others belong to an agent on the node."""
     return metric.annotations.get(REPORTER_ANNOTATION) == MUSTER_SCHEDULER
+
+
+def new_node_metric(node: Node, policy: CollectPolicy, annotations: Mapping[str, str]) -> Create:
+    """A NodeMetric of a node, that goes when the node does."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+    body = {
+        "apiVersion": NODE_METRICS.api_version,
+        "kind": NODE_METRICS.kind,
+        "metadata": {"name": node.name, "ownerReferences": [owner], "annotations": dict(annotations)},
+        "spec": {"metricCollectPolicy": _body(policy)},
+    }
+    return Create(NODE_METRICS, "", body)
 
 
 def _body(policy: CollectPolicy) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.controllers.annotation_problems import AnnotationProblems
 from scheduler_core.controllers.gang_status import GangStatusController
+from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
@@ -66,6 +68,8 @@ class Simulation:
             QuotaStatus(min_interval=0.0),
             GangStatusController(min_interval=0.0),
             TopologyGroupStatus(min_interval=0.0),
+            AnnotationProblems(),
+            NodeMetricPolicy(needs_config=True),
         ]
         self.known: dict[tuple[str, str, str], Any] = {}
         self.rejected: dict[str, Rejected] = {}
@@ -104,7 +108,7 @@ class Simulation:
     def _write(self, write: Write) -> bool:
         if isinstance(write, Create) and write.resource == EVENTS:
             about = write.body["regarding"]
-            name = f"{about['kind']} {about['namespace']}/{about['name']}"
+            name = label((about["kind"], about["namespace"], about["name"]))
             reason, note = write.body["reason"], write.body["note"]
             self.events.append({"object": name, "reason": reason, "message": note})
             return False
@@ -194,6 +198,9 @@ def _report(simulation: Simulation, index: int) -> dict[str, Any]:
         ],
         "status": statuses | group_statuses(simulation.objects.all("ConfigMap")),
         "groups": groups_report(simulation.state),
+        "nodeMetrics": {
+            obj["metadata"]["name"]: obj.get("spec") or {} for obj in simulation.objects.all("NodeMetric")
+        },
         "events": simulation.events,
         "mismatches": [],
     }
