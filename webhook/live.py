@@ -10,8 +10,10 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
+from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.elastic_quota import parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NAMESPACES, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.resource_quota import parse_resource_quota
 from webhook.cache import Fresh
@@ -45,6 +47,14 @@ class LiveReads:
             return parse_namespace(self._client.get(NAMESPACES, "", name))
         except (NotFound, ModelError):
             return None
+
+    def topologies(self) -> tuple[ConfigMap, ...]:
+        """The topology ConfigMaps of all namespaces, without those at fault. Raises ApiError."""
+        page = self._client.get_page(
+            CONFIG_MAPS, "", label_selector=SAKKARA_TOPOLOGY_LABEL, limit=0, retry_budget=0.0
+        )
+        found = [parse_config_map(raw) for raw in page.items or ()]
+        return tuple(config_map for config_map in found if config_map.content is not None)
 
     def _list(
         self, resource: Resource, namespace: str, parse: Callable[[msgspec.Raw], T]

@@ -6,6 +6,8 @@ Choices, per webhook:
 - elasticquotas (create, update): `Fail`, 5 s. Only the few who edit quotas wait while the webhook is away,
   and no illegal quota slips through.
 - elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.
+- topology and group ConfigMaps, PodGroups with constraints: `Ignore`. The scheduler keeps the old tree and
+  lets the group wait where the text is bad; results are written back to groups all the time.
 - resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
 - podgroups (create, update): `Fail`. What a group was promised must be written down.
 - pods (validating): `Ignore`, as above. Native quota still holds; a reservation may be used up meanwhile.
@@ -22,15 +24,26 @@ from typing import Any, Final
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
     ELASTIC_QUOTAS,
     MUTATING_WEBHOOKS,
+    NATIVE_POD_GROUPS,
     POD_GROUPS,
     PODS,
     RESOURCE_QUOTAS,
     VALIDATING_WEBHOOKS,
+    X_POD_GROUPS,
     Resource,
 )
-from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+from scheduler_core.model.names import (
+    DEFAULT_SCHEDULER,
+    EXEMPT_LABEL,
+    EXEMPT_NAMESPACES,
+    MUSTER_SCHEDULER,
+    SAKKARA_GROUP_LABEL,
+    SAKKARA_TOPOLOGY_LABEL,
+    TOPOLOGY_CONSTRAINTS_ANNOTATION,
+)
 from scheduler_core.model.writes import Create, Delete, Replace
 
 NAME: Final = "muster-webhook"
@@ -102,7 +115,8 @@ def validating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_
     pods["failurePolicy"] = "Ignore"
     for reserving in (groups, pods):
         reserving["sideEffects"] = "NoneOnDryRun"
-    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods])
+    placement = _placement_entries(client, names)
+    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods, *placement])
 
 
 def register(
@@ -166,6 +180,25 @@ def _entry(
         "timeoutSeconds": 5,
         "admissionReviewVersions": ["v1"],
     }
+
+
+def _placement_entries(client: dict[str, Any], exempt: list[str]) -> list[Entry]:
+    """Topologies, group ConfigMaps and PodGroups with constraints. Ours alone, by label or annotation."""
+    write = ("CREATE", "UPDATE")
+    found = []
+    for name, label in (("topologies", SAKKARA_TOPOLOGY_LABEL), ("groups", SAKKARA_GROUP_LABEL)):
+        entry = _entry(f"{name}.validate.muster.dev", client, CONFIG_MAPS, write, exempt)
+        entry["objectSelector"] = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+        found.append(entry)
+    for resource, name in ((X_POD_GROUPS, "x-podgroups"), (NATIVE_POD_GROUPS, "native-podgroups")):
+        entry = _entry(f"{name}.validate.muster.dev", client, resource, write, exempt)
+        key = TOPOLOGY_CONSTRAINTS_ANNOTATION
+        says = f"has(object.metadata.annotations) && '{key}' in object.metadata.annotations"
+        entry["matchConditions"] = [{"name": "has-constraints", "expression": says}]
+        found.append(entry)
+    for entry in found:
+        entry["failurePolicy"] = "Ignore"
+    return found
 
 
 def _configuration(resource: Resource, webhooks: list[Entry]) -> dict[str, Any]:

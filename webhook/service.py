@@ -1,8 +1,9 @@
-"""Which policy answers which request. Decisions come from memory; two questions may go to the API server.
+"""Which policy answers which request. Decisions come from memory; few questions may go to the API server.
 
 - About ElasticQuotas: on creation the namespace's quotas are listed, so that two creations one after the
   other, answered by different replicas, are judged right whatever the lag of the watch. And nothing is
   refused for what other objects say before those were read anew. Both are rare.
+- About groups with constraints: the topology ConfigMaps are listed, when what users say of a group changes.
 - A pod in a namespace that the watch has not shown yet: its labels are fetched.
 
 Two creations at the same instant through different replicas cannot be told apart by any read, because
@@ -18,6 +19,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
+from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.elastic_quota import KIND as ELASTIC_QUOTA
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS
@@ -35,6 +37,7 @@ from webhook.membership import NoOwners, Owners, check_name, group_of
 from webhook.pods import assign, is_managed, is_open, read_pod
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
 from webhook.review import Malformed, Request, Unready
+from webhook.topology import CONFIG_MAP, is_pod_group, judge_config_map, judge_pod_group
 from webhook.verdict import ALLOW, Finding, Verdict, deny, refuse_for_now
 
 POD: Final = ("", "Pod")
@@ -68,6 +71,9 @@ class Live(Protocol):
 
     def namespace(self, name: str) -> Namespace | None:
         """A namespace, or None."""
+
+    def topologies(self) -> Sequence[ConfigMap]:
+        """The topology ConfigMaps of all namespaces that can be read."""
 
 
 class Service:
@@ -120,8 +126,9 @@ class Service:
         if request.sub_resource or request.operation not in ("CREATE", "UPDATE", "DELETE"):
             return ALLOW
         kind = (request.kind.group, request.kind.kind)
-        if kind not in (_ELASTIC, _NATIVE, _GROUP):
-            return ALLOW
+        placed = self._validate_placement(request, kind)
+        if not placed.allowed or kind not in (_ELASTIC, _NATIVE, _GROUP):
+            return placed
         _require_objects(request)
         self._require_synced()
         if kind == _GROUP:
@@ -134,6 +141,20 @@ class Service:
         if request.operation == "UPDATE":
             return self._decide(request, lambda view: update_quota(request.object, request.old_object, view))
         return self._decide(request, lambda view: (delete_quota(request.old_object, view), None))
+
+    def _validate_placement(self, request: Request, kind: tuple[str, str]) -> Verdict:
+        """Topologies, group ConfigMaps, and the constraints of PodGroups; everything else passes."""
+        if request.operation == "DELETE" or not (kind == CONFIG_MAP or is_pod_group(kind)):
+            return ALLOW
+        _require_objects(request)
+
+        def topologies() -> Sequence[ConfigMap]:
+            return self._read(lambda live: live.topologies()) or ()
+
+        if kind == CONFIG_MAP:
+            old = request.old_object if request.operation == "UPDATE" else None
+            return judge_config_map(request.object, old, topologies)
+        return judge_pod_group(request.object, kind[0], topologies)
 
     def _validate_pod(self, request: Request) -> Verdict:
         """A pod of a namespace in which nothing is reserved passes without a question to anybody."""

@@ -16,7 +16,17 @@ UNAVAILABLE: Final = 503
 MAX_LISTED: Final = 20
 
 Rule = Literal[
-    "", "malformed", "bounds", "hard", "single", "capacity", "in-use", "immutable", "group", "reserved"
+    "",
+    "malformed",
+    "bounds",
+    "hard",
+    "single",
+    "capacity",
+    "in-use",
+    "immutable",
+    "group",
+    "reserved",
+    "topology",
 ]
 
 

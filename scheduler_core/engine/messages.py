@@ -55,7 +55,7 @@ def topology_notices(state: ClusterState) -> list[Decision]:
             config_map.uid,
             scheduler,
             REASON_INVALID_TOPOLOGY,
-            f"{config_map.problem}; the topology that was read before stays in use",
+            f"{config_map.fault}; the topology that was read before stays in use",
         )
         for config_map in found
         for scheduler, settings in table.settings.items()

@@ -1,6 +1,6 @@
 """ConfigMaps that Muster reads; of all others only the name is kept.
 
-A ConfigMap whose text is faulty is not refused: it comes with `problem` set, so that what was read before can
+A ConfigMap whose text is faulty is not refused: it comes with `fault` set, so that what was read before can
 be kept and the fault be told.
 """
 
@@ -38,7 +38,7 @@ class ConfigMap(msgspec.Struct, frozen=True, eq=False):
     created: float = 0.0
     role: str = ""
     content: Any = None
-    problem: str = ""
+    fault: ModelError | None = None
     data: Mapping[str, str] = {}
 
     @property
@@ -67,25 +67,23 @@ def _is_slo_config(meta: ObjectMeta) -> bool:
     return (meta.namespace, meta.name) == (names.SLO_CONFIG_NAMESPACE, names.SLO_CONFIG_NAME)
 
 
-def _read_group(meta: ObjectMeta, data: Mapping[str, str]) -> Gang:
-    """The group's gang. A fault that leaves its name readable is the gang's `problem`."""
-    try:
-        return gang_of_group(meta, parse_group(data))
-    except ModelError as error:
-        found = error.within("ConfigMap", meta.namespace, meta.name, meta.uid)
-        return Gang(
-            ref=GroupRef("ConfigMap", meta.namespace or "default", data.get("name", "").strip() or meta.name),
-            uid=meta.uid or meta.key,
-            resource_version=meta.resource_version,
-            created=meta.created,
-            min_members=1,
-            problem=str(found),
-        )
+def _faulty_group(meta: ObjectMeta, data: Mapping[str, str], fault: ModelError) -> Gang:
+    """What is known of a group that could not be read: its pods wait for a better text."""
+    return Gang(
+        ref=GroupRef("ConfigMap", meta.namespace or "default", data.get("name", "").strip() or meta.name),
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        min_members=1,
+        problem=str(fault),
+    )
 
 
 READERS: Final = (
     Reader(TOPOLOGY, _labelled(names.SAKKARA_TOPOLOGY_LABEL), lambda meta, data: parse_topology(data)),
-    Reader(GROUP, _labelled(names.SAKKARA_GROUP_LABEL), _read_group),
+    Reader(
+        GROUP, _labelled(names.SAKKARA_GROUP_LABEL), lambda meta, data: gang_of_group(meta, parse_group(data))
+    ),
     Reader(COLLECT_POLICY, _is_slo_config, lambda meta, data: parse_collect_config(data)),
 )
 
@@ -104,7 +102,7 @@ def parse_config_map(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ConfigMap:
     try:
         content = reader.read(meta, data)
     except ModelError as error:
-        problem = str(error.within("ConfigMap", meta.namespace, meta.name, meta.uid))
-        return msgspec.structs.replace(found, problem=problem, data=data)
-    problem = content.problem if isinstance(content, Gang) else ""
-    return msgspec.structs.replace(found, content=content, problem=problem, data=data)
+        fault = error.within("ConfigMap", meta.namespace, meta.name, meta.uid)
+        content = _faulty_group(meta, data, fault) if role == GROUP else None
+        return msgspec.structs.replace(found, content=content, fault=fault, data=data)
+    return msgspec.structs.replace(found, content=content, data=data)

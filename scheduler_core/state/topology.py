@@ -67,7 +67,7 @@ class TopologyTable:
 
     def put(self, found: ConfigMap) -> bool:
         """A topology ConfigMap came or changed; whether the tree may be another one now."""
-        if found.problem:
+        if found.fault is not None:
             self.unreported.append(found)
             return False
         old = self._good.get(found.key)

@@ -32,7 +32,7 @@ LAYERS = [  # top to bottom
 # Parts that may import less than their layer allows.
 NARROW = {
     CORE + "kube": {CORE + "model", CORE + "errors"},
-    "webhook": {CORE + part for part in ("model", "errors", "arrays", "quota", "state", "kube")},
+    "webhook": {CORE + part for part in ("model", "errors", "arrays", "quota", "topology", "state", "kube")},
 }
 EDGES = ("webhook", "kubectl_plugin", "sandbox")
 BOTTOM = [CORE + part for part in ("errors", "model", "config")]

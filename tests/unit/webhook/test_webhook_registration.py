@@ -34,6 +34,10 @@ POLICIES = [
     ("resourcequotas.validate.muster.dev", "Ignore", 5, "resourcequotas", ["CREATE", "UPDATE"]),
     ("podgroups.validate.muster.dev", "Fail", 5, "podgroups", ["CREATE", "UPDATE"]),
     ("pods.validate.muster.dev", "Ignore", 5, "pods", ["CREATE"]),
+    ("topologies.validate.muster.dev", "Ignore", 5, "configmaps", ["CREATE", "UPDATE"]),
+    ("groups.validate.muster.dev", "Ignore", 5, "configmaps", ["CREATE", "UPDATE"]),
+    ("x-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
+    ("native-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
 ]
 
 
@@ -55,6 +59,16 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
         "operator": "NotIn",
         "values": EXEMPT,
     }
+
+
+def test_only_labelled_config_maps_and_groups_with_constraints_are_sent() -> None:
+    entries = by_name(validating_configuration(URL))
+    for name, label in (("topologies", "sakkara.topology"), ("groups", "sakkara.group")):
+        selector = entries[f"{name}.validate.muster.dev"]["objectSelector"]
+        assert selector == {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+    for name in ("x-podgroups", "native-podgroups"):
+        [condition] = entries[f"{name}.validate.muster.dev"]["matchConditions"]
+        assert "'muster.dev/topology-constraints' in object.metadata.annotations" in condition["expression"]
 
 
 def test_pods_that_have_chosen_are_not_sent() -> None:
