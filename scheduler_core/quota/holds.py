@@ -141,9 +141,18 @@ class Book:
             self.holds[hold.uid] = hold
         return short
 
-    def overdrawn(self, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Where used and held together exceed a quota, whatever the cause."""
-        return self._shortages(self.held, quotas, already=True)
+    def release(self, uid: str) -> None:
+        """Strike a hold out; a uid that is not in the book changes nothing."""
+        hold = self.holds.pop(uid, None)
+        if hold is None or hold.ended:
+            return
+        shift(self.held, self.remaining(hold.group), -1)
+        shift(self._totals[hold.group], hold.total, -1)
+        shift(self.held, self.remaining(hold.group))
+
+    def overdrawn(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        """Where used and held together exceed a quota, in what the hold's group holds beyond its pods."""
+        return self._shortages(self.remaining(hold.group), quotas, already=True)
 
     def ledger(self, base: ReservationLedger) -> ReservationLedger:
         """The ledger as it is to be stored over `base`."""

@@ -42,11 +42,14 @@ def settle(
         if not live.get(hold.group) and (enough or hold.uid in idle):
             hold = msgspec.structs.replace(hold, ended=True)
         holds.append(hold)
+    settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
     if complete:
         known = {hold.uid for hold in holds}
-        missing = (group for group in groups.values() if group.uid not in known)
-        holds += [_hold_of(group) for group in missing if group.total and not group.succeeded]
-    settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
+        missing = [g for g in groups.values() if g.total and not g.succeeded and g.uid not in known]
+        if missing:
+            # The charges may be lost as well: whoever reads this must know all pods that exist now.
+            settled = list(pods.values())
+        holds += [_hold_of(group) for group in missing]
     kept = tuple(
         charge
         for charge in ledger.charges
