@@ -28,13 +28,36 @@ def victims_anywhere(table: PodTable, demand: Demand, local: Rows, need: Int64) 
     rows = demand.candidates[~np.isin(demand.candidates, local)]
     useful = (table.requests[: len(need)][lacking][:, rows] > 0).any(axis=0)
     ordered = rows[useful]
-    if demand.lenders is not None:
-        ordered = _reclaimable(table, demand.lenders, local, ordered, lacking)
+    if demand.lenders is None:
+        return _prefix(table, ordered, need)
+    found = _prefix(table, _reclaimable(table, demand.lenders, local, ordered, lacking), need)
+    if found is not None:
+        return found
+    # The least important may have ended a loan that a larger victim would have needed: largest first.
+    size = table.requests[: len(need)][lacking][:, ordered].sum(axis=0)
+    largest = ordered[np.argsort(-size, kind="stable")]
+    return _prefix(table, _while_over_min(table, demand.lenders, local, largest), need)
+
+
+def _prefix(table: PodTable, ordered: Rows, need: Int64) -> Rows | None:
+    """The first candidates that together free what is needed, or None."""
     freed = np.cumsum(table.requests[: len(need)][:, ordered], axis=1)  # [R, K]
     enough = (freed >= need[:, None]).all(axis=0)  # [K]
     if not enough.any():
         return None
     return ordered[: int(np.argmax(enough)) + 1]
+
+
+def _while_over_min(table: PodTable, lenders: Lenders, local: Rows, ordered: Rows) -> Rows:
+    """Candidates whose quota is over min when their turn comes, in the given order."""
+    width = lenders.used.shape[1]
+    left = lenders.used.copy()  # [Q, R]
+    np.subtract.at(left, lenders.of[table.namespace[local]], table.requests[:width].T[local])
+    quota = lenders.of[table.namespace[ordered]]  # [K]
+    before, _ = _running(quota, table.requests[:width].T[ordered])
+    loan = left - lenders.min  # [Q, R]
+    over = ((loan[quota] - before > 0) & lenders.counts[quota]).any(axis=1)
+    return ordered[over]
 
 
 def _reclaimable(table: PodTable, lenders: Lenders, local: Rows, ordered: Rows, lacking: Bool) -> Rows:
@@ -46,16 +69,14 @@ def _reclaimable(table: PodTable, lenders: Lenders, local: Rows, ordered: Rows, 
     loan = left - lenders.min  # [Q, R]
     vectors = table.requests[:width].T[ordered]  # [K, R]
     contended = lenders.counts & lacking
-    before, after = _running(quota, vectors)
+    _, after = _running(quota, vectors)
     borrowing = ((loan[quota] > 0) & contended[quota]).any(axis=1)
     within = borrowing & (~contended[quota] | (after <= np.maximum(loan[quota], 0))).all(axis=1)
     sequence = np.concatenate(
         [np.flatnonzero(within), np.flatnonzero(borrowing & ~within), np.flatnonzero(~borrowing)]
     )
     # The over-min test again, now in the order in which the candidates would really go.
-    before, _ = _running(quota[sequence], vectors[sequence])
-    over = ((loan[quota[sequence]] - before > 0) & lenders.counts[quota[sequence]]).any(axis=1)
-    return ordered[sequence[over]]
+    return _while_over_min(table, lenders, local, ordered[sequence])
 
 
 def _running(quota: Rows, vectors: Int64) -> tuple[Int64, Int64]:

@@ -10,6 +10,7 @@ quotas that borrow a lacking resource, as far as they borrow it; the same beyond
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,8 @@ from scheduler_core.state.pods import PodTable
 Bool = NDArray[np.bool_]
 
 EMPTY: Final = -1
+# Lanes that are looked at one by one, where the passes over all lanes at once found nothing.
+_MOST_SINGLE_LANES: Final = 512
 
 
 class Lanes:
@@ -112,25 +115,40 @@ class Lanes:
                 lanes, quota = lanes[fit], quota[fit]
                 taken[lanes, quota] += self.vectors[lanes, j]
                 self._take(j, lanes)
-        self._reclaim_rest(lenders, owner)
+        still_open = (self.freed < self.deficit).any(axis=1)
+        if still_open.all():
+            # Only if borrowers of what is lacking suffice nowhere do the others come into question (rule 10).
+            self._reclaim_rest(lenders, owner)
 
     def _reclaim_rest(self, lenders: Lenders, owner: Rows) -> None:
-        """The third pass: quotas over min in any resource, tested over all resources before each removal."""
-        open_lanes = np.flatnonzero((self.freed < self.deficit).any(axis=1))
+        """The third pass: quotas over min in any resource, tested over all resources before each removal.
+
+        Where even that is not enough, the least important victims may have ended a loan that a larger one
+        would have needed: then once more from the start, largest first.
+        """
+        for lane in range(min(len(self.slots), _MOST_SINGLE_LANES)):
+            self._sweep(lane, range(self.rows.shape[1]), lenders, owner)
+            if (self.freed[lane] < self.deficit[lane]).any():
+                self.removed[lane] = False
+                self.freed[lane] = 0
+                largest = np.argsort(-self.vectors[lane].sum(axis=1), kind="stable")
+                self._sweep(lane, [int(j) for j in largest], lenders, owner)
+
+    def _sweep(self, lane: int, order: Sequence[int], lenders: Lenders, owner: Rows) -> None:
+        """Remove a lane's candidates in some order, each only while its quota is over min."""
         width = lenders.used.shape[1]
-        for lane in open_lanes:
-            left = lenders.used - lenders.min  # [Q, R]
-            gone = self.rows[lane][self.removed[lane]]
-            np.subtract.at(left, owner[lane][self.removed[lane]], self.table.requests[:width].T[gone])
-            for j in range(self.rows.shape[1]):
-                needs = self.freed[lane] < self.deficit[lane]
-                if not needs.any():
-                    break
-                quota = owner[lane, j]
-                helps = not self.removed[lane, j] and (needs & (self.vectors[lane, j] > 0)).any()
-                if helps and ((left[quota] > 0) & lenders.counts[quota]).any():
-                    left[quota] -= self.table.requests[:width, self.rows[lane, j]]
-                    self._take(j, np.array([lane]))
+        left = lenders.used - lenders.min  # [Q, R]
+        gone = self.rows[lane][self.removed[lane]]
+        np.subtract.at(left, owner[lane][self.removed[lane]], self.table.requests[:width].T[gone])
+        for j in order:
+            needs = self.freed[lane] < self.deficit[lane]
+            if not needs.any():
+                return
+            quota = owner[lane, j]
+            helps = not self.removed[lane, j] and (needs & (self.vectors[lane, j] > 0)).any()
+            if helps and ((left[quota] > 0) & lenders.counts[quota]).any():
+                left[quota] -= self.table.requests[:width, self.rows[lane, j]]
+                self._take(j, np.array([lane]))
 
     # Giving back
 

@@ -96,6 +96,8 @@ class Search:
             found = self._across_nodes(hopeless, lacking)
         if found is None:
             return refused("No set of victims makes room for the pod")
+        if across_nodes and (demand.need > 0).any():
+            found = self._fewer_elsewhere(*found, hopeless)
         slot, victims = found
         node = self.state.nodes.names[slot]
         return PostFilterResult(SUCCESS, node, tuple(victims), self._message(node, victims))
@@ -108,12 +110,7 @@ class Search:
         """A node on which the pod fits as soon as pods that are on their way out are gone, or -1."""
         if (self.demand.need > 0).any():
             return -1
-        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~hopeless
-        fits &= ~self.evaluation.beyond_resources()
-        for slot in np.flatnonzero(fits)[:MAX_TRIALS]:
-            if self.evaluation.fits(int(slot)):
-                return int(slot)
-        return -1
+        return self._slot_with_room(hopeless)
 
     def _free(self) -> Int64:
         """int64 [R, N]: what will be free of every node when the pods on their way out are gone,
@@ -193,6 +190,32 @@ class Search:
             if victims and choice.offer(int(lanes.slots[lane]), victims):
                 break
         return choice.best
+
+    def _fewer_elsewhere(self, slot: int, victims: list[Pod], hopeless: Bool) -> tuple[int, list[Pod]]:
+        """Spare victims without which the pod fits another node: what it lacked was quota, not room there."""
+        if any(self.state.gangs.of(pod) is not None for pod in victims):
+            return slot, victims
+        kept: list[Pod] = []
+        with Trial(self.state, self.now) as trial:
+            for pod in victims:
+                trial.lift(pod.uid)
+            for pod in victims:
+                trial.restore(pod.uid)
+                other = slot if self.evaluation.fits(slot) else self._slot_with_room(hopeless)
+                if other >= 0:
+                    slot = other
+                else:
+                    trial.lift(pod.uid)
+                    kept.append(pod)
+        return slot, kept
+
+    def _slot_with_room(self, hopeless: Bool) -> int:
+        """A node that takes the pod in the state as it is, or -1."""
+        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~hopeless
+        for slot in np.flatnonzero(fits & ~self.evaluation.beyond_resources())[:MAX_TRIALS]:
+            if self.evaluation.fits(int(slot)):
+                return int(slot)
+        return -1
 
     # The proof
 
