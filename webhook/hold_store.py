@@ -44,7 +44,7 @@ class Times:
     first group of a namespace waits for pods that were admitted before anybody knew of it."""
 
     timeout: float = 60.0
-    gather: float = 0.001
+    gather: float = 0.002
     barrier: float = 0.25
 
 
@@ -263,7 +263,7 @@ class HoldStore:
                 *(c.uid for c in snapshot.ledger.charges if c.uid in seen.gone),
             ],
             overdue=late,
-            idle=late,
+            idle=late & idle_groups(snapshot.ledger, snapshot.pods),
             complete=snapshot.fresh,
         )
         return Book(settled, snapshot.pods).ledger(settled)
