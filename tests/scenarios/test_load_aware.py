@@ -1,7 +1,7 @@
 """Every file in load-aware/ carries what is right in its header: verdicts, scores, estimates and sums.
 
-`filter` and `score` are per node, `reason` is part of what a refused node says, `estimated_pod` what the pod is
-estimated to use, `node_capacity_used` and `cache_state` the numbers behind the answer.
+`filter` and `score` are per node, `reason` is part of what a refused node says, `estimated_pod` what the pod
+is estimated to use, `node_capacity_used` and `cache_state` the numbers behind the answer.
 """
 
 from __future__ import annotations
