@@ -22,6 +22,7 @@ from scheduler_core.app.sample import Sample, take_sample
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
+from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.quota_status import QuotaStatus
@@ -86,6 +87,7 @@ class Process:
         controllers: list[Controller] = [
             QuotaStatus(),
             GangStatusController(),
+            GangLifecycle(),
             TopologyGroupStatus(),
             AnnotationProblems(),
         ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.writes import Patch, Write
@@ -71,10 +72,9 @@ def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
     scheduled = condition(
         SCHEDULED, enough, "GangPlaced" if enough else "GangWaits", numbers, now, find(old, SCHEDULED)
     )
-    # Members run, but too few are left to ever be a gang again (reference, item 7).
-    torn = census.running > 0 and census.succeeded + census.waiting + census.allocated < gang.min_members
-    reason = "BelowMinMembers" if torn else "EnoughMembers"
-    torn_apart = condition(UNSCHEDULABLE, torn, reason, numbers, now, find(old, UNSCHEDULABLE))
+    below = torn(gang, census)
+    reason = "BelowMinMembers" if below else "EnoughMembers"
+    torn_apart = condition(UNSCHEDULABLE, below, reason, numbers, now, find(old, UNSCHEDULABLE))
     return [scheduled, torn_apart]
 
 

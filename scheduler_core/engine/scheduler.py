@@ -300,6 +300,10 @@ class Scheduler:
         attempt = Attempt(self.cycle.new_cycle(profile, placement.pod, now), placement.slot)
         current = placement.pod
         events = self.cycle.unreserve(profile, attempt.cycle, attempt.slot)
+        if self.state.gangs.of(current) is not None:
+            # Its siblings may be bound already: the gang must be able to become whole again.
+            node = self.state.nodes.names[attempt.slot]
+            self.state.nominations.put(current, node, attempt.cycle.vector)
         self._enqueue(current, now)
         self.queue.undone(current.uid, now)
         self.tell(events, now)

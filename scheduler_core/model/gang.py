@@ -60,6 +60,7 @@ class GangStatus(msgspec.Struct, frozen=True, rename="camel"):
 class Gang(msgspec.Struct, frozen=True, eq=False):
     """A group of pods that start together: at least `min_members` of them, or none.
 
+    `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew.
     `constraints` is the text of the topology annotation, `topology_key` the native group's single domain,
     `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None. `problem` is
     what is wrong with a group that could not be read: its pods wait with it as their reason.
@@ -71,6 +72,7 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     created: float
     min_members: int
     priority: int | None = None
+    restarts: bool = False
     constraints: str = ""
     topology_key: str = ""
     group: GroupSpec | None = None
@@ -149,13 +151,15 @@ def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: 
             name=meta.name,
             uid=meta.uid,
         )
+    annotations = meta.annotations or {}
     return Gang(
         ref=GroupRef(dialect, meta.namespace or "default", meta.name),
         uid=meta.uid or meta.key,
         resource_version=meta.resource_version,
         created=meta.created,
         min_members=minimum,
-        constraints=(meta.annotations or {}).get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
+        restarts=annotations.get(names.LIFECYCLE_POLICY_ANNOTATION) == names.LIFECYCLE_RESTART,
+        constraints=annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
         **more,
     )
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
+from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.quota_status import QuotaStatus
@@ -67,6 +68,7 @@ class Simulation:
         self.controllers: list[Controller] = [
             QuotaStatus(min_interval=0.0),
             GangStatusController(min_interval=0.0),
+            GangLifecycle(),
             TopologyGroupStatus(min_interval=0.0),
             AnnotationProblems(),
             NodeMetricPolicy(needs_config=True),
@@ -75,6 +77,7 @@ class Simulation:
         self.rejected: dict[str, Rejected] = {}
         self.noticed: dict[str, str] = {}
         self.evicted: list[Evicted] = []
+        self.restarted: list[Evict] = []
         self.events: list[dict[str, str]] = []
 
     def observe(self, change: Change) -> None:
@@ -101,6 +104,8 @@ class Simulation:
             for controller in self.controllers:
                 for write in controller.reconcile(self.state, self.now):
                     changed |= self._write(write)
+                    if isinstance(write, Evict):
+                        self.restarted.append(write)
             if not decisions and not changed:
                 return
         raise ConfigError("steps", f"still not idle after {_MAX_ROUNDS} rounds of decisions")
@@ -195,6 +200,10 @@ def _report(simulation: Simulation, index: int) -> dict[str, Any]:
         "evicted": [
             {"pod": item.pod.key, "for": item.preemptor.key, "reason": item.message}
             for item in simulation.evicted
+        ]
+        + [
+            {"pod": f"{write.namespace}/{write.name}", "for": "", "reason": write.message}
+            for write in simulation.restarted
         ],
         "status": statuses | group_statuses(simulation.objects.all("ConfigMap")),
         "groups": groups_report(simulation.state),
@@ -233,7 +242,7 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
         simulation.run_until_idle()
         steps = []
         for index, step in enumerate(scenario.steps):
-            simulation.evicted, simulation.events = [], []
+            simulation.evicted, simulation.restarted, simulation.events = [], [], []
             simulation.now += step.advance
             _apply(simulation, step, f"steps[{index}]")
             explained = explain_pod(simulation.scheduler, explain, simulation.now) if explain else None

@@ -13,7 +13,10 @@ from scheduler_core.state.events import ClusterEvent, Happened
 
 
 class Census(msgspec.Struct, frozen=True):
-    """Members of a gang, counted. `allocated` hold a node (assumed ones too) and are not finished."""
+    """Members of a gang, counted. `allocated` hold a node (assumed ones too) and are not finished.
+
+    Members on their way out are neither allocated nor waiting: they will not be there for a start.
+    """
 
     members: int
     allocated: int
@@ -26,13 +29,15 @@ class Census(msgspec.Struct, frozen=True):
 class GangTable:
     """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not.
 
-    `dirty` are PodGroups, and `group_dirty` ConfigMap groups, whose status may have to be written.
+    `dirty` are PodGroups, and `group_dirty` ConfigMap groups, whose status may have to be written;
+    `unreviewed` are PodGroups that may have lost their quorum.
     """
 
     def __init__(self) -> None:
         self.gangs: dict[str, Gang] = {}
         self.dirty: set[str] = set()
         self.group_dirty: set[str] = set()
+        self.unreviewed: set[str] = set()
         self._members: dict[str, dict[str, Pod]] = {}
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
@@ -77,7 +82,11 @@ class GangTable:
         self._mark(ref)
 
     def _mark(self, ref: GroupRef) -> None:
-        (self.group_dirty if ref.dialect == "ConfigMap" else self.dirty).add(ref.key)
+        if ref.dialect == "ConfigMap":
+            self.group_dirty.add(ref.key)
+        else:
+            self.dirty.add(ref.key)
+            self.unreviewed.add(ref.key)
 
     def of(self, pod: Pod) -> Gang | None:
         """The gang of a pod, if it names one that exists."""
@@ -91,13 +100,13 @@ class GangTable:
     def census(self, key: str, placed: Mapping[str, object]) -> Census:
         """Count a group's members; `placed` are the uids that hold a node in the state."""
         pods = self.members(key).values()
-        allocated = sum(1 for pod in pods if pod.uid in placed)
         phases = [pod.phase for pod in pods]
-        finished = sum(1 for pod in pods if pod.finished)
+        staying = [pod for pod in pods if not (pod.terminating or pod.finished)]
+        allocated = sum(1 for pod in staying if pod.uid in placed)
         return Census(
             members=len(phases),
             allocated=allocated,
-            waiting=len(phases) - allocated - finished,
+            waiting=len(staying) - allocated,
             running=phases.count(RUNNING),
             succeeded=phases.count(SUCCEEDED),
             failed=phases.count(FAILED),
