@@ -28,14 +28,23 @@ class ProcessEnded(MusterError):
         return f"the {self.name} ended with exit code {self.code}; its last lines are above"
 
 
-def commands(kubeconfig: Path, state: Path) -> dict[str, list[str]]:
-    """Command lines of the processes, by name. `state` is a directory for their certificates."""
+def commands(kubeconfig: Path, state: Path, config: Path | None = None) -> dict[str, list[str]]:
+    """Command lines of the processes, by name. `state` is a directory for their certificates.
+
+    With `config`, the scheduler reads that configuration in place of the built-in one. A configuration says
+    itself which kubeconfig to use; the environment stands in where it does not.
+    """
     python = [sys.executable, "-m"]
     access = ["--kubeconfig", str(kubeconfig)]
     place = ["--listen", "127.0.0.1:0", "--cert-dir", str(state / "webhook"), "--drain", "0"]
+    scheduler = [*python, "scheduler_core.app", "--secure-port", "0"]
+    if config:
+        scheduler = ["env", f"KUBECONFIG={kubeconfig}", *scheduler, "--config", str(config)]
+    else:
+        scheduler += access
     return {
         "webhook": [*python, "webhook", "serve", *access, *place, "--register"],
-        "scheduler": [*python, "scheduler_core.app", *access, "--secure-port", "0"],
+        "scheduler": scheduler,
     }
 
 

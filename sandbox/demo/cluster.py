@@ -48,13 +48,15 @@ class ClusterFailed(MusterError):
 class DemoCluster:
     """A context: inside it, `kubeconfig` leads to a cluster where webhook and scheduler are at work.
 
-    `log` takes every line that the processes print. Leaving the context ends everything that was started.
+    `log` takes every line that the processes print, `config` is the scheduler's configuration in place of the
+    built-in one. Leaving the context ends everything that was started.
     """
 
-    def __init__(self, log: Callable[[str], None]) -> None:
+    def __init__(self, log: Callable[[str], None], config: Path | None = None) -> None:
         self.kubeconfig = Path()
         self.directory = Path()
         self._log = log
+        self._config = config
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
         self._up: Future[None] = Future()
         self._failure: BaseException | None = None
@@ -118,7 +120,7 @@ class DemoCluster:
         try:
             self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.directory
             signs = asyncio.create_task(_signs(cluster.server.store))
-            stack = Stack(commands(self.kubeconfig, self.directory), self._say)
+            stack = Stack(commands(self.kubeconfig, self.directory, self._config), self._say)
             await self._run(signs, asyncio.create_task(stack.run()))
         finally:
             await cluster.stop()

@@ -9,27 +9,32 @@ from pathlib import Path
 from typing import Final
 
 from sandbox.demo.cluster import NODES, DemoCluster
+from sandbox.demo.gang import gang_of_four
+from sandbox.demo.load import hot_and_cold
 from sandbox.demo.player import Player, set_stage
 from sandbox.demo.priority import priority_stays_within
 from sandbox.demo.reach import across_nodes
 from sandbox.demo.three_teams import three_teams
+from sandbox.demo.topology import two_users
 from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
 from scheduler_core.errors import ConfigError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+CONFIG: Final = "examples/scheduler-config.yaml"
 
 
 @dataclass(frozen=True)
 class Chapter:
     """One chapter. `namespaces` is what its story leaves behind, `after` are the chapters that it builds on.
 
-    `ending` is what the table of quotas must show where the tour ends with it.
+    `ending` is what the table of quotas must show where the tour ends with it. A chapter without quotas has
+    neither: it leaves the quotas of the story before it alone, and the table shows them as they were.
     """
 
     title: str
     act: Callable[[Player], None]
-    namespaces: tuple[str, ...]
-    ending: str
+    namespaces: tuple[str, ...] = ()
+    ending: str = ""
     after: tuple[int, ...] = ()
 
 
@@ -58,6 +63,9 @@ CHAPTERS: Final = {
         ("batch", "owner"),
         "batch quota cpu 2 0 2 - 2 0",
     ),
+    7: Chapter("A gang starts together or not at all", gang_of_four),
+    8: Chapter("Two users and the shape of the cluster", two_users),
+    9: Chapter("Busy nodes are spared", hot_and_cold),
 }
 
 
@@ -87,7 +95,7 @@ def play(numbers: Iterable[int], *, pause: bool, log: Path | None) -> None:
         print(f"Starting a Kubernetes API in this process, with the nodes {', '.join(NODES)} ...", flush=True)
         lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
         cluster = stack.enter_context(
-            DemoCluster(lambda line: print(line, file=lines, flush=True) if lines else None)
+            DemoCluster(lambda line: print(line, file=lines, flush=True) if lines else None, ROOT / CONFIG)
         )
         stage = set_stage(ROOT, cluster.kubeconfig, cluster.directory / "kubectl-cache")
         player = Player(stage, cluster.check, pause=pause)
@@ -97,13 +105,15 @@ def play(numbers: Iterable[int], *, pause: bool, log: Path | None) -> None:
 
 def _perform(player: Player, numbers: list[int]) -> None:
     on_stage: tuple[str, ...] = ()
+    ending = ""
     played: set[int] = set()
     for number in numbers:
         chapter = CHAPTERS[number]
-        if on_stage and on_stage != chapter.namespaces:
+        if on_stage and chapter.namespaces and on_stage != chapter.namespaces:
             player.say("That story is over; its namespaces go.")
             player.do(f"kubectl delete namespace {' '.join(on_stage)}")
-        on_stage = chapter.namespaces
+        on_stage = chapter.namespaces or on_stage
+        ending = chapter.ending or ending
         player.quiet = True
         for earlier in chapter.after:
             if earlier not in played:
@@ -112,8 +122,9 @@ def _perform(player: Player, numbers: list[int]) -> None:
         player.quiet = False
         _act(player, number)
         played.add(number)
-    player.say("Who uses, borrows and lends what at the end:")
-    player.look("kubectl elasticquota get -A", CHAPTERS[numbers[-1]].ending)
+    if ending:
+        player.say("Who uses, borrows and lends what at the end:")
+        player.look("kubectl elasticquota get -A", ending)
 
 
 def _act(player: Player, number: int) -> None:

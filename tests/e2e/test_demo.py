@@ -1,4 +1,4 @@
-"""The demo plays its six chapters to the end, notices what goes wrong, and leaves nothing behind."""
+"""The demo plays all its chapters to the end, notices what goes wrong, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def nothing_goes_on() -> Iterator[None]:
 def programs(monkeypatch: pytest.MonkeyPatch, script: str, *arguments: str) -> None:
     """One program in place of webhook and scheduler."""
     command = [sys.executable, "-c", script, *arguments]
-    monkeypatch.setattr(module, "commands", lambda kubeconfig, state: {"webhook": command})
+    monkeypatch.setattr(module, "commands", lambda kubeconfig, state, config: {"webhook": command})
 
 
 def started_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,15 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
-from sandbox.demo.play import CHAPTERS, ROOT, chosen
+from sandbox.demo.play import CHAPTERS, CONFIG, ROOT, chosen
+from scheduler_core.config import load_config
+from scheduler_core.config.builtin import muster_config
 from scheduler_core.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("asked", "played"),
-    [((), [1, 2, 3, 4, 5, 6]), ((5,), [5]), ((6, 2, 6), [2, 6])],
+    [((), [1, 2, 3, 4, 5, 6, 7, 8, 9]), ((5,), [5]), ((6, 2, 6), [2, 6])],
     ids=["all without a choice", "one", "in their order, once each"],
 )
 def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
@@ -23,9 +26,9 @@ def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
 
 
 def test_a_chapter_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="there is no chapter 9, only 1 to 6"):
-        chosen([9])
-    result = CliRunner().invoke(main, ["demo", "--chapter", "9"])
+    with pytest.raises(ConfigError, match="there is no chapter 10, only 1 to 9"):
+        chosen([10])
+    result = CliRunner().invoke(main, ["demo", "--chapter", "10"])
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
 
 
@@ -42,10 +45,38 @@ def test_a_chapter_builds_only_on_earlier_ones_of_its_own_story() -> None:
             assert CHAPTERS[earlier].namespaces == chapter.namespaces
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
-def test_an_example_says_what_it_is_for_and_leaves_the_scheduler_to_the_webhook(path: Path) -> None:
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_example_says_what_it_is_for(path: Path) -> None:
     text = path.read_text()
     assert text.startswith("# ")
-    assert "schedulerName" not in text
     for item in yaml.safe_load_all(text):
-        assert {"apiVersion", "kind", "metadata"} <= item.keys()
+        if item["kind"] != "KubeSchedulerConfiguration":
+            assert {"apiVersion", "kind", "metadata"} <= item.keys()
+
+
+def test_examples_name_a_scheduler_only_where_they_need_another_profile() -> None:
+    profiles = {
+        profile.scheduler_name for profile in load_config((ROOT / CONFIG).read_text(), CONFIG).profiles
+    }
+    named = {
+        (path.parent.name, name)
+        for path in EXAMPLES
+        if path.name != Path(CONFIG).name
+        for name in re.findall(r"schedulerName: (\S+)", path.read_text())
+    }
+    assert named == {("topology", "muster-topology"), ("load", "muster-load-aware")}
+    assert profiles == {"muster-scheduler", *(name for _, name in named)}
+
+
+def test_the_scheduler_of_the_demo_treats_quotas_and_gangs_as_the_built_in_one_does() -> None:
+    config = load_config((ROOT / CONFIG).read_text(), CONFIG)
+    assert config.profiles[0] == muster_config().profiles[0]
+    assert config.leader_election == muster_config().leader_election
+
+
+def test_a_chapter_without_quotas_leaves_no_quotas_and_no_ending() -> None:
+    for chapter in CHAPTERS.values():
+        assert bool(chapter.namespaces) == bool(chapter.ending)
