@@ -31,7 +31,8 @@ class GangOutcome(msgspec.Struct):
     """What became of a gang's waiting members.
 
     `reserved` hold their nodes; `refused` says why the others do not, and `plugins` what a hint must come
-    from. `preemption` is set where evictions make room for the whole gang, `too_few` where pods are missing.
+    from. `preemption` is set where evictions make room for the whole gang, `too_few` where pods are missing,
+    `on_topology` where constraints decide which nodes would do.
     """
 
     reserved: list[tuple[Profile, Reservation]]
@@ -39,6 +40,7 @@ class GangOutcome(msgspec.Struct):
     plugins: frozenset[str]
     preemption: GangPreemption | None = None
     too_few: bool = False
+    on_topology: bool = False
 
 
 def missing(gang: Gang, census: Census) -> int:

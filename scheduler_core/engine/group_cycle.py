@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -70,14 +71,14 @@ class GroupCycle:
             outcome = self._waits(gang, members, text, now)
             outcome.too_few = True
             return outcome
-        run.trials.update(pod.uid for _, pod in members)
+        run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})
         return self._try(gang, members, need, now)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
         """All members together, else those that must start and then others singly; never beyond a size."""
         if gang.group is not None and not need:
             text = f"{gang.ref} has size {gang.min_members}, and so many members are placed or done"
-            return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN)
+            return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)
         first = need if gang.group is not None else len(members)
         found = self._place(gang, _oldest(members, first), now)
         if isinstance(found, Refusal) and first > max(need, 1):
@@ -116,14 +117,14 @@ class GroupCycle:
         text = f"{gang.ref} has size {gang.min_members}, and so many members are placed"
         if gang.group is None:
             text = f"{gang.ref}: no place that meets the constraints beside the members that are placed"
-        return GangOutcome(reserved, dict.fromkeys(left, text), _OWN)
+        return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
 
     def _waits(self, gang: Gang, members: Members, reason: str, now: float) -> GangOutcome:
         run = self.placer.run_of(gang.key, members, now)
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)
-        return GangOutcome([], {pod.uid: reason for _, pod in members}, _OWN)
+        return GangOutcome([], {pod.uid: reason for _, pod in members}, _OWN, on_topology=True)
 
 
 def _oldest(members: Members, number: int) -> Members:
@@ -138,4 +139,4 @@ def _missing_group(members: Members) -> GangOutcome | None:
     if ref is None or ref.dialect != "ConfigMap":
         return None
     text = f"{ref} does not exist; its pods wait until it is created"
-    return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN)
+    return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)

@@ -133,6 +133,8 @@ class GroupPlacer:
             if len(reserved) == len(question.members):
                 return reserved
             self.undo(reserved)
+            if kept is None:
+                break
             room = np.where(kept < found.added, np.minimum(room, kept), room)
         return self._refused(question, found, failures)
 
@@ -150,8 +152,11 @@ class GroupPlacer:
 
     def _take(
         self, question: Question, placement: Placement, failures: dict[str, Diagnosis], now: float
-    ) -> tuple[Reserved, Int64]:
-        """Reserve what can be; also how many members every leaf kept, int64 [leaves]."""
+    ) -> tuple[Reserved, Int64 | None]:
+        """Reserve what can be; also how many members every leaf kept, int64 [leaves].
+
+        None where a member was refused whatever its node, as by its quota: another placement is no help.
+        """
         kept = np.zeros_like(placement.added)  # [leaves]
         reserved: Reserved = []
         leaves = np.repeat(np.arange(len(placement.added)), placement.added)
@@ -164,6 +169,9 @@ class GroupPlacer:
                 if isinstance(taken, Reservation):
                     reserved.append((profile, taken))
                     kept[leaf] += 1
+                elif isinstance(taken, Status):
+                    failures[pod.uid] = Diagnosis(0, taken, plugins=frozenset({taken.plugin}))
+                    return reserved, None
                 else:
                     failures[pod.uid] = taken
                     kept[leaf] = -1 - kept[leaf]  # closed: what it kept, and no more
@@ -210,12 +218,17 @@ def in_index_order(members: Members) -> list[tuple[Profile, Pod]]:
     return sorted(members, key=lambda member: pod_index(member[1]))
 
 
-def reserve_on(cycle: PodCycle, profile: Profile, pod: Pod, slot: int, now: float) -> Reservation | Diagnosis:
-    """Reserve one member on the node of a slot if every filter lets it, the state as it is now."""
+def reserve_on(
+    cycle: PodCycle, profile: Profile, pod: Pod, slot: int, now: float
+) -> Reservation | Status | Diagnosis:
+    """Reserve one member on the node of a slot if every filter lets it, the state as it is now.
+
+    A Status refuses it on every node, a Diagnosis on this one.
+    """
     own = cycle.new_cycle(profile, pod, now)
     status = cycle.pre_filter(profile, own)
     if status is not None:
-        return Diagnosis(0, status, plugins=frozenset({status.plugin}))
+        return status
     scores = cycle.scores_for(profile, own)
     cluster = any(plugin.name not in own.skipped for plugin in profile.cluster_filter)
     fits = bool(scores.total[slot] >= 0)

@@ -8,6 +8,7 @@ where it would be placed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,6 +24,8 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 from scheduler_core.topology.placer import Infeasible, Placement
 from scheduler_core.topology.preempt import Victim, choose_victims
+
+CAPACITY: Final = "CapacityScheduling"
 
 
 class _Group(msgspec.Struct, frozen=True):
@@ -64,7 +67,9 @@ def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangP
 
 def _lower_groups(state: ClusterState, question: Question) -> list[_Group]:
     """Groups of lower priority that hold nodes, by key: the price of one is the number of its pods."""
+    profile, first = question.members[0]
     own = _priority(question.gang.priority, [pod for _, pod in question.members])
+    quotas = CAPACITY in profile.enabled
     found: list[_Group] = []
     for key in sorted(state.gangs.gangs):
         gang = state.gangs.gangs[key]
@@ -73,11 +78,17 @@ def _lower_groups(state: ClusterState, question: Question) -> list[_Group]:
             for uid, pod in sorted(state.gangs.members(key).items())
             if uid in state.placed and not state.table.going[state.placed[uid].row]
         )
-        if pods and key != question.gang.key:
+        spared = quotas and _another_quota(state, gang.ref.namespace, first.namespace)
+        if pods and key != question.gang.key and not spared:
             priority = _priority(gang.priority, pods)
             if priority < own:
                 found.append(_Group(Victim(key, priority, len(pods)), pods))
     return found
+
+
+def _another_quota(state: ClusterState, victim: str, preemptor: str) -> bool:
+    """Whether quota rules, not priority, decide between two namespaces (capacity reference, rule 9)."""
+    return state.ledger.quota_of(victim) is not state.ledger.quota_of(preemptor)
 
 
 def _priority(given: int | None, pods: Sequence[Pod]) -> int:

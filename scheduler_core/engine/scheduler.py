@@ -78,7 +78,7 @@ class Scheduler:
             self.queue.remove(obj.uid)
             self.tell(self.state.remove_pod(obj.uid), now)
         elif isinstance(obj, Gang):
-            self.tell(self.state.remove_gang(obj), now)
+            self._remove_gang(obj, now)
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
@@ -114,9 +114,13 @@ class Scheduler:
             unit.created, unit.gang_priority = gang.created, gang.priority
         self.tell(events, now)
 
+    def _remove_gang(self, gang: Gang, now: float) -> None:
+        self.state.topology.runs.pop(gang.key, None)
+        self.tell(self.state.remove_gang(gang), now)
+
     def _config_map_changed(self, changed: Changed, now: float) -> None:
         for gang in changed.gone:
-            self.tell(self.state.remove_gang(gang), now)
+            self._remove_gang(gang, now)
         for gang in changed.come:
             self._put_gang(gang, now)
         if changed.topology:
@@ -213,7 +217,7 @@ class Scheduler:
             return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
         decisions: list[Decision] = [self._placed(*item) for item in outcome.reserved]
         decisions += self._gang_evictions(outcome)
-        if not (outcome.reserved or outcome.preemption or outcome.too_few):
+        if not (outcome.reserved or outcome.preemption or outcome.too_few or outcome.on_topology):
             self.reservations.consider(unit, pairs, now)
         for profile, pod in pairs:
             if pod.uid in outcome.refused:

@@ -296,6 +296,50 @@ def test_nobody_goes_where_that_would_not_help() -> None:
     assert len(step["pending"]) == 20
 
 
+def quota(namespace: str, low: int, high: int) -> Obj:
+    spec = {"min": {"cpu": str(low)}, "max": {"cpu": str(high)}}
+    meta = {"name": "quota", "namespace": namespace}
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": meta,
+        "spec": spec,
+    }
+
+
+def with_quotas() -> Obj:
+    config = profile()
+    config["profiles"][0]["plugins"]["multiPoint"]["enabled"].append({"name": "CapacityScheduling"})
+    return config
+
+
+def test_a_quota_holds_for_the_group_as_a_whole() -> None:
+    create = {"create": [group("g", 4), *members("g", 4)]}
+    (step,) = play([*nodes(), topology(), quota("default", 3, 3)], create, config=with_quotas())
+    assert step["bound"] == {}
+    assert all("ElasticQuota default/quota" in message for message in why(step))
+
+
+def test_priority_takes_nothing_from_groups_of_another_quota() -> None:
+    low = [group("low", 16), *members("low", 16)]
+    for item in low:
+        item["metadata"]["namespace"] = "other"
+    start = [*nodes(), topology(), quota("default", 0, 16), quota("other", 16, 16), *low]
+    high = [group("high", 4, priority=5), *members("high", 4, priority=5)]
+    (step,) = play(start, {"create": high}, config=with_quotas())
+    assert step["evicted"] == []
+    (without,) = play(start, {"create": high})
+    assert len(without["evicted"]) == 16
+
+
+def test_the_fewest_groups_go_then_the_cheapest() -> None:
+    small = [[group(f"low-{n}", 4, priority=n), *members(f"low-{n}", 4)] for n in range(4)]
+    start = [*nodes(), topology(), *(obj for objs in small for obj in objs)]
+    high = [group("high", 4, {"node": {"hard": True}}, 9), *members("high", 4, priority=9)]
+    (step,) = play(start, {"create": high})
+    assert {item["pod"].rpartition("-")[0] for item in step["evicted"]} == {"default/low-0"}
+
+
 def pod_group(name: str, number: int, constraints: Any) -> Obj:
     notes = {"muster.dev/topology-constraints": json.dumps(constraints)}
     return {
