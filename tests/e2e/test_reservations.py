@@ -162,6 +162,250 @@ def test_group_without_room_is_refused_with_the_numbers(guarded: Cluster) -> Non
     assert held(guarded, namespace) == {"cpu": "3"}
 
 
+def test_group_that_can_never_fit_is_refused(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="100")
+    quota = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "eq"},
+        "spec": {"max": {"cpu": "10", "pods": "3"}},
+    }
+    guarded.request("POST", f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas", quota)
+
+    def told() -> bool:
+        said = refusal(guarded, namespace, group("big", 4, cpu="12"), "?dryRun=All")
+        assert f"PodGroup {namespace}/big: spec.totalResources[cpu]=12 exceeds spec.max[cpu]=10" in said
+        assert f"spec.minMembers=4 exceeds spec.max[pods]=3 of ElasticQuota {namespace}/eq" in said
+        return True
+
+    eventually(told, timeout=10)
+
+
+BAD_GROUPS = [
+    ("no members", group("g", 0), "spec.minMembers"),
+    ("negative members", group("g", -1), "spec.minMembers"),
+    ("a negative total", group("g", cpu="-1"), "a total must not be negative"),
+    ("a total that is no quantity", group("g", cpu="many"), "spec.totalResources.cpu"),
+    ("an unknown resource", group("g", bogus="1"), "'bogus' is neither a standard resource nor a qualified"),
+    ("fewer pods than members", group("g", 4, pods="2"), "spec.totalResources[pods]=2 is less than"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), [b[1:] for b in BAD_GROUPS], ids=[b[0] for b in BAD_GROUPS])
+def test_impossible_group_is_refused_by_field_and_rule(
+    guarded: Cluster, wrong: dict[str, Any], words: str
+) -> None:
+    namespace = guarded.namespace()
+    with pytest.raises(RequestFailed) as refused:
+        create(guarded, namespace, wrong)
+    assert refused.value.status in (403, 422)
+    assert words in str(refused.value)
+
+
+def test_spec_of_a_group_cannot_be_changed(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    create(guarded, namespace, group("g", 2, cpu="2"))
+    path = f"{GROUPS.format(namespace)}/g"
+    with pytest.raises(RequestFailed, match=r"cannot be changed; create a new group"):
+        guarded.request("PATCH", path, {"spec": {"minMembers": 1}})
+    guarded.request("PATCH", path, {"metadata": {"labels": {"team": "a"}}})
+
+
+def test_group_of_another_namespace_is_refused(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    said = refusal(guarded, namespace, pod("p", "1", "elsewhere/train"))
+    assert f"Pod {namespace}/p: metadata.annotations[{GROUP_ANNOTATION}]=elsewhere/train" in said
+    assert "a pod can belong only to a PodGroup of its own namespace" in said
+
+
+def test_dry_run_writes_nothing(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", cpu="4"), "?dryRun=All")
+    with pytest.raises(RequestFailed, match="not found"):
+        ledger(guarded, namespace)
+
+    create(guarded, namespace, group("g", cpu="3"))
+    before = ledger(guarded, namespace)
+    create(guarded, namespace, pod("p", "1"), "?dryRun=All")
+    assert refusal(guarded, namespace, pod("p", "2"), "?dryRun=All") != ""
+    assert ledger(guarded, namespace) == before
+
+
+def test_reservation_ends_with_its_group(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", cpu="4"))
+    assert refusal(guarded, namespace, pod("p", "1")) != ""
+    guarded.request("DELETE", f"{GROUPS.format(namespace)}/g")
+    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") == "", timeout=10)
+    eventually(lambda: held(guarded, namespace) == {}, timeout=10)
+
+
+def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", 1, cpu="4"))
+    create(guarded, namespace, pod("m", "1", "g"))
+    status = {"status": {"phase": "Succeeded"}}
+    guarded.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/m/status", status)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0]["ended"], timeout=10)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "4"), "?dryRun=All") == "", timeout=10)
+
+
+REFUSER = "https://127.0.0.1:1"
+
+
+def remove(cluster: Cluster, namespace: str, name: str) -> bool:
+    """Delete a pod at once; False, for probes that go on."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+    cluster.request("DELETE", path, {"gracePeriodSeconds": 0})
+    return False
+
+
+def test_what_a_later_webhook_refused_is_given_back_after_the_time_out(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("kept", cpu="2"))
+    # It comes after ours by its name, and can never be reached.
+    entry = {
+        "name": "later.example.com",
+        "clientConfig": {"url": REFUSER},
+        "rules": [
+            {
+                "apiGroups": ["", "incubator.scheduling.k8s.io"],
+                "apiVersions": ["*"],
+                "resources": ["pods", "podgroups"],
+                "operations": ["CREATE"],
+            }
+        ],
+        "objectSelector": {"matchLabels": {"fate": "refused"}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 1,
+    }
+    body = {"metadata": {"name": "zz-later"}, "webhooks": [entry]}
+    guarded.request("POST", VALIDATING.rpartition("/")[0], body)
+
+    def doomed(obj: dict[str, Any]) -> bool:
+        obj["metadata"]["labels"] = {"fate": "refused"}
+        try:
+            create(guarded, namespace, obj)
+        except RequestFailed as error:
+            return "later.example.com" in str(error)
+        return False
+
+    eventually(lambda: doomed(pod("never", "1")) or remove(guarded, namespace, "never"), timeout=10)
+    assert doomed(group("lost", cpu="1"))
+    assert [entry["group"] for entry in ledger(guarded, namespace)["spec"]["holds"]] == ["kept", "lost"]
+    assert refusal(guarded, namespace, pod("p", "2")) != ""
+
+    eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=15)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=15)
+    create(guarded, namespace, pod("p", "2"))
+
+
+def test_lost_ledger_is_made_again(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", cpu="3"))
+    create(guarded, namespace, pod("m", "1", "g"))
+    guarded.request("DELETE", f"{LEDGERS.format(namespace)}/reservations")
+
+    assert refusal(guarded, namespace, pod("p", "2")) != ""
+
+    def there() -> bool:
+        stored = guarded.request("GET", LEDGERS.format(namespace))["items"]
+        return [item["status"]["held"] for item in stored] == [{"cpu": "2"}]
+
+    eventually(there, timeout=10)
+
+
+def test_ledger_edited_by_hand_is_repaired(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", cpu="3"))
+    path = f"{LEDGERS.format(namespace)}/reservations"
+    good = ledger(guarded, namespace)
+    bogus = {"group": "bogus", "uid": "bogus", "totalResources": {"cpu": "1"}}
+    smaller = {**good["spec"]["holds"][0], "totalResources": {"cpu": "1"}}
+    guarded.request("PATCH", path, {"spec": {"holds": [smaller, bogus]}, "status": {"held": {"cpu": "9"}}})
+
+    def repaired() -> bool:
+        found = ledger(guarded, namespace)
+        return bool(found["spec"]["holds"] == good["spec"]["holds"] and found["status"] == good["status"])
+
+    eventually(repaired, timeout=15)
+
+
+def test_reservation_follows_a_changed_quota(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", cpu="3"))
+    assert refusal(guarded, namespace, pod("p", "2")) != ""
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas/rq"
+
+    def change(cpu: str) -> None:
+        guarded.request("PATCH", path, {"spec": {"hard": {"cpu": cpu}}})
+        if guarded.kind != "sandbox":
+            guarded.request("PATCH", f"{path}/status", {"status": {"hard": {"cpu": cpu}}})
+
+    change("5")
+    assert refusal(guarded, namespace, pod("p", "2"), "?dryRun=All") == "", "judged by the live quota"
+    change("3")
+    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") != "", timeout=10)
+    create(guarded, namespace, pod("m", "3", "g"))
+
+
+def test_existing_workload_joins_by_one_annotation(guarded: Cluster) -> None:
+    """A pod of a Job whose annotation names the group; the Job's controller is the test."""
+    namespace = limited(guarded, cpu="2")
+    create(guarded, namespace, group("train", cpu="2"))
+    template = {"spec": {"restartPolicy": "Never", "containers": pod("x", "1")["spec"]["containers"]}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train-job", "annotations": {GROUP_ANNOTATION: "train"}},
+        "spec": {"template": template, "suspend": True},
+    }
+    made = create(guarded, namespace, job)
+    member = pod("member", "1")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-job", "uid": made["metadata"]["uid"]}
+    member["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+
+    stored = create(guarded, namespace, member)
+
+    assert stored["metadata"]["annotations"][GROUP_ANNOTATION] == "train"
+    assert stored["spec"]["schedulerName"] == "muster-scheduler"
+    assert held(guarded, namespace) == {"cpu": "1"}
+
+
+def test_namespace_default_is_the_group_of_all_others(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    path = f"/api/v1/namespaces/{namespace}"
+    guarded.request("PATCH", path, {"metadata": {"annotations": {"muster.dev/default-group": "all"}}})
+
+    def joined() -> bool:
+        stored = create(guarded, namespace, pod("p", "1"), "?dryRun=All")
+        return bool(stored["metadata"]["annotations"].get(GROUP_ANNOTATION) == "all")
+
+    eventually(joined, timeout=10)
+
+
+def test_resize_of_a_pod_is_judged_like_a_new_one(guarded: Cluster) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("g", cpu="2"))
+    create(guarded, namespace, pod("p", "1"))
+    path = f"/api/v1/namespaces/{namespace}/pods/p/resize"
+
+    def resize(cpu: str) -> None:
+        container = {**pod("p", cpu)["spec"]["containers"][0]}
+        stored = guarded.request("GET", path.rpartition("/")[0])
+        stored["spec"]["containers"][0]["resources"] = container["resources"]
+        guarded.request("PUT", path, stored)
+
+    with pytest.raises(
+        RequestFailed, match="exceeded quota: rq, requested: cpu=2, used: cpu=1, reserved: cpu=2"
+    ):
+        resize("3")
+    resize("2")
+    assert refusal(guarded, namespace, pod("q", "1")) != ""
+
+
 # Races
 
 
