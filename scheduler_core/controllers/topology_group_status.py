@@ -17,7 +17,7 @@ from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
-from scheduler_core.state.group_members import Seat, counts_of, in_rank_order, seats_of
+from scheduler_core.state.group_members import Seat, counts_of, in_rank_order, scheduler_of, seats_of
 from scheduler_core.state.topology import GroupRun, rules_of
 from scheduler_core.topology.rank import best_hop_cost, hop_cost
 from scheduler_core.topology.report import pairs_text, placement_text
@@ -71,8 +71,7 @@ def _patch(config_map: ConfigMap, changes: dict[str, str | None]) -> Patch:
 def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
     """The result fields that must be in the ConfigMap's data; an empty text takes a field away."""
     run = state.topology.runs.get(gang.key)
-    scheduler = run.scheduler if run is not None else next(iter(state.topology.settings), "")
-    tree = state.topology.tree_of(gang, scheduler)
+    tree = state.topology.tree_of(gang, scheduler_of(state, gang))
     seats = seats_of(state, gang, tree)
     census = state.gangs.census(gang.key, state.placed)
     status = _status(state, gang, census)

@@ -60,7 +60,7 @@ class GroupCycle:
             return None
         if gang.problem:
             return self._waits(gang, members, gang.problem, now)
-        run = self.placer.run_of(gang.key, members, now)
+        run = self.placer.run_of(gang.key, now)
         census = self.state.gangs.census(gang.key, self.state.placed)
         need = missing(gang, census)
         if need > len(members):
@@ -120,7 +120,7 @@ class GroupCycle:
         return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
 
     def _waits(self, gang: Gang, members: Members, reason: str, now: float) -> GangOutcome:
-        run = self.placer.run_of(gang.key, members, now)
+        run = self.placer.run_of(gang.key, now)
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)

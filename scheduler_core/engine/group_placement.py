@@ -80,7 +80,7 @@ class GroupPlacer:
 
     def place(self, gang: Gang, members: Members, now: float) -> Reserved | Refusal:
         """Reserve a node for each of the members, or for none. Raises PluginError; then nothing is held."""
-        run = self.run_of(gang.key, members, now)
+        run = self.run_of(gang.key, now)
         asked = self._ask(gang, members, now)
         if isinstance(asked, Refusal):
             return asked
@@ -93,13 +93,12 @@ class GroupPlacer:
         self.state.gangs.group_dirty.add(gang.key)
         return self._ranked(asked, run, found)
 
-    def run_of(self, key: str, members: Members, now: float) -> GroupRun:
+    def run_of(self, key: str, now: float) -> GroupRun:
         """The group's record, made on its first trial."""
         runs = self.state.topology.runs
         run = runs.get(key)
         if run is None:
             run = runs[key] = GroupRun(begin=now)
-        run.scheduler = members[0][0].name
         return run
 
     def expired(self, profile: Profile) -> Callable[[], bool]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.group_members import in_rank_order, seats_of
+from scheduler_core.state.group_members import in_rank_order, scheduler_of, seats_of
 from scheduler_core.state.topology import is_constrained
 from scheduler_core.topology.report import placement_text
 
@@ -47,10 +47,12 @@ def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for key in sorted(state.gangs.gangs):
         gang, run = state.gangs.gangs[key], state.topology.runs.get(key)
-        if run is None or not is_constrained(gang):
+        scheduler = scheduler_of(state, gang)
+        if not is_constrained(gang) or scheduler not in state.topology.settings:
             continue
-        tree = state.topology.tree_of(gang, run.scheduler)
-        seats = in_rank_order(tree, seats_of(state, gang, tree), run.ranks)
+        tree = state.topology.tree_of(gang, scheduler)
+        given = run.ranks if run is not None else {}
+        seats = in_rank_order(tree, seats_of(state, gang, tree), given)
         if seats:
             found[f"{gang.ref.namespace}/{gang.ref.name}"] = {
                 "placement": json.loads(placement_text(tree, [seat.member for _, seat in seats])),

@@ -34,6 +34,13 @@ def pod_index(pod: Pod) -> tuple[int, tuple[tuple[int, int, str], ...]]:
     return int(index) if index.isdecimal() and len(index) < 10 else 0, name_key(pod.name)
 
 
+def scheduler_of(state: ClusterState, gang: Gang) -> str:
+    """The scheduler name that a group's members ask for; of several the first by name, empty without any."""
+    named = {pod.scheduler_name for pod in state.gangs.members(gang.key).values()}
+    ours = named & set(state.topology.settings)
+    return min(ours or named, default="")
+
+
 def seats_of(state: ClusterState, gang: Gang, tree: Tree) -> list[Seat]:
     """Members that hold a node of the tree or succeeded there, in pod index order."""
     found: list[Seat] = []

@@ -43,7 +43,6 @@ class GroupRun(msgspec.Struct):
     optimal: bool = True
     mixed: bool = False
     reason: str = ""
-    scheduler: str = ""
     trials: Counter[str] = msgspec.field(default_factory=Counter)
     ranks: dict[str, int] = msgspec.field(default_factory=dict)
     idle: Int64 | None = None

@@ -134,6 +134,38 @@ def test_a_replacement_goes_where_the_placement_stays_valid_and_takes_the_free_r
     assert ["again", 1] in after["groups"]["default/g"]["ranks"]
 
 
+def on_node(obj: Obj, name: str, rank: int) -> Obj:
+    obj["metadata"]["labels"]["sakkara.member.rank"] = str(rank)
+    obj["spec"]["nodeName"] = name
+    return obj
+
+
+def test_what_was_placed_before_the_scheduler_began_stays_and_keeps_its_ranks() -> None:
+    old = [on_node(pod(f"g-{n}", "g"), "node-2", rank) for n, rank in ((0, 2), (1, 0))]
+    start = [*nodes(), topology(), group("g", 3, {"rack": {"hard": True}}), *old]
+    before, after = play(start, {}, {"create": [pod("g-2", "g")]})
+    assert before["groups"]["default/g"]["ranks"] == [["g-1", 0], ["g-0", 2]]
+    assert after["groups"]["default/g"]["ranks"] == [["g-1", 0], ["g-2", 1], ["g-0", 2]]
+    assert after["bound"]["default/g-2"] in ("node-2", "node-3")
+    assert result(after)["status"] == "Bound"
+
+
+def test_a_group_waits_where_there_are_no_nodes() -> None:
+    first, second = play([], {"create": [group("g", 2), *members("g", 2)]}, {"create": [node("node-0")]})
+    assert "0 free" in "".join(why(first))
+    assert per_node(second) == {"node-0": 2}
+
+
+def test_pods_of_a_faulty_config_map_are_placed_once_it_is_right() -> None:
+    bad = group("g", 2)
+    bad["data"]["size"] = "none"
+    start = [*nodes(), topology()]
+    first, second = play(start, {"create": [bad, *members("g", 2)]}, {"update": [group("g", 2)]})
+    assert not first["bound"]
+    assert per_node(second) == {"node-0": 2}
+    assert "reason" not in result(second)
+
+
 def test_master_is_rank_0_wherever_it_stands() -> None:
     pods = [*members("g", 2), pod("z-master", "g")]
     (step,) = play([*nodes(), topology()], {"create": [group("g", 3), *pods]})
