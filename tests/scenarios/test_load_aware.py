@@ -30,6 +30,12 @@ def explained(path: Path, pod: str) -> dict[str, Any]:
     return found
 
 
+def test_the_example_does_what_it_says() -> None:
+    path = Path(__file__).parents[2] / "examples" / "load-aware" / "hot-and-cold.yaml"
+    (scenario,) = load_scenarios(path.read_text(), str(path))
+    assert [step["mismatches"] for step in run_scenario(scenario)["steps"]] == [[], []]
+
+
 def test_there_are_scenarios() -> None:
     assert len(FILES) >= 60
 
