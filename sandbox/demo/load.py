@@ -7,7 +7,7 @@ from typing import Final
 
 from sandbox.demo.player import Player
 
-FILES: Final = "examples/load"
+FILES: Final = "examples/load-aware"
 HOT: Final = "node-hot"
 COLD: Final = "node-cold"
 
