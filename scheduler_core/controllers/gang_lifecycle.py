@@ -7,6 +7,10 @@ starts the gang anew; without it nothing else is done.
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from scheduler_core.controllers.events import warning
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.names import REASON_GANG_RESTART, REASON_UNSCHEDULABLE
@@ -15,39 +19,62 @@ from scheduler_core.model.writes import Evict, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 
+RETRY_SECONDS: Final = 30.0
+
 
 def torn(gang: Gang, census: Census) -> bool:
     """Whether members run but too few are left to ever be a gang again."""
     return census.running > 0 and census.succeeded + census.waiting + census.allocated < gang.min_members
 
 
+class _Told(msgspec.Struct):
+    """The members that were left when the gang was told of, and when their evictions are due again."""
+
+    uids: frozenset[str]
+    due: float = 0.0
+
+
 class GangLifecycle:
-    """Looks only at gangs whose members or object changed (`state.gangs.unreviewed`)."""
+    """Looks only at gangs whose members or object changed (`state.gangs.unreviewed`), or evictions are due.
+
+    An eviction that had no effect for half a minute is asked for again.
+    """
 
     def __init__(self) -> None:
-        self._told: dict[str, frozenset[str]] = {}
+        self._told: dict[str, _Told] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Events and evictions for the gangs that were torn apart since the last call."""
+        """Events and evictions for the gangs that are torn apart."""
         writes: list[Write] = []
-        for key in sorted(state.gangs.unreviewed):
+        due = {key for key, told in self._told.items() if 0.0 < told.due <= now}
+        for key in sorted(state.gangs.unreviewed | due):
             gang = state.gangs.gangs.get(key)
             census = state.gangs.census(key, state.placed)
             left = _left(state, key)
             if gang is None or not left or not torn(gang, census):
                 self._told.pop(key, None)
                 continue
-            uids = frozenset(pod.uid for pod in left)
-            if self._told.get(key) == uids:
-                continue
-            self._told[key] = uids
-            writes += _writes(gang, census, left, now)
+            writes += self._review(gang, census, left, now)
         state.gangs.unreviewed.clear()
         return writes
 
+    def _review(self, gang: Gang, census: Census, left: list[Pod], now: float) -> list[Write]:
+        uids = frozenset(pod.uid for pod in left)
+        told = self._told.get(gang.key)
+        # Evicted members go one by one: fewer of them is then no news.
+        known = told is not None and (uids <= told.uids if gang.restarts else uids == told.uids)
+        if told is None or not known:
+            told = self._told[gang.key] = _Told(uids)
+        writes: list[Write] = [] if known else [_event(gang, census, left, now)]
+        if gang.restarts and told.due <= now:
+            told.due = now + RETRY_SECONDS
+            message = f"{_numbers(gang, census)}; restarted as a whole"
+            writes += [Evict(pod.namespace, pod.name, pod.uid, REASON_GANG_RESTART, message) for pod in left]
+        return writes
+
     def next_time(self, state: ClusterState) -> float | None:
-        """Nothing is postponed."""
-        return None
+        """When evictions that had no effect are due again, or None."""
+        return min((told.due for told in self._told.values() if told.due), default=None)
 
 
 def _left(state: ClusterState, key: str) -> list[Pod]:
@@ -57,17 +84,15 @@ def _left(state: ClusterState, key: str) -> list[Pod]:
     return [pod for pod in pods if not (pod.terminating or pod.finished) and pod.uid in state.placed]
 
 
-def _writes(gang: Gang, census: Census, left: list[Pod], now: float) -> list[Write]:
-    resource = RESOURCES[gang.ref.dialect]
-    text = (
+def _numbers(gang: Gang, census: Census) -> str:
+    return (
         f"{gang.ref} fell below minMembers {gang.min_members}: {census.allocated} have a node, "
         f"{census.waiting} wait, {census.succeeded} succeeded, {census.failed} failed"
     )
-    evictions = [
-        Evict(pod.namespace, pod.name, pod.uid, REASON_GANG_RESTART, f"{text}; restarted as a whole")
-        for pod in left
-        if gang.restarts
-    ]
+
+
+def _event(gang: Gang, census: Census, left: list[Pod], now: float) -> Write:
+    resource = RESOURCES[gang.ref.dialect]
     regarding = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -75,8 +100,8 @@ def _writes(gang: Gang, census: Census, left: list[Pod], now: float) -> list[Wri
         "name": gang.ref.name,
         "uid": gang.uid,
     }
-    note = (
-        f"{text}; the {len(left)} that are left are evicted (lifecycle policy restart)" if evictions else text
-    )
+    note = _numbers(gang, census)
+    if gang.restarts:
+        note = f"{note}; the {len(left)} that are left are evicted (lifecycle policy restart)"
     occurrence = " ".join((gang.uid, *(pod.uid for pod in left)))
-    return [warning(regarding, REASON_UNSCHEDULABLE, note, occurrence, now), *evictions]
+    return warning(regarding, REASON_UNSCHEDULABLE, note, occurrence, now)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.names import MUSTER_SCHEDULER
+from scheduler_core.model.gang import Gang, parse_gang
+from scheduler_core.model.names import GROUP_NAME_ANNOTATION, MUSTER_SCHEDULER
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.pdb import PodDisruptionBudget, parse_pdb
 from scheduler_core.model.pod import Pod, parse_pod
@@ -111,6 +112,10 @@ class PodBuilder(Builder):
     def scheduler(self, name: str) -> Self:
         return self.spec(schedulerName=name)
 
+    def group(self, name: str) -> Self:
+        self.meta.setdefault("annotations", {})[GROUP_NAME_ANNOTATION] = name
+        return self
+
     def selector(self, **labels: str) -> Self:
         return self.spec(nodeSelector=labels)
 
@@ -181,6 +186,25 @@ class QuotaBuilder(Builder):
         return parse_elastic_quota(self.dict())
 
 
+class GroupBuilder(Builder):
+    """A PodGroup of the seed's dialect."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("incubator.scheduling.k8s.io/v1alpha1", "PodGroup", key)
+        self.part("spec")
+
+    def needs(self, members: int) -> Self:
+        self.raw["spec"]["minMembers"] = members
+        return self
+
+    def annotation(self, key: str, value: str) -> Self:
+        self.meta.setdefault("annotations", {})[key] = value
+        return self
+
+    def obj(self) -> Gang:
+        return parse_gang(self.dict())
+
+
 class BudgetBuilder(Builder):
     """A PodDisruptionBudget over pods with some labels; no disruption is allowed unless said."""
 
@@ -215,6 +239,11 @@ def make_node(name: str) -> NodeBuilder:
 def make_quota(key: str) -> QuotaBuilder:
     """An ElasticQuota by `namespace/name`."""
     return QuotaBuilder(key)
+
+
+def make_group(key: str) -> GroupBuilder:
+    """A PodGroup by `namespace/name`."""
+    return GroupBuilder(key)
 
 
 def make_budget(key: str) -> BudgetBuilder:

@@ -1,0 +1,83 @@
+"""Gangs that preempt, and gangs that are preempted: as a whole, or not at all."""
+
+from __future__ import annotations
+
+from tests.support.builders import make_pod, make_quota
+from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
+
+
+def test_a_gang_evicts_for_all_of_its_members_at_once() -> None:
+    gang = GangScheduler([2, 2], g=4)
+    gang.put(
+        *(make_pod(f"b/{n}{i}").uid(f"{n}{i}").requests(cpu=1).on(n) for n in ("n0", "n1") for i in "ab")
+    )
+    gang.put(*(member(f"p{i}").priority(10) for i in range(4)))
+    decisions = gang.step()
+    assert evicted(decisions) == {"n0a", "n0b", "n1a", "n1b"}
+    nominated = [gang.state.nominations.get(f"p{i}") for i in range(4)]
+    assert sorted(item.node for item in nominated if item is not None) == ["n0", "n0", "n1", "n1"]
+    for victim in evicted(decisions):
+        gang.scheduler.remove(gang.state.pods[victim], gang.now)
+    assert set(placed(gang.step(later=20.0))) == {"p0", "p1", "p2", "p3"}
+
+
+def test_a_gang_that_would_not_fit_even_then_evicts_nobody() -> None:
+    gang = GangScheduler([2, 2], g=4)
+    gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
+    gang.put(make_pod("b/peer").uid("peer").requests(cpu=2).priority(10).on("n1"))
+    gang.put(*(member(f"p{i}").priority(10) for i in range(4)))
+    assert evicted(gang.step()) == set()
+    assert gang.state.nominations.get("p0") is None
+
+
+def test_unequal_members_that_do_not_all_fit_evict_nobody() -> None:
+    gang = GangScheduler([2], g=2)
+    gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
+    gang.put(member("p0").priority(10), member("p1", cpu=2).priority(10))
+    before = gang.state.nodes.requested.copy()
+    assert evicted(gang.step()) == set()
+    assert (gang.state.nodes.requested == before).all()
+
+
+def test_one_member_that_never_preempts_keeps_the_gang_from_it() -> None:
+    gang = GangScheduler([2], g=2)
+    gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
+    gang.put(member("p0").priority(10), member("p1").priority(10).never())
+    assert evicted(gang.step()) == set()
+
+
+def test_no_more_is_evicted_than_the_minimum_needs() -> None:
+    gang = GangScheduler([3], g=2)
+    gang.put(*(make_pod(f"b/low{i}").uid(f"low{i}").requests(cpu=1).on("n0") for i in range(3)))
+    gang.put(*(member(f"p{i}").priority(10) for i in range(3)))
+    assert len(evicted(gang.step())) == 2
+
+
+def test_a_gang_that_could_never_fit_its_quota_evicts_nobody() -> None:
+    gang = GangScheduler([4], g=3)
+    gang.scheduler.put(make_quota("a/q").uid("q").min(cpu=2).max(cpu=2).obj(), gang.now)
+    gang.put(*(make_pod(f"a/low{i}").uid(f"low{i}").requests(cpu=1).on("n0") for i in range(2)))
+    gang.put(*(member(f"p{i}").priority(10) for i in range(3)))
+    assert evicted(gang.step()) == set()
+
+
+def test_a_victim_gang_at_its_minimum_goes_whole() -> None:
+    gang = GangScheduler([1, 1], v=2)
+    gang.put(member("v0", "v").on("n0"), member("v1", "v").on("n1"))
+    gang.put(make_pod("b/high").uid("high").requests(cpu=1).priority(10))
+    assert evicted(gang.step()) == {"v0", "v1"}
+
+
+def test_a_victim_gang_above_its_minimum_loses_single_members() -> None:
+    gang = GangScheduler([1, 1, 1], v=2)
+    gang.put(*(member(f"v{i}", "v").on(f"n{i}") for i in range(3)))
+    gang.put(make_pod("b/high").uid("high").requests(cpu=1).priority(10))
+    assert len(evicted(gang.step())) == 1
+
+
+def test_a_single_pod_goes_rather_than_a_whole_gang() -> None:
+    gang = GangScheduler([1, 1, 1], v=2)
+    gang.put(member("v0", "v").on("n0"), member("v1", "v").on("n1"))
+    gang.put(make_pod("b/single").uid("single").requests(cpu=1).on("n2"))
+    gang.put(make_pod("b/high").uid("high").requests(cpu=1).priority(10))
+    assert evicted(gang.step()) == {"single"}
