@@ -247,7 +247,7 @@ def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> Non
     status = {"status": {"phase": "Succeeded"}}
     guarded.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/m/status", status)
     eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0]["ended"], timeout=10)
-    eventually(lambda: refusal(guarded, namespace, pod("p", "4"), "?dryRun=All") == "", timeout=10)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "3"), "?dryRun=All") == "", timeout=10)
 
 
 REFUSER = "https://127.0.0.1:1"

@@ -1,0 +1,281 @@
+"""PodGroups and pods before the service, with reservations behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.kube.errors import ServiceUnavailable
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
+from tests.unit.webhook.reservations import FakeApi, Replica, hold, pod_group
+from tests.unit.webhook.reviews import Obj, ask, denial, native, pod, quota, synced
+from webhook.hold_store import HoldStore, Times
+from webhook.holdings import Gone, Holdings
+from webhook.service import Service
+
+KEY = "scheduling.k8s.io/group-name"
+
+
+def group(
+    name: str = "g", members: int = 1, api: str = "incubator.scheduling.k8s.io/v1alpha1", **total: str
+) -> Obj:
+    meta = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
+    spec = {"minMembers": members, "totalResources": total}
+    return {"apiVersion": api, "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+def cpu_pod(name: str, cpu: str, group_name: str = "") -> Obj:
+    made = pod(meta={"name": name, "uid": f"uid-{name}"})
+    if group_name:
+        made["metadata"]["annotations"] = {KEY: group_name}
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return made
+
+
+def serving(*objects: Obj, hard: str = "4") -> tuple[FakeApi, Service]:
+    """A service on a fake server whose only ResourceQuota is rq."""
+    api = FakeApi(hard)
+    cache = synced(*objects, native(hard={"cpu": hard}))
+    replica = Replica(api)
+    store = HoldStore(api, cache.holdings, replica.pods, cache.natives, Times(0, 0, 0), replica.slept.append)
+    return api, Service(cache, store=store)
+
+
+BROKEN = [
+    ("no members given", {}, 422, "spec.minMembers: must be given"),
+    ("no members", {"minMembers": 0}, 422, "spec.minMembers: 0 must be at least 1"),
+    ("a negative total", {"minMembers": 1, "totalResources": {"cpu": "-1"}}, 422, "-1 is negative"),
+    (
+        "no quantity",
+        {"minMembers": 1, "totalResources": {"cpu": "x"}},
+        422,
+        "spec.totalResources[cpu]: 'x' is not",
+    ),
+    ("a huge exponent", {"minMembers": 1, "totalResources": {"cpu": "1e9999999"}}, 403, "exceeded quota: rq"),
+    (
+        "an unknown resource",
+        {"minMembers": 1, "totalResources": {"gpu": 1}},
+        422,
+        "spec.totalResources[gpu]: 'gpu' is neither",
+    ),
+    ("storage", {"minMembers": 1, "totalResources": {"storage": 1}}, 422, "is nothing that pods request"),
+    (
+        "fewer pods than members",
+        {"minMembers": 3, "totalResources": {"pods": 2}},
+        403,
+        "spec.totalResources[pods]=2 is less than spec.minMembers=3",
+    ),
+    (
+        "beyond the quota's max",
+        {"minMembers": 1, "totalResources": {"memory": "2Gi"}},
+        403,
+        "spec.totalResources[memory]=2Gi exceeds spec.max[memory]=1Gi of ElasticQuota a/eq",
+    ),
+    (
+        "more members than max",
+        {"minMembers": 9},
+        403,
+        "spec.minMembers=9 exceeds spec.max[pods]=5 of ElasticQuota a/eq",
+    ),
+    (
+        "more than is left",
+        {"minMembers": 1, "totalResources": {"cpu": 5}},
+        403,
+        "PodGroup a/g: exceeded quota: rq, requested: cpu=5, used: cpu=0, reserved: cpu=0, limited: cpu=4",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "code", "words"), [b[1:] for b in BROKEN], ids=[b[0] for b in BROKEN])
+def test_group_that_cannot_be_is_refused(spec: Obj, code: int, words: str) -> None:
+    api, service = serving(quota(max={"memory": "1Gi", "pods": 5}))
+    response = ask(service.validate, {**group(), "spec": spec})
+    assert not response["allowed"]
+    assert response["status"]["code"] == code
+    assert words in response["status"]["message"]
+    assert response["status"]["details"]["causes"][0]["field"].startswith("spec.")
+    assert api.stored is None
+
+
+def test_group_without_totals_reserves_nothing_and_asks_nobody() -> None:
+    api, service = serving()
+    assert denial(service, group()) == ""
+    assert api.calls == {}
+
+
+def test_scoped_quotas_are_named_in_a_warning() -> None:
+    scoped = native("low", hard={"cpu": "1"}, scopes=["Terminating"])
+    _, service = serving(scoped)
+    response = ask(service.validate, group(cpu="2"))
+    assert response["warnings"] == [
+        "PodGroup a/g: ResourceQuota low has scopes and counts only some pods; nothing is reserved in it"
+    ]
+
+
+@pytest.mark.parametrize("api", ["scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1beta1"])
+def test_other_dialects_are_left_alone(api: str) -> None:
+    server, service = serving()
+    assert denial(service, group(api=api, members=0, cpu="99")) == ""
+    assert server.calls == {}
+
+
+UPDATES: list[tuple[str, Obj, bool]] = [
+    ("nothing", {}, True),
+    ("other words for the same", {"totalResources": {"cpu": "2000m"}}, True),
+    ("fewer members", {"minMembers": 1}, False),
+    ("another total", {"totalResources": {"cpu": "3"}}, False),
+    ("one more resource", {"totalResources": {"cpu": "2", "memory": "1"}}, False),
+]
+
+
+@pytest.mark.parametrize(("change", "fine"), [u[1:] for u in UPDATES], ids=[u[0] for u in UPDATES])
+def test_spec_is_as_it_was_created(change: Obj, fine: bool) -> None:
+    _, service = serving()
+    old = group(members=2, cpu="2")
+    new = {**old, "spec": {**old["spec"], **change}}
+    words = denial(service, new, old)
+    assert (words == "") is fine
+    assert fine or ("PodGroup a/g: spec=" in words and "cannot be changed, create a new group" in words)
+    leaving = {**new, "metadata": {**new["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert denial(service, leaving, old) == ""
+    assert denial(service, None, old) == ""
+
+
+def test_pods_draw_on_their_group_and_others_see_the_rest() -> None:
+    api, service = serving()
+    assert denial(service, group(cpu="3")) == ""
+    assert denial(service, cpu_pod("other", "2")) == (
+        "Pod a/other: exceeded quota: rq, requested: cpu=2, used: cpu=0, reserved: cpu=3, limited: cpu=4"
+    )
+    assert denial(service, cpu_pod("member", "3", "g")) == ""
+    assert denial(service, cpu_pod("other", "1")) == ""
+    assert api.stored is not None
+    assert [charge.pod for charge in api.stored.charges] == ["member", "other"]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param((), id="nothing reserved"),
+        pytest.param((group(),), id="a group without totals"),
+        pytest.param(({**group(cpu="1"), "status": {"phase": "Succeeded"}},), id="a group that ended"),
+    ],
+)
+def test_pods_where_nothing_is_reserved_cost_no_api_call(there: tuple[Obj, ...]) -> None:
+    api, service = serving(*there)
+    for number in range(100):
+        assert denial(service, cpu_pod(f"p{number}", "9")) == ""
+    assert api.calls == {}
+
+
+def test_pods_where_no_quota_limits_cost_no_api_call() -> None:
+    api = FakeApi()
+    cache = synced(group(cpu="9"))
+    replica = Replica(api)
+    store = HoldStore(api, cache.holdings, replica.pods, cache.natives, Times(0, 0, 0), replica.slept.append)
+    assert denial(Service(cache, store=store), cpu_pod("p", "1")) == ""
+    assert api.calls == {}
+
+
+PASSED: list[tuple[str, Obj]] = [
+    ("an update", {"operation": "UPDATE"}),
+    ("another subresource", {"operation": "UPDATE", "subResource": "status"}),
+    ("a deletion", {"operation": "DELETE"}),
+    ("an exempt namespace", {"namespace": "kube-system"}),
+]
+
+
+@pytest.mark.parametrize("request_", [p[1] for p in PASSED], ids=[p[0] for p in PASSED])
+def test_what_changes_no_use_passes(request_: Obj) -> None:
+    api, service = serving()
+    assert denial(service, group(cpu="4")) == ""
+    api.forget_calls()
+    assert denial(service, cpu_pod("p", "9"), cpu_pod("p", "1"), **request_) == ""
+    assert api.calls == {}
+
+
+def test_resize_is_judged_by_what_it_adds() -> None:
+    _, service = serving()
+    assert denial(service, group(cpu="2")) == ""
+    assert denial(service, cpu_pod("p", "1")) == ""
+    resize = {"operation": "UPDATE", "subResource": "resize"}
+    assert denial(service, cpu_pod("p", "2"), cpu_pod("p", "1"), **resize) == ""
+    assert "requested: cpu=1, used: cpu=2, reserved: cpu=2" in denial(
+        service, cpu_pod("p", "3"), cpu_pod("p", "2"), **resize
+    )
+
+
+@pytest.mark.parametrize("obj", [group(cpu="1"), cpu_pod("p", "1")], ids=["PodGroup", "Pod"])
+def test_what_cannot_be_decided_is_refused_as_worth_another_try(obj: Obj) -> None:
+    api, service = serving()
+    assert denial(service, group("other", cpu="1")) == ""
+    api.broken = ServiceUnavailable(503, "ServiceUnavailable", "etcd is away")
+    response = ask(service.validate, obj)
+    assert (response["allowed"], response["status"]["code"]) == (False, 503)
+    assert response["status"]["reason"] == "ServiceUnavailable"
+    assert "etcd is away; try again" in response["status"]["message"]
+
+
+def test_unreadable_pod_is_left_to_the_server() -> None:
+    _, service = serving()
+    assert denial(service, group(cpu="4")) == ""
+    assert denial(service, cpu_pod("p", "nonsense")) == ""
+
+
+# What a replica remembers
+
+
+def ledger_event(kind: Any, stored: Any) -> Event:
+    return Event(kind, RESERVATION_LEDGERS, "a/reservations", "", stored)
+
+
+def test_newer_of_watch_and_own_write_counts() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    assert replica.reserve(hold("g", 1)) == ""
+    old = api.stored
+    assert replica.reserve(hold("h", 1)) == ""
+    replica.holdings.sink(ledger_event("MODIFIED", old))
+    assert replica.holdings.ledger("a") == api.stored
+    replica.holdings.sink(Event("MODIFIED", RESERVATION_LEDGERS, "a/other", "", old))
+    assert replica.holdings.ledger("a") == api.stored, "one name counts"
+
+
+def test_namespace_holds_while_ledger_or_group_says_so() -> None:
+    holdings = Holdings()
+    made = Event("ADDED", POD_GROUPS, "a/g", "uid-g", pod_group("g", 1))
+    holdings.sink(made)
+    assert holdings.holding("a"), "a group whose hold is missing: the ledger may be lost"
+    assert holdings.has_group("a", "g")
+    holdings.sink(Event("DELETED", POD_GROUPS, "a/g", "uid-g", None))
+    assert not holdings.holding("a")
+    assert "uid-g" in holdings.gone_groups
+    assert holdings.namespaces() == set()
+
+
+def test_overdue_is_who_was_there_all_the_time() -> None:
+    now = [0.0]
+    holdings = Holdings(lambda: now[0])
+    assert holdings.overdue("a", ["x", "y"], 60) == set()
+    now[0] = 40.0
+    assert holdings.overdue("a", ["y"], 60) == set()
+    now[0] = 60.0
+    assert holdings.overdue("a", ["x", "y"], 60) == {"y"}, "x was away in between"
+    assert holdings.overdue("b", ["y"], 60) == set()
+
+
+def test_memory_of_the_deleted_is_bounded() -> None:
+    gone = Gone(2)
+    for uid in "abc":
+        gone.add(uid)
+    assert [uid in gone for uid in "abc"] == [False, True, True]
+
+
+def test_only_namespaces_with_reservations_are_watched() -> None:
+    replica = Replica(FakeApi())
+    replica.pods.follow("a")
+    replica.pods.follow("b")
+    replica.pods.keep({"b"})
+    assert {name: watch.running for name, watch in replica.watches.items()} == {"a": False, "b": True}
