@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from scheduler_core.config.builtin import muster_config
+from scheduler_core.engine.decisions import Decision, Placed
+from scheduler_core.engine.gang_cycle import missing
+from scheduler_core.simulate.objects import Change, key_of
 from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
+from scheduler_core.state.trial import Trial
 
 CLUSTERS = int(os.environ.get("MUSTER_GANG_CLUSTERS", "300"))
 BLOCK = 50
@@ -120,3 +124,77 @@ def test_no_quota_is_over_its_max() -> None:
             for bound in ledger.quotas():
                 used = ledger.used(bound.namespace).get("cpu", 0)
                 assert used <= bound.max["cpu"], f"seed {seed}: {bound.key} uses {used}"
+
+
+class Troubled(Simulation):
+    """Bindings fail now and then, and the process begins anew with what the API has."""
+
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__(Scenario("random", "", muster_config(), 1_700_000_000.0, (), ()))
+        self.dice = dice
+        self.failing = 0.3
+
+    def _carry_out(self, decision: Decision) -> bool:
+        if isinstance(decision, Placed) and self.dice.random() < self.failing:
+            self.scheduler.bind_failed(decision.pod, self.now)
+            return True
+        return super()._carry_out(decision)
+
+    def restarted_process(self) -> Troubled:
+        """A new scheduler and new controllers over the same objects, told in any order."""
+        new = Troubled(self.dice)
+        new.now, new.objects = self.now, self.objects
+        kinds = ("Node", "ElasticQuota", "PodGroup", "Pod")
+        changes = [Change(key_of(obj), obj) for kind in kinds for obj in self.objects.all(kind)]
+        self.dice.shuffle(changes)
+        for change in changes:
+            new.observe(change)
+        return new
+
+    def settle(self) -> None:
+        """Run until idle; failed bindings are tried again after a wait, which passes here."""
+        for _ in range(5):
+            self.run_until_idle()
+            self.now += 400.0
+
+    def fits_again(self) -> list[str]:
+        """Gangs between 0 and minMembers of which a missing member would find room by its requests."""
+        found = []
+        state = self.state
+        nodes = state.nodes
+        for gang in state.gangs.gangs.values():
+            census = state.gangs.census(gang.key, state.placed)
+            if not 0 < census.allocated < gang.min_members:
+                continue
+            need = missing(gang, census)
+            waiting = [pod for pod in state.gangs.members(gang.key).values() if pod.uid not in state.placed]
+            profile = self.scheduler.profiles["muster-scheduler"]
+            with Trial(state, self.now) as trial:
+                for pod in sorted(waiting, key=lambda pod: pod.name):
+                    attempt = self.scheduler.cycle.attempt(profile, pod, self.now, post_filter=False)
+                    if attempt.slot >= 0:
+                        trial.place(pod, attempt.slot)
+                        need -= 1
+            if need <= 0:
+                found.append(f"{gang.ref}: {census.allocated} of {gang.min_members} on {nodes.names}")
+        return found
+
+
+@pytest.mark.parametrize("block", range(0, CLUSTERS // 2, BLOCK))
+def test_after_failed_bindings_and_restarts_every_gang_that_fits_becomes_whole(block: int) -> None:
+    for seed in range(20_000 + block, 20_000 + block + BLOCK):
+        dice = random.Random(seed)
+        simulation = Troubled(dice)
+        for obj in objects(dice):
+            simulation.observe(simulation.objects.create(obj, "objects"))
+            if dice.random() < 0.3:
+                # One round only: some members are bound, the bindings of others failed.
+                for decision in simulation.scheduler.step(simulation.now):
+                    simulation._carry_out(decision)
+            if dice.random() < 0.15:
+                simulation = simulation.restarted_process()
+            assert simulation.state.check() == [], f"seed {seed}"
+        simulation.failing = 0.0
+        simulation.settle()
+        assert simulation.fits_again() == [], f"seed {seed}"
+        assert simulation.state.check() == [], f"seed {seed}"
