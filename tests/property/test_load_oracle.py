@@ -262,6 +262,10 @@ def answers(
     view = NodeView.all(state.nodes)
     bits, scores, reasons = plugin.filter(cycle, view), plugin.score(cycle, view), plugin.reasons(cycle)
     alive = {state.nodes.names[s]: s for s in range(state.nodes.size) if state.nodes.alive[s]}
+    some = np.array(sorted(alive.values()), dtype=np.int64)
+    part = NodeView(state.nodes, some)
+    assert plugin.filter(cycle, part).tolist() == bits[some].tolist()
+    assert plugin.score(cycle, part).tolist() == scores[some].tolist()
     verdicts = {
         name: ", ".join(reason.text for i, reason in enumerate(reasons) if int(bits[slot]) >> i & 1) or "pass"
         for name, slot in alive.items()

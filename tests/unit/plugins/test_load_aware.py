@@ -175,6 +175,22 @@ def test_an_expired_report_is_no_matter_of_eviction() -> None:
     assert [reason.text for reason in reasons if not reason.resolvable] == ["node(s) nodeMetric expired"]
 
 
+def test_preemption_counts_the_estimates_that_an_eviction_frees() -> None:
+    placed = [running(f"ns/r{i}", "a", NOW, cpu="2").priority(1).obj() for i in range(6)]
+    important = small("p").priority(100).obj()
+    made = scheduler(*nodes("a"), make_metric("a").obj(), *placed, important)
+    decisions = made.step(NOW)
+    assert [type(decision).__name__ for decision in decisions] == ["Evicted", "Rejected"]
+    assert made.state.check() == []
+
+
+def test_preemption_evicts_nobody_for_what_was_measured() -> None:
+    metric = make_metric("a").usage(cpu="15").pod("ns/r", cpu="15")
+    placed = running("ns/r", "a", NOW - 900, cpu="2").priority(1).obj()
+    made = scheduler(*nodes("a"), metric.obj(), placed, small("p").priority(100).obj())
+    assert [type(decision).__name__ for decision in made.step(NOW)] == ["Rejected"]
+
+
 def test_a_bad_annotation_is_told_once_and_blocks_nobody() -> None:
     broken = make_node("a").allocatable(cpu="16", memory="64Gi")
     broken.meta["annotations"] = {THRESHOLDS: "{", "node.koordinator.sh/raw-allocatable": '{"cpu": "x"}'}
