@@ -209,6 +209,23 @@ def test_the_topology_is_read_in_the_namespace_of_the_argument() -> None:
     assert per_node(step) == {"node-3": 2}
 
 
+def test_the_seeds_own_configuration_works() -> None:
+    named = {"enabled": [{"name": PLUGIN}]}
+    points = ("preEnqueue", "postFilter", "preScore", "reserve", "permit", "postBind")
+    config = profile(topologyConfigMapNameSpace="sakkara")
+    config["leaderElection"] = {"leaderElect": False}
+    config["profiles"][0]["plugins"] = {
+        **dict.fromkeys(points, named),
+        "queueSort": {**named, "disabled": [{"name": "*"}]},
+        "score": {"enabled": [{"name": PLUGIN, "weight": 10}]},
+    }
+    urgent = [group("late", 4, priority=9), *members("late", 4)]
+    create = {"create": [group("g", 4), *members("g", 4), *urgent]}
+    (step,) = play([*nodes(1), topology(namespace="sakkara")], create, config=config)
+    assert len(step["bound"]) == 4
+    assert all(name.startswith("default/late") for name in step["bound"])
+
+
 def test_without_a_topology_the_tree_is_flat() -> None:
     spread = {"node": {"type": "spread"}}
     (step,) = play(nodes(), {"create": [group("g", 4, spread), *members("g", 4)]})
