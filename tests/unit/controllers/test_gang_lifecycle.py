@@ -87,7 +87,8 @@ def test_an_eviction_without_effect_is_asked_for_again() -> None:
     due = setting.lifecycle.next_time(setting.state)
     assert due == 130.0
     (again,) = setting.lifecycle.reconcile(setting.state, due)
-    assert isinstance(again, Evict) and again.uid == "p1"
+    assert isinstance(again, Evict)
+    assert again.uid == "p1"
 
 
 def test_members_that_wait_or_succeeded_are_not_missing() -> None:

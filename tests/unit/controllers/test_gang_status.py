@@ -67,7 +67,8 @@ def test_the_first_status_has_every_count_and_condition() -> None:
 def test_a_status_that_says_all_that_already_is_not_written_again() -> None:
     state = cluster()
     (patch,) = GangStatusController().reconcile(state, 10.0)
-    assert isinstance(patch, Patch) and isinstance(patch.body, dict)
+    assert isinstance(patch, Patch)
+    assert isinstance(patch.body, dict)
     told = make_group("a/g").needs(3).uid("g1").version("8")
     told.raw["status"] = patch.body["status"]
     state.put_gang(told.obj())

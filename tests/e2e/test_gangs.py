@@ -1,0 +1,159 @@
+"""Gangs through the scheduler's process: all or nothing, what is told, and the status that kubectl shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.scheduler import SchedulerProcess, bound, events, make_node, scheduled_condition, scheduler
+
+WAIT = 30.0
+ANNOTATION = "scheduling.k8s.io/group-name"
+LIFECYCLE = "muster.dev/lifecycle-policy"
+
+
+@pytest.fixture
+def running(cluster: Cluster, tmp_path: Path) -> Iterator[SchedulerProcess]:
+    with scheduler(cluster, tmp_path) as process:
+        yield process
+        assert process.end() == 0, process.said()
+
+
+def make_group(cluster: Cluster, namespace: str, minimum: int, **annotations: str) -> None:
+    version = "incubator.scheduling.k8s.io/v1alpha1"
+    body = {
+        "apiVersion": version,
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "annotations": annotations},
+        "spec": {"minMembers": minimum},
+    }
+    cluster.request("POST", f"/apis/{version}/namespaces/{namespace}/podgroups", body)
+
+
+def make_members(cluster: Cluster, namespace: str, *names: str) -> None:
+    for name in names:
+        container = {
+            "name": "main",
+            "image": "example.com/app:1",
+            "resources": {"requests": {"cpu": "1"}},
+        }
+        body = {
+            "metadata": {"name": name, "annotations": {ANNOTATION: "g"}},
+            "spec": {
+                "schedulerName": "muster-scheduler",
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container],
+            },
+        }
+        cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+
+def await_refused(cluster: Cluster, namespace: str, name: str, text: str) -> None:
+    def refused() -> bool:
+        found = scheduled_condition(cluster, namespace, name)
+        return found.get("status") == "False" and text in found.get("message", "")
+
+    eventually(refused, WAIT)
+
+
+def await_bound(cluster: Cluster, namespace: str, *names: str) -> None:
+    eventually(lambda: set(bound(cluster, namespace)) == set(names), WAIT)
+
+
+def set_phase(cluster: Cluster, namespace: str, name: str, phase: str) -> None:
+    """What a kubelet would report."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
+    cluster.request("PATCH", path, {"status": {"phase": phase}})
+
+
+def columns(cluster: Cluster, namespace: str) -> list[str]:
+    return cluster.kubectl("get", "pg", "g", "-n", namespace, "--no-headers").stdout.split()
+
+
+def told(cluster: Cluster, namespace: str, kind: str) -> list[dict[str, Any]]:
+    found = events(cluster, namespace, "Unschedulable")
+    return [event for event in found if event["regarding"]["kind"] == kind]
+
+
+def test_a_gang_that_does_not_fit_binds_nobody_and_all_when_a_node_comes(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "2")
+    make_group(cluster, namespace, 3)
+    make_members(cluster, namespace, "a", "b", "c")
+    await_refused(cluster, namespace, "a", "of the 3 pods that must start together find a node")
+    assert bound(cluster, namespace) == {}
+    eventually(lambda: "Pending" in columns(cluster, namespace), WAIT)
+    make_node(cluster, "two", "2")
+    await_bound(cluster, namespace, "a", "b", "c")
+    for name in ("a", "b", "c"):
+        set_phase(cluster, namespace, name, "Running")
+    eventually(lambda: {"g", "Running", "3"} <= set(columns(cluster, namespace)), WAIT)
+
+
+def test_too_few_pods_are_told_to_the_pods_and_the_group(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "8")
+    make_group(cluster, namespace, 3)
+    make_members(cluster, namespace, "a", "b")
+    await_refused(cluster, namespace, "a", "needs minMembers 3")
+    eventually(lambda: {e["regarding"]["name"] for e in told(cluster, namespace, "Pod")} == {"a", "b"}, WAIT)
+    notes = eventually(lambda: [event["note"] for event in told(cluster, namespace, "PodGroup")], WAIT)
+    assert any("2 pods wait" in note or "1 pods wait" in note for note in notes), notes
+    make_members(cluster, namespace, "c")
+    await_bound(cluster, namespace, "a", "b", "c")
+
+
+def test_pods_wait_for_their_group(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "8")
+    make_members(cluster, namespace, "a")
+    await_refused(cluster, namespace, "a", f"PodGroup {namespace}/g does not exist")
+    make_group(cluster, namespace, 1)
+    await_bound(cluster, namespace, "a")
+
+
+def test_a_cluster_without_the_other_dialects_is_no_obstacle(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    groups = {group["name"] for group in cluster.request("GET", "/apis")["groups"]}
+    resources = cluster.request("GET", "/apis/scheduling.x-k8s.io/v1alpha1")["resources"]
+    assert "incubator.scheduling.k8s.io" in groups
+    assert "podgroups" not in {item["name"] for item in resources}
+    assert running.page("/readyz")[0] == 200
+
+
+def test_a_new_process_completes_what_another_began(cluster: Cluster, tmp_path: Path) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "3")
+    make_group(cluster, namespace, 3)
+    make_members(cluster, namespace, "a", "b", "c")
+    for name in ("a", "b"):
+        target = {"apiVersion": "v1", "kind": "Node", "name": "one"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
+    with scheduler(cluster, tmp_path):
+        await_bound(cluster, namespace, "a", "b", "c")
+
+
+def test_restart_evicts_what_is_left_of_a_gang(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "3")
+    make_group(cluster, namespace, 3, **{LIFECYCLE: "restart"})
+    make_members(cluster, namespace, "a", "b", "c")
+    await_bound(cluster, namespace, "a", "b", "c")
+    for name in ("a", "b"):
+        set_phase(cluster, namespace, name, "Running")
+    set_phase(cluster, namespace, "c", "Failed")
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    eventually(lambda: [p["metadata"]["name"] for p in cluster.request("GET", pods)["items"]] == ["c"], WAIT)
+    notes = [event["note"] for event in told(cluster, namespace, "PodGroup")]
+    assert any("fell below minMembers 3" in note for note in notes), notes
+    make_members(cluster, namespace, "d", "e", "f")
+    eventually(lambda: {"d", "e", "f"} <= set(bound(cluster, namespace)), WAIT)
