@@ -62,7 +62,9 @@ def borrowing(play: Player) -> None:
     play.say("Who uses what, who waits for how much, and who borrows from whom:")
     play.look(
         f"{_GET} -o wide",
-        f"team-a quota {_GPU} 6 4 6 - 2 0 2 1",
+        f"team-a quota {_GPU} 6 4 6 - 2 0",
+        "RECLAIMABLE PENDING",
+        "0 2 1",
         f"team-b quota {_GPU} 3 6 8 8 0 2 0 0",
     )
     play.look("kubectl elasticquota lending -A", f"{_GPU} team-a team-b 2 2")
