@@ -1,4 +1,4 @@
-"""Quotas, pods and native quotas of a cluster as far as `get` needs them, kept current object by object."""
+"""Quotas, pods, native quotas and reservations as far as `get` needs them, kept current object by object."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kubectl_plugin.figures import (
 )
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.reservation_ledger import ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger, charged
@@ -28,6 +29,7 @@ class ClusterView:
         self.ledger = QuotaLedger()
         self._waiting: dict[str, dict[str, ResourceList]] = {}
         self._natives: dict[str, dict[str, ResourceQuota]] = {}
+        self._held: dict[str, ResourceList] = {}
 
     def put_quota(self, quota: ElasticQuota) -> None:
         """A quota exists in this version."""
@@ -61,6 +63,14 @@ class ClusterView:
         """A ResourceQuota is gone."""
         self._natives.get(namespace, {}).pop(name, None)
 
+    def put_ledger(self, ledger: ReservationLedger) -> None:
+        """The reservations of a namespace are these."""
+        self._held[ledger.namespace] = ledger.held
+
+    def remove_ledger(self, namespace: str) -> None:
+        """Nothing is reserved in the namespace any more."""
+        self._held.pop(namespace, None)
+
     def natives(self, namespace: str) -> list[ResourceQuota]:
         """The ResourceQuotas of a namespace."""
         return list(self._natives.get(namespace, {}).values())
@@ -74,11 +84,18 @@ class ClusterView:
         return total
 
     def rows(
-        self, quotas: Iterable[ElasticQuota], *, whole: bool, natives: bool, wide: bool
+        self,
+        quotas: Iterable[ElasticQuota],
+        *,
+        whole: bool,
+        natives: bool,
+        wide: bool,
+        ledgers: bool = False,
     ) -> list[Figures]:
         """Figures of the given quotas.
 
-        `whole`: the view holds all quotas and pods of the cluster; `natives`: it holds the ResourceQuotas.
+        `whole`: the view holds all quotas and pods of the cluster; `natives`: it holds the ResourceQuotas;
+        `ledgers`: it holds the reservations.
         """
         chosen = list(quotas)
         names = {*self.ledger.total_min, *(name for quota in chosen for name in quota.max)}
@@ -94,5 +111,6 @@ class ClusterView:
                 pending=self.pending(quota.namespace),
                 lent=lent,
                 reclaimable=reclaimable,
+                reserved=self._held.get(quota.namespace, {}) if ledgers else None,
             )
         ]

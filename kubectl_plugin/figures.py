@@ -23,11 +23,12 @@ Shares = Mapping[str, Mapping[str, int]]
 class Figures(msgspec.Struct, frozen=True):
     """One row: amounts of one resource in its own unit (milli for CPU). None: no limit, or not known.
 
-    `hard` is the smallest limit of the native quotas that count every pod, if `hard_known`.
-    `borrowed` is use above min, `lent` what others use of this quota's unused min, `reclaimable` the part of
-    `borrowed` that its lenders could take back now, `pending` what pods without a node ask for. `binding` is
-    False where an older quota of the namespace binds instead; such a quota neither borrows nor lends.
-    A quota that names no resource has one row with an empty `resource`.
+    `hard` is the smallest limit of the native quotas that count every pod, if `hard_known`, `reserved` what
+    PodGroups hold in the namespace beyond their pods. `borrowed` is use above min, `lent` what others use of
+    this quota's unused min, `reclaimable` the part of `borrowed` that its lenders could take back now,
+    `pending` what pods without a node ask for. `binding` is False where an older quota of the namespace binds
+    instead; such a quota neither borrows nor lends. A quota that names no resource has one row with an empty
+    `resource`.
     """
 
     namespace: str
@@ -44,6 +45,7 @@ class Figures(msgspec.Struct, frozen=True):
     binding: bool
     created: float
     hard_known: bool = True
+    reserved: int | None = None
 
 
 def resource_order(names: Iterable[str]) -> list[str]:
@@ -98,11 +100,12 @@ def figures(
     pending: ResourceList,
     lent: Shares | None,
     reclaimable: Shares | None,
+    reserved: ResourceList | None = None,
 ) -> list[Figures]:
     """The rows of a quota, one per resource that it names, or uses of what only others are guaranteed.
 
-    `hard` is None where the native quotas could not be read, `lent` and `reclaimable` are None where the
-    quotas and pods of the whole cluster could not.
+    `hard` is None where the native quotas could not be read, `reserved` where the ledgers could not, `lent`
+    and `reclaimable` are None where the quotas and pods of the whole cluster could not.
     """
     used = ledger.used(quota.namespace)
     binding = ledger.quota_of(quota.namespace)
@@ -128,6 +131,7 @@ def figures(
             binding=binds,
             created=quota.created,
             hard_known=hard is not None,
+            reserved=reserved.get(name, 0) if reserved is not None else None,
         )
         for name in resource_order({*quota.min, *quota.max, *over}) or [""]
     ]

@@ -45,6 +45,7 @@ COLUMNS: Final[Mapping[str, Callable[[Figures], Cell]]] = {
     "LENT": lambda row: _shared(row, row.lent),
 }
 WIDE_COLUMNS: Final[Mapping[str, Callable[[Figures], Cell]]] = {
+    "RESERVED": lambda row: Cell(UNKNOWN) if row.reserved is None else _amount(row, row.reserved),
     "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
     "PENDING": lambda row: _amount(row, row.pending),
 }

@@ -13,8 +13,9 @@ from kubectl_plugin.reading import ASSIGNED, UNFINISHED, Scope
 from kubectl_plugin.snapshot import Selection, Snapshot
 from scheduler_core.kube.client import Client
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESOURCE_QUOTAS
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS
 from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 
 Row = tuple[Figures, dict[str, str]]
@@ -24,13 +25,14 @@ Row = tuple[Figures, dict[str, str]]
 class WatchedQuotas:
     """The quotas that are watched, and the rows that were printed last."""
 
-    def __init__(self, *, whole: bool, natives: bool, wide: bool) -> None:
+    def __init__(self, *, whole: bool, natives: bool, wide: bool, ledgers: bool = False) -> None:
         self._view = ClusterView()
         self._chosen: dict[tuple[str, str], ElasticQuota] = {}
         self._printed: dict[tuple[str, str, str], Row] = {}
         self._whole = whole
         self._natives = natives
         self._wide = wide
+        self._ledgers = ledgers
 
     def apply(self, batch: list[Change]) -> list[Row]:
         """Take in changes; rows that differ from what was printed, and the last ones of deleted quotas."""
@@ -49,7 +51,10 @@ class WatchedQuotas:
     def _fresh(self) -> list[Row]:
         fresh = []
         quotas = [self._chosen[place] for place in sorted(self._chosen)]
-        for figures in self._view.rows(quotas, whole=self._whole, natives=self._natives, wide=self._wide):
+        rows = self._view.rows(
+            quotas, whole=self._whole, natives=self._natives, wide=self._wide, ledgers=self._ledgers
+        )
+        for figures in rows:
             row = figures, self._chosen[figures.namespace, figures.name].labels
             key = (figures.namespace, figures.name, figures.resource)
             if self._printed.get(key) != row:
@@ -68,6 +73,8 @@ class WatchedQuotas:
                 view.put_pod(pod)
             case ResourceQuota() as native:
                 view.put_native(native)
+            case ReservationLedger() as ledger:
+                view.put_ledger(ledger)
             case None if change.event.type == "DELETED":
                 self._remove(change.feed, *place)
 
@@ -78,6 +85,8 @@ class WatchedQuotas:
             self._view.remove_pod(namespace, name)
         elif feed == "natives":
             self._view.remove_native(namespace, name)
+        elif feed == "ledgers":
+            self._view.remove_ledger(namespace)
 
 
 def changed_rows(
@@ -90,7 +99,9 @@ def changed_rows(
     """
     scope = selection.scope
     around = Scope() if snapshot.whole else Scope(scope.namespace)
-    watched = WatchedQuotas(whole=snapshot.whole, natives=snapshot.natives, wide=wide)
+    watched = WatchedQuotas(
+        whole=snapshot.whole, natives=snapshot.natives, wide=wide, ledgers=snapshot.ledgers
+    )
     following = Following(client, note)
     following.follow("quotas", ELASTIC_QUOTAS, parse_elastic_quota, around)
     following.follow("chosen", ELASTIC_QUOTAS, parse_elastic_quota, scope_of(selection))
@@ -98,6 +109,8 @@ def changed_rows(
     following.follow("pods", PODS, parse_pod, pods)
     if snapshot.natives:
         following.follow("natives", RESOURCE_QUOTAS, parse_resource_quota, Scope(scope.namespace))
+    if snapshot.ledgers:
+        following.follow("ledgers", RESERVATION_LEDGERS, parse_reservation_ledger, Scope(scope.namespace))
     try:
         for batch in following.batches():
             yield watched.apply(batch)

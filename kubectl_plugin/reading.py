@@ -88,6 +88,14 @@ def list_or_none(client: Reader, resource: Resource, scope: Scope) -> list[msgsp
         return None
 
 
+def list_if_served(client: Reader, resource: Resource, scope: Scope) -> list[msgspec.Raw] | None:
+    """As `list_or_none`; there are no objects of a kind that the server does not know."""
+    try:
+        return list_or_none(client, resource, scope)
+    except CommandFailed:
+        return []
+
+
 def parsed(
     items: Iterable[msgspec.Raw | bytes],
     parse: Callable[[msgspec.Raw | bytes], T],

@@ -9,17 +9,28 @@ import msgspec
 
 from kubectl_plugin.cluster_view import ClusterView
 from kubectl_plugin.figures import Figures
-from kubectl_plugin.reading import ASSIGNED, UNFINISHED, Reader, Scope, list_or_none, list_raw, parsed
+from kubectl_plugin.reading import (
+    ASSIGNED,
+    UNFINISHED,
+    Reader,
+    Scope,
+    list_if_served,
+    list_or_none,
+    list_raw,
+    parsed,
+)
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS, Resource
 from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resource_quota import parse_resource_quota
 
 UNKNOWN_LENT: Final = (
     "note: LENT is not known: it needs the ElasticQuotas and pods of all namespaces, which you may not list"
 )
+UNKNOWN_RESERVED: Final = "note: RESERVED is not known: you may not list reservationledgers"
 UNKNOWN_HARD: Final = "note: HARD is not known: you may not list resourcequotas"
 
 Objects = Sequence[msgspec.Raw | bytes]
@@ -45,7 +56,8 @@ class Selection(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct):
     """The quotas to show, in the server's order, typed and raw, and the view that their figures come from.
 
-    `whole`: all quotas and pods of the cluster are in the view; `natives`: the ResourceQuotas are.
+    `whole`: all quotas and pods of the cluster are in the view; `natives`: the ResourceQuotas are; `ledgers`:
+    the reservations are.
     """
 
     chosen: list[ElasticQuota]
@@ -53,6 +65,7 @@ class Snapshot(msgspec.Struct):
     view: ClusterView
     whole: bool
     natives: bool
+    ledgers: bool = False
 
     def labelled_rows(self, *, wide: bool, sort_by: str = "") -> list[tuple[Figures, dict[str, str]]]:
         """The figures of the chosen quotas, each with the labels of its quota.
@@ -65,7 +78,7 @@ class Snapshot(msgspec.Struct):
 
             chosen = [chosen[i] for i in sort_order([msgspec.json.decode(raw) for raw in self.raw], sort_by)]
         labels = {(quota.namespace, quota.name): quota.labels for quota in chosen}
-        rows = self.view.rows(chosen, whole=self.whole, natives=self.natives, wide=wide)
+        rows = self.view.rows(chosen, whole=self.whole, natives=self.natives, wide=wide, ledgers=self.ledgers)
         return [(row, labels[row.namespace, row.name]) for row in rows]
 
 
@@ -123,7 +136,20 @@ def take(
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
         view.put_native(native)
-    return Snapshot(chosen, raw, view, whole=whole, natives=natives is not None)
+    reserved = _put_ledgers(client, selection, view, note) if wide else False
+    return Snapshot(chosen, raw, view, whole=whole, natives=natives is not None, ledgers=reserved)
+
+
+def _put_ledgers(
+    client: Reader, selection: Selection, view: ClusterView, note: Callable[[str], None]
+) -> bool:
+    """Take in what is reserved; False, with a note, where that may not be read."""
+    ledgers = list_if_served(client, RESERVATION_LEDGERS, selection.own)
+    if ledgers is None:
+        note(UNKNOWN_RESERVED)
+    for ledger in parsed(ledgers or (), parse_reservation_ledger, _silent):
+        view.put_ledger(ledger)
+    return ledgers is not None
 
 
 def _surroundings(

@@ -15,6 +15,7 @@ PLURALS = {
     "namespaces": "api/v1",
     "nodes": "api/v1",
     "configmaps": "api/v1",
+    "reservationledgers": "apis/muster.dev/v1alpha1",
 }
 
 

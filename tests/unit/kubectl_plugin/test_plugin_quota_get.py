@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
-from kubectl_plugin.snapshot import UNKNOWN_HARD, UNKNOWN_LENT
-from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_native, make_pod, make_quota
+from kubectl_plugin.snapshot import UNKNOWN_HARD, UNKNOWN_LENT, UNKNOWN_RESERVED
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, Done, make_native, make_pod, make_quota
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,26 @@ def test_one_namespace_shows_what_it_lends_to_others(teams: Api, eq: Command) ->
 
 def test_wide_adds_what_can_be_taken_back_and_what_waits(teams: Api, eq: Command) -> None:
     lines = eq("get", "-o", "wide", "--no-headers").out.splitlines()
-    assert lines[0].split() == ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "500m", "2", "5m"]
+    assert lines[0].split() == ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "0", "500m", "2", "5m"]
+
+
+def reserved(done: Done) -> str:
+    """The RESERVED column of the first row."""
+    header, row = done.out.splitlines()[:2]
+    return row.split()[header.split().index("RESERVED")]
+
+
+def test_wide_shows_what_groups_have_reserved(teams: Api, eq: Command) -> None:
+    meta = {"namespace": "team-a", "name": "reservations", "uid": "r", "resourceVersion": "1"}
+    teams.objects["reservationledgers"] = [{"metadata": meta, "status": {"held": {"cpu": "1500m"}}}]
+    assert reserved(eq("get", "-o", "wide")) == "1500m"
+
+    teams.unknown = {"reservationledgers"}
+    assert reserved(eq("get", "-o", "wide")) == "0"
+
+    teams.unknown, teams.forbidden = set(), {("reservationledgers", "team-a")}
+    done = eq("get", "-o", "wide")
+    assert (reserved(done), done.err) == ("?", f"{UNKNOWN_RESERVED}\n")
 
 
 def test_without_a_namespace_flag_the_contexts_namespace_is_meant(teams: Api, eq: Command) -> None:
