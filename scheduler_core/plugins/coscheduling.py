@@ -70,12 +70,18 @@ class Coscheduling:
         return ()
 
     def hints(self) -> Mapping[Happened, Hint | None]:
-        """The group came or changed, a sibling came, or room did."""
+        """The group came or changed, a sibling got a node elsewhere, or there is room."""
         return {
             Happened.GROUP: _own_group,
+            Happened.POD_ADD: _sibling,
             Happened.POD_DELETE | Happened.NODE_ADD | Happened.NODE_ALLOCATABLE | Happened.QUOTA: None,
         }
 
 
 def _own_group(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     return not event.namespace or event.namespace == pod.namespace
+
+
+def _sibling(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """A member that another scheduler placed: one less is missing."""
+    return event.pod is not None and group_of(event.pod) == group_of(pod) is not None

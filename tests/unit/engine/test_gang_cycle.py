@@ -113,6 +113,16 @@ def test_a_new_process_completes_a_gang_of_which_some_are_bound() -> None:
     assert placed(gang.step()) == {"p2": "n0"}
 
 
+def test_a_member_that_another_scheduler_placed_lets_the_others_start() -> None:
+    gang = GangScheduler([9], g=3)
+    gang.put(member("theirs").scheduler("other"), member("p0"), member("p1"))
+    assert placed(gang.step()) == {}
+    gang.put(make_pod("a/stranger").uid("stranger").group("h").on("n0"))
+    assert placed(gang.step(later=20.0)) == {}
+    gang.put(member("theirs").scheduler("other").on("n0"))
+    assert set(placed(gang.step())) == {"p0", "p1"}
+
+
 def test_members_on_their_way_out_are_not_allocated() -> None:
     gang = GangScheduler([4], g=2)
     gang.put(*(member(f"old{i}").on("n0").deleting(gang.now) for i in range(2)))
