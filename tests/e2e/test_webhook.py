@@ -496,3 +496,33 @@ def test_certificates_are_renewed_while_it_serves(
 def registered_authority(cluster: Cluster) -> bytes:
     stored = cluster.request("GET", CONFIGURATIONS.format("validating"))
     return base64.b64decode(stored["webhooks"][0]["clientConfig"]["caBundle"])
+
+
+TREE = {
+    "level-names": '["rack", "node"]',
+    "tree": '{"rack-0": {"node-0": {}}, "rack-1": {"node-1": {}}}',
+}
+
+
+def config_map(name: str, label: str, data: dict[str, str]) -> str:
+    metadata = {"name": name, "labels": {label: ""} if label else {}}
+    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def test_constraints_that_no_topology_meets_are_refused_by_the_smallest_conflict(guarded: Cluster) -> None:
+    namespace = guarded.namespace("topology")
+
+    def apply(name: str, label: str, data: dict[str, str]) -> str:
+        text = config_map(name, label, data)
+        done = guarded.kubectl("-n", namespace, "apply", "-f", "-", input=text, check=False)
+        return done.stderr if done.returncode else ""
+
+    bad_tree = {**TREE, "tree": '{"rack-0": {"node-0": {}}, "rack-1": {"node-0": {}}}'}
+    assert "node node-0 is already at rack-0.node-0" in apply("tree", "sakkara.topology", bad_tree)
+    assert apply("tree", "sakkara.topology", TREE) == ""
+    group = {"name": "g", "size": "4", "constraints": '{"rack": {"partitions": 3}, "node": {"max": 4}}'}
+    refusal = apply("g", "sakkara.group", group)
+    assert "rack.partitions=3 exceeds the 2 units that a parent has at most" in refusal
+    assert f"on the topology of ConfigMap {namespace}/tree" in refusal
+    assert apply("g", "sakkara.group", {**group, "constraints": '{"rack": {"partitions": 2}}'}) == ""
+    assert apply("other", "", group) == ""

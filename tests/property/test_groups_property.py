@@ -46,7 +46,7 @@ class Plan:
         self.rack = {name: f"rack-{chance.randrange(3)}" for name in self.cpu}
         self.groups: dict[str, tuple[int, Obj, int]] = {}
         for index in range(chance.randint(1, 4)):
-            size, priority = chance.randint(1, 8), chance.randint(0, 3)
+            size, priority = chance.randint(1, 8), chance.choice((index, index, chance.randint(0, 3)))
             self.groups[f"g{index}"] = (size, self._constraints(chance), priority)
         self.missing = {name for name in self.groups if chance.random() < 0.2}
         self.singles = chance.randint(0, 3)
@@ -55,7 +55,7 @@ class Plan:
         rules: Obj = {}
         for level in ("rack", "node"):
             rule: Obj = {"type": chance.choice(("pack", "spread"))}
-            if chance.random() < 0.3:
+            if chance.random() < 0.2:
                 rule["partitions"] = chance.randint(1, 3)
             if chance.random() < 0.3:
                 rule["max"] = chance.randint(1, 4)
