@@ -10,10 +10,11 @@ from scheduler_core.engine.gang_cycle import COSCHEDULING, GangCycle, GangOutcom
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
+from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
-from scheduler_core.engine.signature import signature
+from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.preemption.search import awaited
 from scheduler_core.framework.preparation import Preparation
@@ -57,6 +58,7 @@ class Scheduler:
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )
+        self._listeners = Listeners(profiles.values())
         self.reservations = GangReservations(self.cycle, self.queue)
 
     # Objects come and go
@@ -91,7 +93,7 @@ class Scheduler:
             self.queue.remove(pod.uid)
         elif pod.uid not in self.state.placed:
             known = self.queue.get(pod.uid)
-            if known is None or _schedules_differently(known, pod):
+            if known is None or schedules_differently(known, pod):
                 self._enqueue(pod, now)
             else:
                 self.queue.refresh(pod)
@@ -129,7 +131,8 @@ class Scheduler:
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""
         for event in events:
-            self.queue.on_event(event, now)
+            if self._listeners.of(event.what):
+                self.queue.on_event(event, now)
 
     def _gate(self, unit: QueuedUnit) -> str:
         """The plugin that keeps a unit out: for a gang only if it keeps every member out."""
@@ -143,9 +146,10 @@ class Scheduler:
         return ""
 
     def _wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
+        concerned = self._listeners.of(event.what) & unit.plugins
         pod = next(iter(unit.pods.values()))
-        for plugin in self.profiles[pod.scheduler_name].events:
-            if plugin.name not in unit.plugins:
+        for plugin in self.profiles[pod.scheduler_name].events if concerned else ():
+            if plugin.name not in concerned:
                 continue
             for kinds, hint in plugin.hints().items():
                 if event.what & kinds and (hint is None or hint(self.state, pod, event)):
@@ -311,8 +315,3 @@ class Scheduler:
         self._enqueue(current, now)
         self.queue.undone(current.uid, now)
         self.tell(events, now)
-
-
-def _schedules_differently(old: Pod, new: Pod) -> bool:
-    """Whether a newer form of a waiting pod may be decided differently: worth another try."""
-    return old.gates != new.gates or signature(old, labels_matter=True) != signature(new, labels_matter=True)

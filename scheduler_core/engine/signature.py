@@ -44,3 +44,8 @@ def _of_many_nodes(pod: Pod) -> Hashable:
     wanted = (pod.spread, pod.pod_affinity, pod.pod_anti_affinity, pod.volumes, pod.needs_claims)
     estimated = (limits, pod.annotations.get(SCALING_FACTORS_ANNOTATION), pod.best_effort, pod.of_daemon_set)
     return *wanted, labels, *estimated
+
+
+def schedules_differently(old: Pod, new: Pod) -> bool:
+    """Whether a newer form of a waiting pod may be decided differently: worth another try."""
+    return old.gates != new.gates or signature(old, labels_matter=True) != signature(new, labels_matter=True)

@@ -1,0 +1,35 @@
+"""Which plugins an event concerns."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.engine.listeners import Listeners
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.registry import build_profiles
+from scheduler_core.plugins.default_binder import DefaultBinder
+from scheduler_core.plugins.priority_sort import PrioritySort
+from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.state.events import Happened
+from tests.support.load_builders import load_aware_plugin
+
+PROFILES = build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS)
+PLUGINS = {"filter": [load_aware_plugin()], "queueSort": [PrioritySort()], "bind": [DefaultBinder()]}
+LOAD = Profile("load", PLUGINS, {})
+
+
+def test_a_report_concerns_nobody_where_load_does_not_count() -> None:
+    assert Listeners(PROFILES.values()).of(Happened.NODE_METRIC) == frozenset()
+
+
+def test_a_report_concerns_the_plugin_of_any_profile() -> None:
+    both = Listeners([*PROFILES.values(), LOAD])
+    assert both.of(Happened.NODE_METRIC) == {"LoadAwareScheduling"}
+    assert both.of(Happened.NODE_METRIC) == {"LoadAwareScheduling"}
+
+
+@pytest.mark.parametrize("what", [Happened.NODE_ADD, Happened.NODE_ADD | Happened.NODE_TAINTS])
+def test_a_union_concerns_whom_one_of_its_kinds_does(what: Happened) -> None:
+    assert {"NodeResourcesFit", "TaintToleration"} <= Listeners(PROFILES.values()).of(what)
