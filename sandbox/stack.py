@@ -49,9 +49,15 @@ def commands(kubeconfig: Path, state: Path, config: Path | None = None) -> dict[
 
 
 class Stack:
-    """Child processes whose output is passed on line by line."""
+    """Child processes whose output is passed on line by line.
 
-    def __init__(self, programs: Mapping[str, list[str]], say: Say) -> None:
+    At the end they have `patience` seconds to stop by themselves.
+    """
+
+    def __init__(
+        self, programs: Mapping[str, list[str]], say: Say, *, patience: float = _STOP_SECONDS
+    ) -> None:
+        self._patience = patience
         self._programs = programs
         self._say = say
         self._running: dict[str, asyncio.subprocess.Process] = {}
@@ -107,7 +113,7 @@ class Stack:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         try:
-            async with asyncio.timeout(_STOP_SECONDS):
+            async with asyncio.timeout(self._patience):
                 await asyncio.gather(*(process.wait() for process in self._running.values()))
         except TimeoutError:
             for process in self._running.values():

@@ -24,6 +24,8 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import LABEL_HOSTNAME
 
 START_SECONDS: Final = 60.0
+# The API server goes with them, so there is nothing that they would have to put in order.
+STOP_SECONDS: Final = 0.3
 _KEPT_LINES: Final = 200
 
 NODES: Final = {
@@ -120,7 +122,8 @@ class DemoCluster:
         try:
             self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.directory
             signs = asyncio.create_task(_signs(cluster.server.store))
-            stack = Stack(commands(self.kubeconfig, self.directory, self._config), self._say)
+            programs = commands(self.kubeconfig, self.directory, self._config)
+            stack = Stack(programs, self._say, patience=STOP_SECONDS)
             await self._run(signs, asyncio.create_task(stack.run()))
         finally:
             await cluster.stop()
