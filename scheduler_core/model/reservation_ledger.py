@@ -24,7 +24,8 @@ NAME: Final = "reservations"
 class Hold(msgspec.Struct, frozen=True):
     """What one PodGroup reserved: `total`, exact integers. `uid` and `since`, its creation, are the group's.
 
-    An `ended` hold reserves nothing; it stays until its PodGroup is deleted, so that it is not made again.
+    `done` are the uids of members that ended well, `spent` what they used: it is reserved no more. An `ended`
+    hold reserves nothing; it stays until its PodGroup is deleted, so that it is not made again.
     """
 
     group: str
@@ -33,6 +34,8 @@ class Hold(msgspec.Struct, frozen=True):
     total: dict[str, int]
     since: float = 0.0
     ended: bool = False
+    spent: dict[str, int] = {}
+    done: tuple[str, ...] = ()
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -72,6 +75,8 @@ class _HoldWire(msgspec.Struct, frozen=True, rename="camel"):
     total_resources: dict[str, Any] | None = None
     since: datetime | None = None
     ended: bool = False
+    spent: dict[str, Any] | None = None
+    done: tuple[str, ...] | None = None
 
 
 class _ChargeWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -109,6 +114,8 @@ def _ledger_from(wire: _LedgerWire) -> ReservationLedger:
             parse_resource_list(item.total_resources, f"spec.holds[{i}].totalResources"),
             epoch(item.since) or 0.0,
             item.ended,
+            parse_resource_list(item.spent, f"spec.holds[{i}].spent"),
+            item.done or (),
         )
         for i, item in enumerate(spec.holds or ())
     )
@@ -151,6 +158,8 @@ def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
             "totalResources": to_strings(hold.total),
             "since": rfc3339(hold.since),
             "ended": hold.ended,
+            "spent": to_strings(hold.spent),
+            "done": list(hold.done),
         }
         for hold in ledger.holds
     ]

@@ -4,10 +4,10 @@ Coscheduling seed, "Admission Controller": so much quota is reserved for the gro
 else sees what is left. Three things count, each pod once by its uid: pods that exist, charges (pods that were
 admitted and may not be visible yet), and what groups hold beyond their pods:
 
-    held(group) = max(0, total - usage of its live pods and charges - usage of its succeeded pods)
+    held(group) = max(0, total - spent - usage of its live pods and charges)
 
-A failed or deleted member is expected to come back, so its share is held again; a succeeded one is not.
-Members that ran before the group was created belong to an older group of the same name.
+So whatever a member gives up is held again at once, for the one that replaces it, and used and held together
+never grow by themselves. What members used that ended well is `spent` once the ledger says so (`settling`).
 """
 
 from __future__ import annotations
@@ -63,13 +63,12 @@ def counts_groups(quota: ResourceQuota) -> bool:
 class _Counted:
     """A pod or charge in the book."""
 
-    __slots__ = ("best_effort", "group", "live", "usage")
+    __slots__ = ("best_effort", "group", "usage")
 
-    def __init__(self, group: str, usage: ResourceList, best_effort: bool, live: bool) -> None:
+    def __init__(self, group: str, usage: ResourceList, best_effort: bool) -> None:
         self.group = group
         self.usage = usage
         self.best_effort = best_effort
-        self.live = live
 
 
 class Book:
@@ -88,10 +87,9 @@ class Book:
         self._counted: dict[str, _Counted] = {}
         self.holds = {hold.uid: hold for hold in ledger.holds}
         self.charges = {charge.uid: charge for charge in ledger.charges}
-        since = beginnings(ledger)
         for pod in pods.values():
-            if not pod.finished or _is_spent(pod, since):
-                self._count(pod.uid, pod.group, pod.usage, pod.best_effort, live=not pod.finished)
+            if not pod.finished:
+                self._count(pod.uid, pod.group, pod.usage, pod.best_effort)
         for charge in ledger.charges:
             pod_ = pods.get(charge.uid)
             if pod_ is None or not pod_.finished:
@@ -99,6 +97,7 @@ class Book:
         for hold in ledger.holds:
             if not hold.ended:
                 shift(self._totals.setdefault(hold.group, {}), hold.total)
+                shift(self._drawn.setdefault(hold.group, {}), hold.spent)
         for group in self._totals:
             shift(self.held, self.remaining(group))
 
@@ -113,7 +112,7 @@ class Book:
         Asked again about the same uid it costs only what is more than before. Returns what is short.
         """
         known = self._counted.get(charge.uid)
-        before = known.usage if known is not None and known.live else {}
+        before = known.usage if known is not None else {}
         growth = {name: value - before.get(name, 0) for name, value in charge.usage.items()}
         own = self.remaining(charge.group)
         asked = {name: value - own.get(name, 0) for name, value in growth.items() if value > own.get(name, 0)}
@@ -148,6 +147,7 @@ class Book:
             return
         shift(self.held, self.remaining(hold.group), -1)
         shift(self._totals[hold.group], hold.total, -1)
+        shift(self._drawn.setdefault(hold.group, {}), hold.spent, -1)
         shift(self.held, self.remaining(hold.group))
 
     def overdrawn(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
@@ -163,21 +163,20 @@ class Book:
             held={name: value for name, value in sorted(self.held.items()) if value},
         )
 
-    def _count(self, uid: str, group: str, usage: ResourceList, best_effort: bool, live: bool = True) -> None:
+    def _count(self, uid: str, group: str, usage: ResourceList, best_effort: bool) -> None:
         """Count a pod once, with the larger of what is known of it already and `usage`."""
         known = self._counted.get(uid)
         if known is not None:
             # Where it is written on the pod itself, the group is what counts.
             group, usage = known.group, maximum(known.usage, usage)
             self._shift(known, -1)
-        entry = self._counted[uid] = _Counted(group, usage, best_effort, live)
+        entry = self._counted[uid] = _Counted(group, usage, best_effort)
         self._shift(entry, +1)
 
     def _shift(self, entry: _Counted, sign: int) -> None:
-        if entry.live:
-            shift(self.used, entry.usage, sign)
-            if not entry.best_effort:
-                shift(self.used_not_best_effort, entry.usage, sign)
+        shift(self.used, entry.usage, sign)
+        if not entry.best_effort:
+            shift(self.used_not_best_effort, entry.usage, sign)
         if entry.group:
             shift(self._drawn.setdefault(entry.group, {}), entry.usage, sign)
 
@@ -212,16 +211,3 @@ class Book:
                     )
                 )
         return found
-
-
-def beginnings(ledger: ReservationLedger) -> dict[str, float]:
-    """Per group when the newest PodGroup of that name was created."""
-    out: dict[str, float] = {}
-    for hold in ledger.holds:
-        out[hold.group] = max(hold.since, out.get(hold.group, 0.0))
-    return out
-
-
-def _is_spent(pod: PodUse, since: Mapping[str, float]) -> bool:
-    """Whether a member ended well and so needs its share no more."""
-    return pod.succeeded and pod.started >= since.get(pod.group, 0.0)

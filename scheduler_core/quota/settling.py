@@ -9,7 +9,7 @@ import msgspec
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
-from scheduler_core.quota.holds import beginnings
+from scheduler_core.quota.ledger import shift
 
 
 def settle(
@@ -30,17 +30,23 @@ def settle(
     `idle_groups`) for the whole time-out. With `complete` the groups are all that the server has, read just
     now: holds that are missing are made again.
     """
-    live, succeeded, _ = _census(ledger, pods)
+    live = _live(ledger, pods)
     holds = []
     for hold in ledger.holds:
         group = groups.get(hold.uid)
         if hold.uid in gone or (group is None and hold.uid in overdue):
             continue
         if group is not None:
-            hold = _hold_of(group, ended=hold.ended)
-        enough = succeeded.get(hold.group, 0) >= hold.min_members
-        if not live.get(hold.group) and (enough or hold.uid in idle):
-            hold = msgspec.structs.replace(hold, ended=True)
+            hold = msgspec.structs.replace(
+                hold,
+                group=group.name,
+                total=group.total,
+                min_members=group.min_members,
+                since=group.created,
+            )
+        hold = hold if hold.ended else _without_spent(hold, pods)
+        if not live.get(hold.group) and (len(hold.done) >= hold.min_members or hold.uid in idle):
+            hold = msgspec.structs.replace(hold, ended=True, done=(), spent={})
         holds.append(hold)
     settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
     if complete:
@@ -49,7 +55,9 @@ def settle(
         if missing:
             # The charges may be lost as well: whoever reads this must know all pods that exist now.
             settled = list(pods.values())
-        holds += [_hold_of(group) for group in missing]
+        holds += [
+            _without_spent(Hold(g.name, g.uid, g.min_members, g.total, g.created), pods) for g in missing
+        ]
     kept = tuple(
         charge
         for charge in ledger.charges
@@ -64,37 +72,45 @@ def settle(
 
 
 def idle_groups(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> set[str]:
-    """uids of the holds whose groups had minMembers and of whom none is left; not all of them ended well."""
-    live, _, finished = _census(ledger, pods)
-    return {
-        hold.uid
-        for hold in ledger.holds
-        if not hold.ended and not live.get(hold.group) and finished.get(hold.group, 0) >= hold.min_members
-    }
+    """uids of the holds whose groups had minMembers, of whom none is left and not all ended well."""
+    live = _live(ledger, pods)
+    found = set()
+    for hold in ledger.holds:
+        if not hold.ended and not live.get(hold.group):
+            finished = {pod.uid for pod in pods.values() if pod.finished and _is_member(pod, hold)}
+            if len(finished.union(hold.done)) >= hold.min_members:
+                found.add(hold.uid)
+    return found
 
 
-def _hold_of(group: PodGroup, ended: bool = False) -> Hold:
-    return Hold(group.name, group.uid, group.min_members, group.total, group.created, ended)
+def _is_member(pod: PodUse, hold: Hold) -> bool:
+    """Whether a finished pod is the group's: one that ran before belongs to an older group of that name."""
+    return pod.group == hold.group and pod.started >= hold.since
 
 
-def _census(
-    ledger: ReservationLedger, pods: Mapping[str, PodUse]
-) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Per group the members that live or are on their way, that ended well, and that ended."""
-    since = beginnings(ledger)
+def _without_spent(hold: Hold, pods: Mapping[str, PodUse]) -> Hold:
+    """The hold less the members that ended well; each is taken off once, by its uid."""
+    known = set(hold.done)
+    new = [p for p in pods.values() if p.succeeded and _is_member(p, hold) and p.uid not in known]
+    if not new:
+        return hold
+    spent = dict(hold.spent)
+    for pod in new:
+        shift(spent, pod.usage)
+    done = (*hold.done, *sorted(pod.uid for pod in new))
+    return msgspec.structs.replace(hold, spent=spent, done=done)
+
+
+def _live(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> dict[str, int]:
+    """Per group the members that live or are on their way."""
     live: dict[str, int] = {}
-    succeeded: dict[str, int] = {}
-    finished: dict[str, int] = {}
     for pod in pods.values():
         if not pod.finished:
             live[pod.group] = live.get(pod.group, 0) + 1
-        elif pod.started >= since.get(pod.group, 0.0):
-            finished[pod.group] = finished.get(pod.group, 0) + 1
-            succeeded[pod.group] = succeeded.get(pod.group, 0) + pod.succeeded
     for charge in ledger.charges:
         if charge.uid not in pods:
             live[charge.group] = live.get(charge.group, 0) + 1
-    return live, succeeded, finished
+    return live
 
 
 def _visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:

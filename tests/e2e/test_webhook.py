@@ -343,7 +343,8 @@ def test_second_start_takes_over_the_registration(cluster: Cluster, tmp_path: Pa
     try:
         stored = cluster.request("GET", path)
         assert stored["metadata"]["labels"]["team"] == "platform"
-        assert len(stored["webhooks"]) == 3
+        names = [entry["name"] for entry in stored["webhooks"]]
+        assert len(names) == len(set(names)) > 0
         await_asked(cluster)
     finally:
         stop(process)

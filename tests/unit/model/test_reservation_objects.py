@@ -23,9 +23,9 @@ amounts = st.dictionaries(
     st.sampled_from(["cpu", "memory", "pods", "example.com/gpu"]), st.integers(0, 2**50), max_size=4
 )
 texts = st.text("abcdefghij-", min_size=1, max_size=12)
-holds = st.builds(
-    Hold, texts, texts, st.integers(1, 99), amounts, st.integers(0, 2**31).map(float), st.booleans()
-)
+moments = st.integers(0, 2**31).map(float)
+done = st.lists(texts, max_size=2).map(tuple)
+holds = st.builds(Hold, texts, texts, st.integers(1, 99), amounts, moments, st.booleans(), amounts, done)
 charges = st.builds(Charge, texts, texts, texts, amounts, st.booleans())
 ledgers = st.builds(
     ReservationLedger,

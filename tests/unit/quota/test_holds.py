@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -59,15 +60,9 @@ HELD = [
     ("never less than nothing", [hold("g", 4)], [pod("p", 6, "g")], 0),
     ("a charge draws like a pod", [hold("g", 4), charge("p", 1, "g")], [], 3),
     ("pod and charge of one uid draw once", [hold("g", 4), charge("p", 1, "g")], [pod("p", 1, "g")], 3),
-    ("a succeeded member needs it no more", [hold("g", 4)], [pod("p", 1, "g", "Succeeded")], 3),
-    ("a failed member may come back", [hold("g", 4)], [pod("p", 1, "g", "Failed")], 4),
+    ("a finished member's share is held again", [hold("g", 4)], [pod("p", 1, "g", "Failed")], 4),
+    ("what succeeded members used is spent", [hold("g", 4, spent={"cpu": 1000})], [pod("p", 1, "g")], 2),
     ("an ended hold is nothing", [hold("g", 4, ended=True)], [], 0),
-    (
-        "an older group's member",
-        [hold("g", 4, since=100.0)],
-        [pod("p", 1, "g", "Succeeded", started=90.0)],
-        4,
-    ),
     ("two holds", [hold("g", 4), hold("h", 2)], [pod("p", 1, "g"), pod("q", 1, "h")], 4),
 ]
 
@@ -194,6 +189,7 @@ def test_release_gives_back_exactly_what_was_held() -> None:
     assert book.overdrawn(hold("g", 3), native) == []
 
 
+DONE: dict[str, Any] = {"spent": {"cpu": 1000, "pods": 1}, "done": ("p",)}
 SETTLED: list[tuple[str, ReservationLedger, dict[str, Any], ReservationLedger]] = [
     (
         "a charge whose pod is visible is struck out, and up to when is noted",
@@ -231,16 +227,22 @@ SETTLED: list[tuple[str, ReservationLedger, dict[str, Any], ReservationLedger]] 
         ledger(hold("g", 2, 2, ended=True)),
     ),
     (
-        "one still runs",
+        "one succeeded and one still runs: its share is spent",
         ledger(hold("g", 2, 1)),
         {"pods": by_uid(pod("p", 1, "g", "Succeeded"), pod("q", 1, "g"))},
-        ledger(hold("g", 2, 1)),
+        ledger(hold("g", 2, 1, **DONE)),
     ),
     (
-        "one is on its way",
+        "one succeeded and one is on its way",
         ledger(hold("g", 2, 1), charge("q", 1, "g")),
         {"pods": by_uid(pod("p", 1, "g", "Succeeded"))},
-        ledger(hold("g", 2, 1), charge("q", 1, "g")),
+        ledger(hold("g", 2, 1, **DONE), charge("q", 1, "g")),
+    ),
+    (
+        "one succeeded and was deleted: spent stays spent",
+        ledger(hold("g", 2, 1, **DONE)),
+        {"pods": by_uid(pod("q", 1, "g"))},
+        ledger(hold("g", 2, 1, **DONE)),
     ),
     (
         "members of an older group of that name do not end the new one",
@@ -385,6 +387,14 @@ class Admission(RuleBasedStateMachine):
         del self.stored[uid]
         self.happened(uid, None)
 
+    @precondition(lambda self: any(not item.finished for item in self.stored.values()))
+    @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Failed"]))
+    def finish(self, data: st.DataObject, phase: str) -> None:
+        uid = data.draw(st.sampled_from(sorted(u for u, item in self.stored.items() if not item.finished)))
+        ended = msgspec.structs.replace(self.stored[uid], phase=phase, resource_version=str(self.version + 1))
+        self.stored[uid] = ended
+        self.happened(uid, ended)
+
     @rule(replica=replicas, events=st.integers(1, 4))
     def hear(self, replica: int, events: int) -> None:
         """The watch delivers the next events, in order."""
@@ -402,25 +412,28 @@ class Admission(RuleBasedStateMachine):
         """`patient`: the time-out is over for what was lost; everything is read anew then."""
         view = dict(self.stored) if patient else self.view(replica)
         overdue = self.lost if patient else set()
+        before = {item.uid for item in self.ledger.holds if item.ended}
         self.ledger = settle(self.ledger, view, self.groups, gone=self.gone[replica], overdue=overdue)
+        ended = {item.group for item in self.ledger.holds if item.ended and item.uid not in before}
+        assert not ended & {item.group for item in self.underway.values()}, "a member was on its way"
+        assert not ended & {item.group for item in self.stored.values() if not item.finished}
 
     @rule()
     def lose_the_ledger(self) -> None:
         """Somebody deletes the object while nothing is underway; it is made again where groups need it."""
-        if not self.underway and self.groups:
+        if not self.underway and self.groups and not any(h.ended or h.done for h in self.ledger.holds):
             self.ledger = settle(ledger(), self.stored, self.groups, complete=True)
 
     @invariant()
     def never_more_than_hard(self) -> None:
         """What exists or may still arrive, and what groups were promised beyond that, fits the quota."""
-        real = {uid: item.usage["cpu"] for uid, item in self.stored.items()}
-        real |= {uid: item.usage["cpu"] for uid, item in self.underway.items()}
-        groups = {uid: item.group for uid, item in (*self.stored.items(), *self.underway.items())}
+        live = [item for item in self.stored.values() if not item.finished]
+        real = [(item.group, item.usage["cpu"]) for item in (*live, *self.underway.values())]
         promised = 0
-        for group in self.groups.values():
-            drawn = sum(cpu for uid, cpu in real.items() if groups[uid] == group.name)
-            promised += max(0, group.total["cpu"] - drawn)
-        assert sum(real.values()) + promised <= HARD * 1000
+        for item in self.ledger.holds:
+            drawn = sum(cpu for group, cpu in real if group == item.group) + item.spent.get("cpu", 0)
+            promised += 0 if item.ended else max(0, item.total["cpu"] - drawn)
+        assert sum(cpu for _, cpu in real) + promised <= HARD * 1000
 
     @invariant()
     def nothing_counts_twice(self) -> None:
@@ -428,10 +441,12 @@ class Admission(RuleBasedStateMachine):
         for replica in range(2):
             view = self.view(replica)
             book = Book(self.ledger, view)
-            uids = {uid: item.usage["cpu"] for uid, item in view.items()}
-            uids |= {item.uid: item.usage["cpu"] for item in self.ledger.charges}
+            uids = {uid: item.usage["cpu"] for uid, item in view.items() if not item.finished}
+            charged = {item.uid: item.usage["cpu"] for item in self.ledger.charges}
+            uids |= {uid: cpu for uid, cpu in charged.items() if uid not in view or not view[uid].finished}
             assert book.used.get("cpu", 0) == sum(uids.values())
-            assert set(self.stored) | set(self.underway) <= set(uids)
+            live = {uid for uid, item in self.stored.items() if not item.finished}
+            assert live | set(self.underway) <= set(uids)
 
     @invariant()
     def all_is_given_back_once_all_is_known(self) -> None:
