@@ -164,12 +164,14 @@ class Service:
         if not (new or resized) or namespace in self.settings.exempt_namespaces:
             return ALLOW
         _require_objects(request)
-        self._require_synced()
         broken = check_name(read_pod(request.object), namespace) if new else None
         if broken is not None:
             return deny([Finding("group", broken)])
         store = self._store
-        if store is None or not self.cache.natives(namespace) or not self.cache.holdings.holding(namespace):
+        if store is None:
+            return ALLOW
+        self._require_synced()
+        if not self.cache.natives(namespace) or not self.cache.holdings.holding(namespace):
             return ALLOW
         charge = partial(store.charge, namespace, dry_run=bool(request.dry_run))
         try:

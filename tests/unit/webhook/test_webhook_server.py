@@ -355,7 +355,9 @@ def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
     waiting = Running(tmp_path, Cache())
     try:
         assert waiting.get("/healthz")[0] == 200
-        words = "waiting for elasticquotas, namespaces, nodes, resourcequotas\n"
+        words = (
+            "waiting for elasticquotas, namespaces, nodes, podgroups, reservationledgers, resourcequotas\n"
+        )
         assert waiting.get("/readyz") == (503, words)
         status, body = waiting.post(REVIEW)
         assert (status, decoded(body)["response"]["status"]["code"]) == (503, 503)
