@@ -28,9 +28,11 @@ from webhook.pod_watches import PodWatches
 
 ATTEMPTS: Final = 4
 DECIDE_SECONDS: Final = 3.0
-# Visible pods are struck out by the reconciler; beyond this number on the way.
-MANY_CHARGES: Final = 256
+# Visible pods are struck out by the reconciler; beyond this number on the way, as every write carries them.
+MANY_CHARGES: Final = 32
 RETRY_SECONDS: Final = 0.005
+# A watch that is a moment behind another replica's is waited for before the pods are listed.
+CATCH_UP_SECONDS: Final = (0.0, 0.005, 0.015)
 
 
 class Undecided(Exception):
@@ -242,13 +244,20 @@ class HoldStore:
                 self._holdings.wrote(ledger)
             # There is none, or none any more, or it was emptied: it is made from what there is.
             fresh = fresh or not ledger.holds
-        pods = None if fresh else self._watches.follow(namespace).pods(ledger.pods_version)
-        if pods is None:
-            pods = {pod.uid: pod for pod in self._api.pods(namespace)[1]}
+        pods = self._pods(namespace, None if fresh else ledger.pods_version)
         if not fresh:
             return _Snapshot(ledger, pods, self._holdings.groups(namespace), self._quotas(namespace), False)
         groups = {group.uid: group for group in self._api.groups(namespace)}
         return _Snapshot(ledger, pods, groups, self._api.quotas(namespace), True)
+
+    def _pods(self, namespace: str, version: str | None) -> dict[str, PodUse]:
+        """The pods by uid, from memory where it has all up to `version` (None: it is not asked)."""
+        for pause in CATCH_UP_SECONDS if version is not None else ():
+            self._sleep(pause)
+            pods = self._watches.follow(namespace).pods(version or "")
+            if pods is not None:
+                return pods
+        return {pod.uid: pod for pod in self._api.pods(namespace)[1]}
 
     def _settled(
         self, namespace: str, snapshot: _Snapshot, late: frozenset[str] = frozenset()
