@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
 from tests.unit.webhook.reservations import FakeApi, Replica, hold, pod_group
-from tests.unit.webhook.reviews import Obj, ask, denial, native, pod, quota, synced
+from tests.unit.webhook.reviews import Obj, ask, denial, envelope, namespace, native, pod, quota, synced
 from webhook.hold_store import HoldStore, Times
 from webhook.holdings import Gone, Holdings
+from webhook.review import review
 from webhook.service import Service
 
 KEY = "scheduling.k8s.io/group-name"
@@ -279,3 +284,63 @@ def test_only_namespaces_with_reservations_are_watched() -> None:
     replica.pods.follow("b")
     replica.pods.keep({"b"})
     assert {name: watch.running for name, watch in replica.watches.items()} == {"a": False, "b": True}
+
+
+# Malformed input
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+PATHS = [
+    ("metadata",),
+    ("metadata", "uid"),
+    ("metadata", "annotations"),
+    ("metadata", "labels"),
+    ("metadata", "ownerReferences"),
+    ("spec",),
+    ("spec", "minMembers"),
+    ("spec", "totalResources"),
+    ("spec", "containers"),
+    ("spec", "schedulingGroup"),
+    ("status",),
+]
+FUZZED = serving(namespace("a"), quota(), group("other", cpu="1"))[1]
+
+
+@settings(max_examples=1500)
+@given(
+    first=st.sampled_from([group(cpu="1"), cpu_pod("p", "1", "g")]),
+    path=st.sampled_from(PATHS),
+    value=values,
+    update=st.booleans(),
+)
+def test_whatever_is_sent_there_is_an_answer(
+    first: Obj, path: tuple[str, ...], value: Any, update: bool
+) -> None:
+    new = copy.deepcopy(first)
+    place = new
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    more = {
+        "kind": {"group": first["apiVersion"].rpartition("/")[0], "kind": first["kind"]},
+        "namespace": "a",
+    }
+    body = envelope({"metadata": {}, **new, **({"metadata": {}} if path == ("metadata",) else {})}, **more)
+    body["request"]["object"] = new
+    if update:
+        body["request"] |= {"operation": "UPDATE", "oldObject": first}
+    for decide in (FUZZED.mutate, FUZZED.validate):
+        answer = review(json.dumps(body).encode(), decide)
+        assert answer.status in (200, 400)
