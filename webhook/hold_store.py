@@ -9,10 +9,9 @@ Nobody is refused for lack of room before everything was read anew from the serv
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from scheduler_core.kube.errors import ApiError, Conflict, KubeconfigError, NotFound
@@ -22,21 +21,17 @@ from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLed
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.holds import Book, Shortage
 from scheduler_core.quota.settling import idle_groups, settle
+from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
 from webhook.holdings import Holdings
 from webhook.ledger_api import LedgerApi
 from webhook.pod_watches import PodWatches
 
 ATTEMPTS: Final = 4
-DECIDE_SECONDS: Final = 3.0
 # Visible pods are struck out by the reconciler; beyond this number on the way, as every write carries them.
 MANY_CHARGES: Final = 32
 RETRY_SECONDS: Final = 0.005
 # A watch that is a moment behind another replica's is waited for before the pods are listed.
 CATCH_UP_SECONDS: Final = (0.0, 0.005, 0.015)
-
-
-class Undecided(Exception):
-    """No decision could be made in time or in writing: refuse, and let the client try again."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +45,6 @@ class Times:
     barrier: float = 0.25
 
 
-@dataclass(eq=False)
-class _Waiter:
-    asked: Charge | Hold
-    dry_run: bool
-    short: Sequence[Shortage] = ()
-    error: str = ""
-    done: bool = False
-
-
 @dataclass(frozen=True)
 class _Snapshot:
     """What a batch is judged on; `fresh` if all of it was read from the server just now."""
@@ -68,12 +54,6 @@ class _Snapshot:
     groups: dict[str, PodGroup]
     quotas: Sequence[ResourceQuota]
     fresh: bool
-
-
-@dataclass
-class _Queue:
-    waiting: list[_Waiter] = field(default_factory=list)
-    worker: threading.Lock = field(default_factory=threading.Lock)
 
 
 class HoldStore:
@@ -96,12 +76,11 @@ class HoldStore:
         self._times = times or Times()
         self._sleep = sleep
         self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._queues: dict[str, _Queue] = {}
+        self._batches = Batches(self._write, lambda: self._sleep(self._times.gather))
 
     def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Shortage]:
         """Admit a pod: what is short, empty if it may enter. Raises Undecided."""
-        return self._submit(namespace, _Waiter(charge, dry_run))
+        return self._batches.submit(namespace, Waiter(charge, dry_run))
 
     def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[Shortage]:
         """Reserve for a group: what is short, empty if it is reserved. Raises Undecided.
@@ -111,7 +90,7 @@ class HoldStore:
         """
         known = self._holdings.ledger(namespace)
         first = known is None or not known.active
-        short = self._submit(namespace, _Waiter(hold, dry_run))
+        short = self._batches.submit(namespace, Waiter(hold, dry_run))
         if short or dry_run or not first:
             return short
         self._sleep(self._times.barrier)
@@ -122,7 +101,7 @@ class HoldStore:
 
         Raises ApiError.
         """
-        with self._queue(namespace).worker:
+        with self._batches.queue(namespace).worker:
             snapshot = self._snapshot(namespace, fresh=False)
             wanted = self._settled(namespace, snapshot)
             late = self._late(namespace, snapshot)
@@ -138,46 +117,7 @@ class HoldStore:
                 self._holdings.wrote(self._api.ledger(namespace))
             return True
 
-    # The queue
-
-    def _queue(self, namespace: str) -> _Queue:
-        with self._lock:
-            return self._queues.setdefault(namespace, _Queue())
-
-    def _submit(self, namespace: str, waiter: _Waiter) -> Sequence[Shortage]:
-        """Whoever gets the namespace's lock works for all that wait; the others find their answer there."""
-        queue = self._queue(namespace)
-        with self._lock:
-            queue.waiting.append(waiter)
-        if not queue.worker.acquire(timeout=DECIDE_SECONDS):
-            with self._lock:
-                if waiter in queue.waiting:
-                    queue.waiting.remove(waiter)
-            raise Undecided(f"reservations of namespace {namespace} were not decided in {DECIDE_SECONDS:g} s")
-        try:
-            if not waiter.done:
-                self._sleep(self._times.gather)
-                with self._lock:
-                    batch, queue.waiting = queue.waiting, []
-                self._decide(namespace, batch)
-        finally:
-            queue.worker.release()
-        if waiter.error:
-            raise Undecided(waiter.error)
-        return waiter.short
-
-    def _decide(self, namespace: str, batch: Sequence[_Waiter]) -> None:
-        error = f"reservations of namespace {namespace} were not decided"
-        try:
-            error = self._write(namespace, batch)
-        except (ApiError, KubeconfigError) as problem:
-            error = f"the reservation ledger of namespace {namespace} cannot be written: {problem}"
-        finally:
-            for waiter in batch:
-                waiter.done = True
-                waiter.error = waiter.error or ("" if waiter.short else error)
-
-    def _write(self, namespace: str, batch: Sequence[_Waiter]) -> str:
+    def _write(self, namespace: str, batch: Sequence[Waiter]) -> str:
         """Judge the batch and store the outcome; the words of a failure. Raises ApiError."""
         deadline = self._monotonic() + DECIDE_SECONDS
         problem = ""
@@ -200,7 +140,7 @@ class HoldStore:
                 self._sleep(RETRY_SECONDS * attempt)
         return f"the reservation ledger of namespace {namespace} was not written in time: {problem}"
 
-    def _judge(self, namespace: str, snapshot: _Snapshot, batch: Sequence[_Waiter]) -> ReservationLedger:
+    def _judge(self, namespace: str, snapshot: _Snapshot, batch: Sequence[Waiter]) -> ReservationLedger:
         """Judge all that wait on one copy: requests that are for real first, each sees those before it."""
         base = snapshot.ledger
         if snapshot.fresh or len(base.charges) > MANY_CHARGES:
@@ -218,7 +158,7 @@ class HoldStore:
     def _confirm(self, namespace: str, hold: Hold) -> Sequence[Shortage]:
         """Look again, at what the server has now; an overdrawn first hold is taken back."""
         try:
-            with self._queue(namespace).worker:
+            with self._batches.queue(namespace).worker:
                 for _ in range(ATTEMPTS):
                     snapshot = self._snapshot(namespace, fresh=True)
                     short = Book(snapshot.ledger, snapshot.pods).overdrawn(hold, snapshot.quotas)

@@ -30,9 +30,10 @@ from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.holds import Shortage
+from webhook.batches import Undecided
 from webhook.cache import Cache, Fresh
 from webhook.groups import admit_pod, create_group, update_group
-from webhook.hold_store import HoldStore, Undecided
+from webhook.hold_store import HoldStore
 from webhook.membership import NoOwners, Owners, check_name, group_of
 from webhook.pods import assign, is_managed, is_open, read_pod
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota

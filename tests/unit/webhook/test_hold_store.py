@@ -24,7 +24,8 @@ from tests.unit.webhook.reservations import (
     pod_group,
     use,
 )
-from webhook.hold_store import ATTEMPTS, DECIDE_SECONDS, Times, Undecided
+from webhook.batches import DECIDE_SECONDS, Undecided
+from webhook.hold_store import ATTEMPTS, Times
 
 WORDS = "exceeded quota: rq, requested: cpu={}, used: cpu={}, reserved: cpu={}, limited: cpu={}"
 
@@ -182,7 +183,7 @@ def test_pods_that_wait_at_the_same_time_are_written_together() -> None:
     threads = [threading.Thread(target=replica.admit, args=(charge(f"p{n}"),)) for n in range(1, 17)]
     for thread in threads:
         thread.start()
-    queue = replica.store._queue(NAMESPACE)
+    queue = replica.store._batches.queue(NAMESPACE)
     while len(queue.waiting) < 16:
         pass
     go_on.set()
@@ -352,3 +353,15 @@ def test_reservation_that_cannot_be_confirmed_is_refused_for_now() -> None:
     replica.store._sleep = breaks
     with pytest.raises(Undecided, match="PodGroup g is not confirmed"):
         replica.reserve(hold("g", 2))
+
+
+def test_broken_code_admits_nobody() -> None:
+    api, replica = holding()
+    api.broken = RuntimeError("a bug")
+    replica.hear_ledger()
+    with pytest.raises(RuntimeError):
+        replica.admit(charge("p"))
+    api.broken = None
+    assert replica.admit(charge("q")) == ""
+    assert api.stored is not None
+    assert [c.uid for c in api.stored.charges] == ["q"]

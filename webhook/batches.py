@@ -1,0 +1,94 @@
+"""Requests of one namespace that wait at the same time are decided together, by one of the threads that wait.
+
+Native quota works through its requests in the same way. Whoever gets the namespace's lock works for all; the
+others find their answer when they get it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler_core.kube.errors import ApiError, KubeconfigError
+from scheduler_core.model.reservation_ledger import Charge, Hold
+from scheduler_core.quota.holds import Shortage
+
+DECIDE_SECONDS: Final = 3.0
+
+
+class Undecided(Exception):
+    """No decision could be made in time or in writing: refuse, and let the client try again."""
+
+
+@dataclass(eq=False)
+class Waiter:
+    """One request: what it asks, and what became of it. `short` is empty for who may enter."""
+
+    asked: Charge | Hold
+    dry_run: bool
+    short: Sequence[Shortage] = ()
+    error: str = ""
+    done: bool = False
+
+
+# Decides for all waiters of a namespace by setting `short`; returns the words of a failure. Raises ApiError.
+Decide = Callable[[str, Sequence[Waiter]], str]
+
+
+@dataclass
+class Queue:
+    """Who waits in one namespace; `worker` is held by the one that decides."""
+
+    waiting: list[Waiter] = field(default_factory=list)
+    worker: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Batches:
+    """One queue per namespace. `pause` is called before a batch is taken, so that others can join it."""
+
+    def __init__(self, decide: Decide, pause: Callable[[], object]) -> None:
+        self._decide = decide
+        self._pause = pause
+        self._lock = threading.Lock()
+        self._queues: dict[str, Queue] = {}
+
+    def queue(self, namespace: str) -> Queue:
+        """The namespace's queue; hold its `worker` to write without being disturbed by this process."""
+        with self._lock:
+            return self._queues.setdefault(namespace, Queue())
+
+    def submit(self, namespace: str, waiter: Waiter) -> Sequence[Shortage]:
+        """What is short for the waiter, once it was decided with all others. Raises Undecided."""
+        queue = self.queue(namespace)
+        with self._lock:
+            queue.waiting.append(waiter)
+        if not queue.worker.acquire(timeout=DECIDE_SECONDS):
+            with self._lock:
+                if waiter in queue.waiting:
+                    queue.waiting.remove(waiter)
+            raise Undecided(f"reservations of namespace {namespace} were not decided in {DECIDE_SECONDS:g} s")
+        try:
+            if not waiter.done:
+                self._pause()
+                with self._lock:
+                    batch, queue.waiting = queue.waiting, []
+                self._work(namespace, batch)
+        finally:
+            queue.worker.release()
+        if waiter.error:
+            raise Undecided(waiter.error)
+        return waiter.short
+
+    def _work(self, namespace: str, batch: Sequence[Waiter]) -> None:
+        """Nobody is admitted by an accident: without a decision the failure stays."""
+        error = f"reservations of namespace {namespace} were not decided"
+        try:
+            error = self._decide(namespace, batch)
+        except (ApiError, KubeconfigError) as problem:
+            error = f"the reservation ledger of namespace {namespace} cannot be written: {problem}"
+        finally:
+            for waiter in batch:
+                waiter.done = True
+                waiter.error = "" if waiter.short else error
