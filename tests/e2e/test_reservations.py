@@ -446,7 +446,7 @@ BATCH = 40
 
 def test_two_replicas_racing_for_the_last_unit_admit_exactly_one(cluster: Cluster, hooks: list[Hook]) -> None:
     two_replicas(cluster, hooks)
-    violations = []
+    violations, retried = [], 0
     for first in range(0, ROUNDS, BATCH):
         rounds = range(first, min(first + BATCH, ROUNDS))
         resources = {number: f"example.com/r{number}" for number in rounds}
@@ -458,20 +458,28 @@ def test_two_replicas_racing_for_the_last_unit_admit_exactly_one(cluster: Cluste
             wanted = [
                 labelled(make(2 * number + replica, resource), replica) for replica, make in enumerate(kinds)
             ]
-            admitted = race(cluster, namespace, wanted)
-            if admitted != 1:
-                violations.append((number, admitted))
+            words = race(cluster, namespace, wanted)
+            admitted = words.count("")
+            undecided = any(text.endswith("; try again") for text in words)
+            retried += undecided
+            # Who is told to try again, as the server did not answer in time, may leave the unit to nobody.
+            if admitted > 1 or (admitted < 1 and not undecided):
+                violations.append((number, words))
     assert violations == []
+    assert retried <= ROUNDS // 50
 
 
-def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> int:
-    """Create all at the same moment; how many were admitted."""
+def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> list[str]:
+    """Create all at the same moment; the words of the refusals, empty for who was admitted."""
     barrier = threading.Barrier(len(wanted))
     words: list[str] = []
 
     def run(obj: dict[str, Any]) -> None:
         barrier.wait(10)
-        words.append(refusal(cluster, namespace, obj))
+        try:
+            words.append(refusal(cluster, namespace, obj))
+        except RequestFailed as error:
+            words.append(str(error))
 
     threads = [threading.Thread(target=run, args=(obj,)) for obj in wanted]
     for thread in threads:
@@ -479,5 +487,5 @@ def race(cluster: Cluster, namespace: str, wanted: list[dict[str, Any]]) -> int:
     for thread in threads:
         thread.join(30)
     assert len(words) == len(wanted)
-    assert all("exceeded quota: rq" in text for text in words if text), words
-    return words.count("")
+    assert all("exceeded quota: rq" in text or text.endswith("; try again") for text in words if text), words
+    return words
