@@ -96,7 +96,13 @@ def test_a_refusal_becomes_a_condition_and_an_event(rig: Rig) -> None:
     pod = rig.pod()
     rig.effects.submit(Rejected(pod, "own", "Unschedulable", "0/1 nodes are available"))
     eventually(lambda: rig.reasons() == ["FailedScheduling"], 5)
-    stored = next(obj for key, obj in rig.server.objects.items() if key[0] == "pods")
-    (condition,) = eventually(lambda: stored.get("status", {}).get("conditions"), 5)
+
+    def conditions() -> list[dict[str, str]] | None:
+        # Looked up each time: a patch puts a new object in the place of the old one.
+        stored = next(obj for key, obj in rig.server.objects.items() if key[0] == "pods")
+        found: list[dict[str, str]] | None = stored.get("status", {}).get("conditions")
+        return found
+
+    (condition,) = eventually(conditions, 20)
     assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
     assert condition["message"] == "0/1 nodes are available"
