@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import FilterPlugin
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.status import Bits, Code, Diagnosis, Rejection, Status
+from scheduler_core.framework.status import Bits, Diagnosis, Rejection, Status
 
 Bool = NDArray[np.bool_]
 
@@ -75,8 +75,3 @@ def reason_texts(plugin: FilterPlugin, cycle: Cycle, bits: int) -> str:
     """The texts of one node's bits, joined; `pass` for none."""
     texts = [reason.text for bit, reason in enumerate(plugin.reasons(cycle)) if bits >> bit & 1]
     return ", ".join(dict.fromkeys(texts)) or "pass"
-
-
-def refused_early(status: Status) -> bool:
-    """Whether preemption has nothing to try: the refusal says that no eviction helps."""
-    return status.code is not Code.UNSCHEDULABLE
