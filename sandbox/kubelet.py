@@ -6,9 +6,7 @@ and no timer per pod, so thousands of pods per second cost little more than thei
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +15,7 @@ from sandbox import pod_status
 from sandbox.builtin import NODES, PODS
 from sandbox.deadlines import Deadlines
 from sandbox.errors import StatusError
+from sandbox.key_queue import KeyQueue
 from sandbox.node_use import Key, NodeUse, asked_by
 from sandbox.objects import Obj, at, now, rfc3339
 from sandbox.registry import Registry
@@ -25,8 +24,6 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.resources import parse_resource_list
 
 _LOG = logging.getLogger(__name__)
-_BATCH = 50
-"""Pods handled before other tasks of the loop get their turn."""
 _KILLED = 143
 
 
@@ -44,16 +41,13 @@ class Kubelet:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._queue: deque[Key] = deque()
-        self._queued: set[Key] = set()
-        self._wake = asyncio.Event()
+        self._queue: KeyQueue[Key] = KeyQueue(self._handle, "kubelet")
         self._ends: Deadlines[_End] = Deadlines(self._on_end)
         self._due: dict[Key, _End] = {}
         self._armed: dict[Key, _End] = {}
         self._use: dict[str, NodeUse] = {}
         self._capacity: dict[str, dict[str, int]] = {}
         self._unsubscribe: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
         self._started = 0
 
     def start(self) -> None:
@@ -64,16 +58,14 @@ class Kubelet:
             self._learn(node)
         for pod in store.iterate(PODS):
             self._on_pod("ADDED", pod, None)
-        self._task = asyncio.create_task(self._drain(), name="kubelet")
+        self._queue.start()
 
     async def stop(self) -> None:
         """End without touching the pods."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._ends.cancel()
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._queue.stop()
 
     def _on_node(self, event: EventType, node: Obj, old: Obj | None) -> None:
         if event == "DELETED":
@@ -108,24 +100,7 @@ class Kubelet:
                 self._use[node].drop(key)
             if event == "DELETED":
                 return
-        self._enqueue(key)
-
-    def _enqueue(self, key: Key) -> None:
-        if key not in self._queued:
-            self._queued.add(key)
-            self._queue.append(key)
-            self._wake.set()
-
-    async def _drain(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                for _ in range(min(_BATCH, len(self._queue))):
-                    key = self._queue.popleft()
-                    self._queued.discard(key)
-                    await self._handle(key)
-                await asyncio.sleep(0)
+        self._queue.put(key)
 
     async def _handle(self, key: Key) -> None:
         pod = self._registry.store.get(PODS, *key)
@@ -184,7 +159,7 @@ class Kubelet:
     def _on_end(self, end: _End) -> None:
         if self._armed.get(end.key) == end:
             self._due[end.key] = end
-            self._enqueue(end.key)
+            self._queue.put(end.key)
 
     async def _end_deleted(self, key: Key, pod: Obj) -> None:
         meta = pod["metadata"]

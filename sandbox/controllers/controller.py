@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic
 
 from sandbox.deadlines import Deadlines
 from sandbox.errors import StatusError
+from sandbox.key_queue import Key, KeyQueue
 from sandbox.registry import Registry
 from scheduler_core.errors import ModelError
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY = 0.05
 _LONGEST_RETRY = 10.0
-_BATCH = 20
-"""Keys handled before other tasks of the loop get their turn."""
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 class Controller(Generic[Key]):
@@ -31,13 +26,10 @@ class Controller(Generic[Key]):
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.store = registry.store
-        self._queue: deque[Key] = deque()
-        self._queued: set[Key] = set()
+        self._queue: KeyQueue[Key] = KeyQueue(self._reconcile, type(self).__name__)
         self._failures: dict[Key, int] = {}
-        self._wake = asyncio.Event()
         self._later: Deadlines[Key] = Deadlines(self.enqueue)
         self._subscriptions: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
 
     def subscribe(self) -> list[Callable[[], None]]:
         """Subscribe to the store and enqueue what exists; returns what ends the subscriptions."""
@@ -53,34 +45,18 @@ class Controller(Generic[Key]):
     def start(self) -> None:
         """Begin, on the running event loop."""
         self._subscriptions = self.subscribe()
-        self._task = asyncio.create_task(self._run(), name=type(self).__name__)
+        self._queue.start()
 
     async def stop(self) -> None:
         """End; what is half done stays."""
         for unsubscribe in self._subscriptions:
             unsubscribe()
         self._later.cancel()
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._queue.stop()
 
     def enqueue(self, key: Key) -> None:
         """Reconcile this key soon; once, however often it is asked before that."""
-        if key not in self._queued:
-            self._queued.add(key)
-            self._queue.append(key)
-            self._wake.set()
-
-    async def _run(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                for _ in range(min(_BATCH, len(self._queue))):
-                    key = self._queue.popleft()
-                    self._queued.discard(key)
-                    await self._reconcile(key)
-                await asyncio.sleep(0)
+        self._queue.put(key)
 
     async def _reconcile(self, key: Key) -> None:
         try:
