@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from types import TracebackType
 
@@ -32,13 +31,5 @@ class FullSandbox(SandboxServer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.run(self._stop())
+        self.run(self.cluster.stop())
         self._end_loop()
-
-    async def _stop(self) -> None:
-        await self.cluster.stop()
-        # Requests of clients that went away may still wait for an event; asyncio.run would end them too.
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)

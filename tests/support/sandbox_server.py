@@ -59,6 +59,7 @@ class SandboxServer:
         self._end_loop()
 
     def _end_loop(self) -> None:
+        self.run(_end_tasks(), _STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
         self._loop.close()
@@ -82,3 +83,11 @@ class SandboxServer:
     def kubeconfig(self) -> Path:
         """A kubeconfig for kubectl and client libraries."""
         return self.api.kubeconfig
+
+
+async def _end_tasks() -> None:
+    """End what still runs, as asyncio.run does: clients that went away may have left watches open."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
