@@ -6,8 +6,7 @@ import sys
 from typing import Final
 
 from kubectl_plugin.entry import run
-from kubectl_plugin.lazy import LazyGroup
-from kubectl_plugin.options import global_flags
+from kubectl_plugin.lazy import plugin
 
 NAME: Final = "elasticquota"
 COMMANDS: Final = {
@@ -19,18 +18,10 @@ COMMANDS: Final = {
         "Run the scheduler on scenario files, no cluster.",
         False,
     ),
-    "completion": ("kubectl_plugin.completion:completion", "Install or print shell completion.", False),
-    "version": ("kubectl_plugin.version:version", "Print the version.", False),
-    "__complete": ("kubectl_plugin.completion:complete", "", True),
 }
 
-elasticquota = global_flags(
-    LazyGroup(
-        NAME,
-        COMMANDS,
-        help="Elastic quotas: guaranteed minimum, borrowed maximum, and who lends to whom.",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+elasticquota = plugin(
+    NAME, COMMANDS, "Elastic quotas: guaranteed minimum, borrowed maximum, and who lends to whom."
 )
 
 

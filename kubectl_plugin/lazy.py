@@ -7,6 +7,8 @@ from importlib import import_module
 
 import click
 
+from kubectl_plugin.options import global_flags
+
 
 class LazyGroup(click.Group):
     """`table`: command name -> ("module:attribute", one line of help, hidden)."""
@@ -31,3 +33,15 @@ class LazyGroup(click.Group):
         """The list of commands, from the table alone: nothing is imported for `--help`."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._table[name][1]) for name in self.list_commands(ctx)])
+
+
+def plugin(name: str, table: Mapping[str, tuple[str, str, bool]], help_text: str) -> LazyGroup:
+    """The group of a kubectl plugin: its own commands, those of every plugin, kubectl's global flags."""
+    everything = {
+        **table,
+        "completion": ("kubectl_plugin.completion:completion", "Install or print shell completion.", False),
+        "version": ("kubectl_plugin.version:version", "Print the version.", False),
+        "__complete": ("kubectl_plugin.completion:complete", "", True),
+    }
+    settings = {"help_option_names": ["-h", "--help"]}
+    return global_flags(LazyGroup(name, everything, help=help_text, context_settings=settings))

@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+import click
 import msgspec
 
+from kubectl_plugin.entry import AlreadyReported
 from kubectl_plugin.failures import describe
-from kubectl_plugin.get_options import GetOptions
+from kubectl_plugin.get_options import TABLES, GetOptions, check
+from kubectl_plugin.reading import Scope
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.snapshot import Selection, select_raw
 from kubectl_plugin.structured import decoded, listed, name_line, to_json, to_yaml
@@ -44,6 +47,33 @@ class Complaints:
     def note(self, text: str) -> None:
         """Something that the reader of the table should know."""
         print(visible(" ".join(text.split())), file=sys.stderr)
+
+
+PrintTable = Callable[[CommandSession, Selection, GetOptions, Complaints], None]
+
+
+def run_get(
+    ctx: click.Context,
+    resource: Resource,
+    names: tuple[str, ...],
+    options: GetOptions,
+    print_table: PrintTable,
+) -> None:
+    """Carry out a `get`: as a table by `print_table`, in any other form as the server holds the objects.
+
+    Raises the ApiError tree, KubeconfigError, click.UsageError; AlreadyReported if there were complaints.
+    """
+    session = CommandSession.of(ctx)
+    check(options, names, all_namespaces=session.all_namespaces)
+    scope = Scope(session.scope, options.selector, options.field_selector, options.chunk_size)
+    selection = Selection(scope, names)
+    complaints = Complaints(ignore_not_found=options.ignore_not_found)
+    if options.output.format in TABLES:
+        print_table(session, selection, options, complaints)
+    else:
+        get_objects(session.client, resource, selection, options, complaints)
+    if complaints.failed:
+        raise AlreadyReported
 
 
 def no_resources(session: CommandSession) -> None:

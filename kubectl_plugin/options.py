@@ -84,6 +84,14 @@ def global_flags(command: F) -> F:
     return command
 
 
+topology_namespace: Final[Callable[[F], F]] = click.option(
+    "--topology-namespace",
+    default="",
+    metavar="NAME",
+    help="Namespace of the topology ConfigMap; default: any.",
+)
+
+
 def connection_of(ctx: click.Context) -> Connection:
     """The global flags given anywhere on the command line."""
     given = dict(ctx.meta.get(_KEY, {}))

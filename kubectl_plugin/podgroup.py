@@ -6,8 +6,7 @@ import sys
 from typing import Final
 
 from kubectl_plugin.entry import run
-from kubectl_plugin.lazy import LazyGroup
-from kubectl_plugin.options import global_flags
+from kubectl_plugin.lazy import plugin
 
 NAME: Final = "podgroup"
 COMMANDS: Final = {
@@ -27,19 +26,9 @@ COMMANDS: Final = {
         "Show the topology tree, what is free, and where a group sits.",
         False,
     ),
-    "completion": ("kubectl_plugin.completion:completion", "Install or print shell completion.", False),
-    "version": ("kubectl_plugin.version:version", "Print the version.", False),
-    "__complete": ("kubectl_plugin.completion:complete", "", True),
 }
 
-podgroup = global_flags(
-    LazyGroup(
-        NAME,
-        COMMANDS,
-        help="Pod groups: sets of pods that start together or not at all.",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-)
+podgroup = plugin(NAME, COMMANDS, "Pod groups: sets of pods that start together or not at all.")
 
 
 def main() -> None:

@@ -24,6 +24,8 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
       kubectl podgroup get training -n team-a -o yaml
       kubectl podgroup get -w
     """
-    from kubectl_plugin.podgroup_table import run_get
+    from kubectl_plugin.objects_get import run_get
+    from kubectl_plugin.podgroup_table import print_table
+    from scheduler_core.model.kinds import POD_GROUPS
 
-    run_get(ctx, names, GetOptions(**flags))
+    run_get(ctx, POD_GROUPS, names, GetOptions(**flags), print_table)

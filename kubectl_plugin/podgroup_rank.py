@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kubectl_plugin.options import global_flags
+from kubectl_plugin import options
 
 
 @click.command(name="rank", short_help="Show the ranks of a group's members, and how far apart they are.")
@@ -17,13 +17,8 @@ from kubectl_plugin.options import global_flags
     help="Form of the result; hostfile is MPI's, torchrun one line of variables per rank.",
 )
 @click.option("--no-headers", is_flag=True, help="Leave out the header line.")
-@click.option(
-    "--topology-namespace",
-    default="",
-    metavar="NAME",
-    help="Namespace of the topology ConfigMap; default: any.",
-)
-@global_flags
+@options.topology_namespace
+@options.global_flags
 @click.pass_context
 def rank(ctx: click.Context, /, name: str, output: str, no_headers: bool, topology_namespace: str) -> None:
     """Show the placed members of a group (a group ConfigMap or a PodGroup) in order of rank.

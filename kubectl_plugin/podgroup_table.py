@@ -7,15 +7,12 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-import click
 import msgspec
 
 from kubectl_plugin.age import age
-from kubectl_plugin.entry import AlreadyReported
-from kubectl_plugin.get_options import TABLES, GetOptions, check
-from kubectl_plugin.objects_get import Complaints, get_objects, no_resources, show_batches
+from kubectl_plugin.get_options import GetOptions
+from kubectl_plugin.objects_get import Complaints, no_resources, show_batches
 from kubectl_plugin.quota_columns import label_text
-from kubectl_plugin.reading import Scope
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.snapshot import Selection, select_raw
 from kubectl_plugin.table import Cell, Style, TablePrinter, use_color
@@ -46,24 +43,10 @@ class _Group(Wire, frozen=True, rename="camel"):
     status: _Status = _Status()
 
 
-def run_get(ctx: click.Context, names: tuple[str, ...], options: GetOptions) -> None:
-    """Carry out the command. Raises the ApiError tree, KubeconfigError, click.UsageError."""
-    session = CommandSession.of(ctx)
-    check(options, names, all_namespaces=session.all_namespaces)
-    scope = Scope(session.scope, options.selector, options.field_selector, options.chunk_size)
-    selection = Selection(scope, names)
-    complaints = Complaints(ignore_not_found=options.ignore_not_found)
-    if options.output.format in TABLES:
-        _print_table(session, selection, options, complaints)
-    else:
-        get_objects(session.client, POD_GROUPS, selection, options, complaints)
-    if complaints.failed:
-        raise AlreadyReported
-
-
-def _print_table(
+def print_table(
     session: CommandSession, selection: Selection, options: GetOptions, complaints: Complaints
 ) -> None:
+    """Print what was selected, and what changes if that is asked for. Raises the ApiError tree."""
     raw = select_raw(session.client, POD_GROUPS, selection, complaints.about_object)
     if options.sort_by:
         from kubectl_plugin.jsonpath import sort_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kubectl_plugin.options import global_flags
+from kubectl_plugin import options
 
 
 @click.command(name="topology", short_help="Show the topology tree, what is free, and where a group sits.")
@@ -17,13 +17,8 @@ from kubectl_plugin.options import global_flags
     help="Form of the result; svg is a drawing on standard output.",
 )
 @click.option("--no-headers", is_flag=True, help="Leave out the header line.")
-@click.option(
-    "--topology-namespace",
-    default="",
-    metavar="NAME",
-    help="Namespace of the topology ConfigMap; default: any.",
-)
-@global_flags
+@options.topology_namespace
+@options.global_flags
 @click.pass_context
 def topology(
     ctx: click.Context, /, name: str | None, output: str, no_headers: bool, topology_namespace: str

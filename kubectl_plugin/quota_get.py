@@ -29,6 +29,8 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
       kubectl elasticquota get -w
       kubectl elasticquota get -A -o json
     """
-    from kubectl_plugin.quota_table import run_get
+    from kubectl_plugin.objects_get import run_get
+    from kubectl_plugin.quota_table import print_table
+    from scheduler_core.model.kinds import ELASTIC_QUOTAS
 
-    run_get(ctx, names, GetOptions(**flags))
+    run_get(ctx, ELASTIC_QUOTAS, names, GetOptions(**flags), print_table)
