@@ -54,7 +54,7 @@ def rig(server: FaultServer, client: Client) -> Iterator[Rig]:
 
 def test_an_accepted_binding_is_noted_and_told(rig: Rig) -> None:
     placed = rig.place(rig.pod())
-    eventually(lambda: rig.reasons() == ["Scheduled"], 5)
+    eventually(lambda: rig.reasons() == ["Scheduled"], 20)
     assert [decision for _, decision in rig.effects.accepted] == [placed]
     assert rig.reported == []
 
@@ -63,8 +63,8 @@ def test_a_binding_whose_answer_was_lost_is_found_by_reading(rig: Rig) -> None:
     pod = rig.pod()
     rig.server.fail(Fault("POST", lose=True))
     rig.place(pod)
-    eventually(lambda: len(rig.effects.accepted) == 1, 5)
-    eventually(lambda: rig.reasons() == ["Scheduled"], 5)
+    eventually(lambda: len(rig.effects.accepted) == 1, 20)
+    eventually(lambda: rig.reasons() == ["Scheduled"], 20)
     assert rig.server.count("POST") == 2  # the binding once, and the event
     assert rig.reported == []
 
@@ -73,19 +73,19 @@ def test_a_refused_binding_is_reported_with_the_pod_as_it_is(rig: Rig) -> None:
     pod = rig.pod()
     rig.server.fail(Fault("POST", status=409, reason="Conflict"))
     rig.place(pod)
-    eventually(lambda: rig.reported, 5)
+    eventually(lambda: rig.reported, 20)
     (failed,) = rig.reported
     assert isinstance(failed, BindFailed)
     assert failed.seen is not None
     assert (failed.seen.uid, failed.seen.node_name) == (pod.uid, "")
-    eventually(lambda: rig.reasons() == ["FailedScheduling"], 5)
+    eventually(lambda: rig.reasons() == ["FailedScheduling"], 20)
 
 
 def test_reading_goes_on_until_the_server_answers(rig: Rig) -> None:
     pod = rig.pod()
     rig.server.fail(Fault("GET", times=2, status=500))
     rig.effects.verify(Placed(pod, "one", "own", Bind("a", "p", pod.uid, "one")))
-    eventually(lambda: rig.reported, 5)
+    eventually(lambda: rig.reported, 20)
     (read,) = rig.reported
     assert isinstance(read, BindRead)
     assert read.seen is not None
@@ -95,7 +95,7 @@ def test_reading_goes_on_until_the_server_answers(rig: Rig) -> None:
 def test_a_refusal_becomes_a_condition_and_an_event(rig: Rig) -> None:
     pod = rig.pod()
     rig.effects.submit(Rejected(pod, "own", "Unschedulable", "0/1 nodes are available"))
-    eventually(lambda: rig.reasons() == ["FailedScheduling"], 5)
+    eventually(lambda: rig.reasons() == ["FailedScheduling"], 20)
 
     def conditions() -> list[dict[str, str]] | None:
         # Looked up each time: a patch puts a new object in the place of the old one.

@@ -186,7 +186,7 @@ def test_a_leader_survives_errors_conflicts_and_lost_answers(
 def test_a_deleted_lease_is_made_again(server: FaultServer, stage: Callable[..., list[Candidate]]) -> None:
     (first,) = stage(server.url)
     server.remove(*KEY)
-    eventually(lambda: KEY in server.objects and holder(server) == "c0", 2)
+    eventually(lambda: KEY in server.objects and holder(server) == "c0", 20)
     assert first.lost == []
 
 

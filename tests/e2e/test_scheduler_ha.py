@@ -129,7 +129,7 @@ def test_a_leader_asked_to_end_finishes_its_bindings_and_hands_over_at_once(
         eventually(lambda: len(bound(cluster, namespace)) >= 20, WAIT)
         asked = time.monotonic()
         leader.process.send_signal(signal.SIGTERM)
-        eventually(lambda: cluster.request("GET", path)["spec"].get("holderIdentity") != holder, 5)
+        eventually(lambda: cluster.request("GET", path)["spec"].get("holderIdentity") != holder, 10)
         released = time.monotonic() - asked
         assert leader.process.wait(10) == 0, leader.said()
         assert "leadership lost" not in leader.said()
