@@ -618,12 +618,12 @@ def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster, home: st
         "spec": {"junk": 1},
     }
     path = f"/apis/{group}/v1beta1/namespaces/{home}/things"
-    eventually(lambda: answers(cluster, path), timeout=20)
+    eventually(lambda: answers(cluster, path), timeout=40)
     cluster.request("POST", path, thing)
     found = cluster.request("GET", f"/apis/{group}/v1/namespaces/{home}/things/t")
     assert (found["apiVersion"], found["spec"]) == (f"{group}/v1", {"size": 3})
     cluster.kubectl("delete", "crd", f"things.{group}")
-    eventually(lambda: not answers(cluster, path), timeout=20)
+    eventually(lambda: not answers(cluster, path), timeout=40)
 
 
 def test_anonymous_requests_are_refused(cluster: Cluster) -> None:

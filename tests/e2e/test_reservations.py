@@ -64,7 +64,7 @@ def await_asked(cluster: Cluster) -> None:
     """API servers read webhook configurations with a delay: wait for the first refusal."""
     namespace = cluster.namespace("probe")
     impossible = group("probe", 4, pods="2")
-    eventually(lambda: refusal(cluster, namespace, impossible, "?dryRun=All") != "", timeout=20)
+    eventually(lambda: refusal(cluster, namespace, impossible, "?dryRun=All") != "", timeout=40)
 
 
 def group(name: str, members: int = 1, **total: str) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_group_that_can_never_fit_is_refused(guarded: Cluster) -> None:
         assert f"spec.minMembers=4 exceeds spec.max[pods]=3 of ElasticQuota {namespace}/eq" in said
         return True
 
-    eventually(told, timeout=10)
+    eventually(told, timeout=40)
 
 
 BAD_GROUPS = [
@@ -236,8 +236,8 @@ def test_reservation_ends_with_its_group(guarded: Cluster) -> None:
     create(guarded, namespace, group("g", cpu="4"))
     assert refusal(guarded, namespace, pod("p", "1")) != ""
     guarded.request("DELETE", f"{GROUPS.format(namespace)}/g")
-    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") == "", timeout=10)
-    eventually(lambda: held(guarded, namespace) == {}, timeout=10)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") == "", timeout=40)
+    eventually(lambda: held(guarded, namespace) == {}, timeout=40)
 
 
 def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> None:
@@ -246,8 +246,8 @@ def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> Non
     create(guarded, namespace, pod("m", "1", "g"))
     status = {"status": {"phase": "Succeeded"}}
     guarded.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/m/status", status)
-    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0]["ended"], timeout=10)
-    eventually(lambda: refusal(guarded, namespace, pod("p", "3"), "?dryRun=All") == "", timeout=10)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0]["ended"], timeout=40)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "3"), "?dryRun=All") == "", timeout=40)
 
 
 REFUSER = "https://127.0.0.1:1"
@@ -292,13 +292,13 @@ def test_what_a_later_webhook_refused_is_given_back_after_the_time_out(guarded: 
             return "later.example.com" in str(error)
         return False
 
-    eventually(lambda: doomed(pod("never", "1")) or remove(guarded, namespace, "never"), timeout=10)
+    eventually(lambda: doomed(pod("never", "1")) or remove(guarded, namespace, "never"), timeout=40)
     assert doomed(group("lost", cpu="1"))
     assert [entry["group"] for entry in ledger(guarded, namespace)["spec"]["holds"]] == ["kept", "lost"]
     assert refusal(guarded, namespace, pod("p", "2")) != ""
 
-    eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=15)
-    eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=15)
+    eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=40)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=40)
     create(guarded, namespace, pod("p", "2"))
 
 
@@ -314,7 +314,7 @@ def test_lost_ledger_is_made_again(guarded: Cluster) -> None:
         stored = guarded.request("GET", LEDGERS.format(namespace))["items"]
         return [item["status"]["held"] for item in stored] == [{"cpu": "2"}]
 
-    eventually(there, timeout=10)
+    eventually(there, timeout=40)
 
 
 def test_ledger_edited_by_hand_is_repaired(guarded: Cluster) -> None:
@@ -330,7 +330,7 @@ def test_ledger_edited_by_hand_is_repaired(guarded: Cluster) -> None:
         found = ledger(guarded, namespace)
         return bool(found["spec"]["holds"] == good["spec"]["holds"] and found["status"] == good["status"])
 
-    eventually(repaired, timeout=15)
+    eventually(repaired, timeout=40)
 
 
 def test_reservation_follows_a_changed_quota(guarded: Cluster) -> None:
@@ -347,7 +347,7 @@ def test_reservation_follows_a_changed_quota(guarded: Cluster) -> None:
     change("5")
     assert refusal(guarded, namespace, pod("p", "2"), "?dryRun=All") == "", "judged by the live quota"
     change("3")
-    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") != "", timeout=10)
+    eventually(lambda: refusal(guarded, namespace, pod("p", "1"), "?dryRun=All") != "", timeout=40)
     create(guarded, namespace, pod("m", "3", "g"))
 
 
@@ -383,7 +383,7 @@ def test_namespace_default_is_the_group_of_all_others(guarded: Cluster) -> None:
         stored = create(guarded, namespace, pod("p", "1"), "?dryRun=All")
         return bool(stored["metadata"]["annotations"].get(GROUP_ANNOTATION) == "all")
 
-    eventually(joined, timeout=10)
+    eventually(joined, timeout=40)
 
 
 def test_resize_of_a_pod_is_judged_like_a_new_one(guarded: Cluster) -> None:
@@ -422,7 +422,7 @@ def two_replicas(cluster: Cluster, hooks: list[Hook]) -> None:
     for number in range(len(hooks)):
         namespace = cluster.namespace("probe")
         impossible = labelled(group("probe", 4, pods="2"), number)
-        eventually(lambda n=namespace, i=impossible: refusal(cluster, n, i, "?dryRun=All") != "", timeout=20)
+        eventually(lambda n=namespace, i=impossible: refusal(cluster, n, i, "?dryRun=All") != "", timeout=40)
 
 
 def labelled(obj: dict[str, Any], replica: int) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def await_asked(cluster: Cluster) -> None:
             return error.status == 403
         return False
 
-    eventually(refused, timeout=20)
+    eventually(refused, timeout=40)
 
 
 def quota(name: str, **spec: Any) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def test_label_brings_a_namespace_in_and_another_takes_it_out(guarded: Cluster) 
     await_injection(guarded, namespace)
 
     guarded.kubectl("label", "namespace", namespace, "muster.dev/exempt=true")
-    eventually(lambda: injected(guarded, namespace) == "default-scheduler", timeout=10)
+    eventually(lambda: injected(guarded, namespace) == "default-scheduler", timeout=40)
 
 
 def test_exempt_namespace_is_left_alone(guarded: Cluster) -> None:
@@ -293,7 +293,7 @@ def injected(cluster: Cluster, namespace: str) -> str:
 
 def await_injection(cluster: Cluster, namespace: str) -> None:
     """Quotas and labels reach the webhook by watch; on a real server so does its configuration."""
-    eventually(lambda: injected(cluster, namespace) == "muster-scheduler", timeout=10)
+    eventually(lambda: injected(cluster, namespace) == "muster-scheduler", timeout=40)
 
 
 def pods(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
@@ -328,7 +328,7 @@ def test_webhook_that_is_away_blocks_quotas_only(cluster: Cluster, tmp_path: Pat
                 input=yaml.safe_dump(quota("eq", max={"cpu": "4"})),
             ).stdout
         ),
-        timeout=10,
+        timeout=40,
     )
 
 

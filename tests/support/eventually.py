@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(probe: Callable[[], T], timeout: float = 10.0, *, interval: float = 0.05) -> T:
+def eventually(probe: Callable[[], T], timeout: float = 30.0, *, interval: float = 0.05) -> T:
     """The first truthy value of `probe`, asked every `interval` seconds.
 
     An AssertionError inside the probe means "not yet". After `timeout` seconds the last such error is raised
