@@ -14,14 +14,13 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.meta import identity_of
-from scheduler_core.model.names import PODS
 from scheduler_core.model.pod_group import PodGroup, parse_pod_group
-from scheduler_core.model.pod_use import parse_pod_use
-from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.pod_use import PodUse, parse_pod_use
 from scheduler_core.model.reservation_ledger import Charge, Hold
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.holds import Shortage, counts_groups
 from scheduler_core.quota.rules import Violation
+from webhook.group_limits import check_group, check_lifecycle, check_members, left_open
 from webhook.review import Malformed
 from webhook.verdict import (
     ALLOW,
@@ -37,6 +36,8 @@ from webhook.verdict import (
 # Ask the store; it says what is short. Raises Undecided.
 Reserve = Callable[[Hold], Sequence[Shortage]]
 Admit = Callable[[Charge], Sequence[Shortage]]
+# The pods that name a group already.
+Members = Callable[[str], Sequence[PodUse]]
 
 
 class _SpecOnly(msgspec.Struct, frozen=True):
@@ -44,19 +45,26 @@ class _SpecOnly(msgspec.Struct, frozen=True):
 
 
 def create_group(
-    raw: msgspec.Raw, quota: ElasticQuota | None, natives: Sequence[ResourceQuota], reserve: Reserve
+    raw: msgspec.Raw,
+    quota: ElasticQuota | None,
+    natives: Sequence[ResourceQuota],
+    reserve: Reserve,
+    members: Members,
 ) -> Verdict:
     """The verdict on a new PodGroup, whose totalResources are reserved if it is allowed. Raises Undecided.
 
-    `quota` is the ElasticQuota that binds in the namespace, `natives` its ResourceQuotas.
+    `quota` is the ElasticQuota that binds in the namespace, `natives` its ResourceQuotas. `members` is asked
+    only where the quota limits what the group's totals leave open.
     """
     try:
         group = parse_pod_group(raw)
     except ModelError as error:
         return refuse_malformed(error)
-    broken = [Finding("group", violation) for violation in check_group(group, quota)]
-    if broken:
-        return deny(broken, group=group.key)
+    violations = check_group(group, quota)
+    if quota is not None and left_open(group, quota):
+        violations += check_members(group, quota, members(group.name))
+    if violations:
+        return deny([Finding("group", violation) for violation in violations], group=group.key)
     warnings = [_not_counted(group, native) for native in natives if not counts_groups(native)]
     if not group.total:
         return allow(group=group.key)
@@ -86,6 +94,15 @@ def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
     return deny([Finding("immutable", violation)])
 
 
+def judge_lifecycle(raw: msgspec.Raw, old_raw: msgspec.Raw | None) -> Verdict:
+    """The verdict on the lifecycle policy of a PodGroup of any dialect, that is new or was changed."""
+    meta = identity_of(raw)
+    before = identity_of(old_raw).annotations if old_raw is not None else None
+    subject = f"PodGroup {meta.namespace}/{meta.name}"
+    violation = check_lifecycle(subject, meta.annotations or {}, before or {})
+    return deny([Finding("group", violation)]) if violation is not None else ALLOW
+
+
 def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
     """The verdict on a new or resized pod of a namespace in which groups hold quota. Raises Undecided."""
     try:
@@ -97,31 +114,6 @@ def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
         return ALLOW
     short = admit(Charge(pod.uid, pod.name, pod.group, pod.usage, pod.best_effort))
     return _refuse(f"Pod {pod.namespace}/{pod.name}", "spec.containers", short) if short else ALLOW
-
-
-def check_group(group: PodGroup, quota: ElasticQuota | None) -> list[Violation]:
-    """What makes a group impossible by itself, or under the quota that binds in its namespace."""
-    found = []
-    subject = f"PodGroup {group.key}"
-    pods = group.total.get(PODS)
-    if pods is not None and pods < group.min_members:
-        rule = f"is less than spec.minMembers={group.min_members}, each of which is a pod"
-        found.append(Violation(subject, f"spec.totalResources[{PODS}]", str(pods), rule))
-    if quota is None:
-        return found
-    for name, value in sorted(group.total.items()):
-        limit = quota.max.get(name)
-        if limit is not None and value > limit:
-            text = format_resource(name, limit)
-            rule = f"exceeds spec.max[{name}]={text} of ElasticQuota {quota.key}"
-            found.append(
-                Violation(subject, f"spec.totalResources[{name}]", format_resource(name, value), rule)
-            )
-    most = quota.max.get(PODS)
-    if most is not None and group.min_members > most:
-        rule = f"exceeds spec.max[{PODS}]={most} of ElasticQuota {quota.key}"
-        found.append(Violation(subject, "spec.minMembers", str(group.min_members), rule))
-    return found
 
 
 def _same(raw: msgspec.Raw, old_raw: msgspec.Raw) -> bool:

@@ -12,9 +12,17 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.elastic_quota import parse_elastic_quota
-from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NAMESPACES, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
+    ELASTIC_QUOTAS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_QUOTAS,
+    Resource,
+)
 from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
+from scheduler_core.model.pod_use import PodUse, parse_pod_use
 from scheduler_core.model.resource_quota import parse_resource_quota
 from webhook.cache import Fresh
 
@@ -55,6 +63,11 @@ class LiveReads:
         )
         found = [parse_config_map(raw) for raw in page.items or ()]
         return tuple(config_map for config_map in found if config_map.content is not None)
+
+    def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
+        """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""
+        _, pods = self._list(PODS, namespace, parse_pod_use)
+        return tuple(pod for pod in pods if pod.group == group)
 
     def _list(
         self, resource: Resource, namespace: str, parse: Callable[[msgspec.Raw], T]

@@ -66,6 +66,7 @@ class PodMeta(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     annotations: dict[str, str] | None = None
     labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
 
     @property
@@ -146,6 +147,31 @@ def _of_owners(reference: OwnerReference | None, namespace: str, owners: Owners,
 
 def _default(home: Namespace | None) -> str:
     return home.annotations.get(DEFAULT_GROUP_ANNOTATION, "") if home is not None else ""
+
+
+def check_move(pod: NewPod, before: NewPod, namespace: str) -> Violation | None:
+    """A pod stays in the group that it names; one that names none may join, one on its way out may leave."""
+    field, name = _named_by(pod)
+    old_field, old_name = _named_by(before)
+    if not old_name or (field, name) == (old_field, old_name) or pod.metadata.deletion_timestamp:
+        return None
+    if name:
+        rule = f"moves the pod out of group {old_name}, which {old_field} named; create a new pod instead"
+    else:
+        field, rule = old_field, f"cannot be taken from a pod of group {old_name}; create a new pod instead"
+    return Violation(f"Pod {namespace}/{pod.metadata.name}", field, name or '""', rule)
+
+
+def _named_by(pod: NewPod) -> tuple[str, str]:
+    """The field that says which group a stored pod is in, and that group; as `model.gang.group_of`."""
+    labels = pod.metadata.labels or {}
+    said = (
+        (f"metadata.annotations[{GROUP_NAME_ANNOTATION}]", pod.named),
+        ("spec.schedulingGroup.podGroupName", pod.native_group),
+        (f"metadata.labels[{X_POD_GROUP_LABEL}]", labels.get(X_POD_GROUP_LABEL, "")),
+        (f"metadata.labels[{SAKKARA_GROUP_NAME_LABEL}]", labels.get(SAKKARA_GROUP_NAME_LABEL, "")),
+    )
+    return next((item for item in said if item[1]), ("", ""))
 
 
 def is_group_name(text: str) -> bool:

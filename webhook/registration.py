@@ -6,11 +6,13 @@ Choices, per webhook:
 - elasticquotas (create, update): `Fail`, 5 s. Only the few who edit quotas wait while the webhook is away,
   and no illegal quota slips through.
 - elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.
-- topology and group ConfigMaps, PodGroups with constraints: `Ignore`. The scheduler keeps the old tree and
-  lets the group wait where the text is bad; results are written back to groups all the time.
+- topology and group ConfigMaps, PodGroups of others that ask something of Muster: `Ignore`. The scheduler
+  keeps the old tree and lets the group wait where the text is bad; results are written back to groups all the
+  time.
 - resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
 - podgroups (create, update): `Fail`. What a group was promised must be written down.
 - pods (validating): `Ignore`, as above. Native quota still holds; a reservation may be used up meanwhile.
+  Updates are sent only where a pod would change its group.
 Namespaces that the cluster needs to recover, and our own, are never sent.
 """
 
@@ -39,10 +41,14 @@ from scheduler_core.model.names import (
     DEFAULT_SCHEDULER,
     EXEMPT_LABEL,
     EXEMPT_NAMESPACES,
+    GROUP_NAME_ANNOTATION,
+    LIFECYCLE_POLICY_ANNOTATION,
     MUSTER_SCHEDULER,
     SAKKARA_GROUP_LABEL,
+    SAKKARA_GROUP_NAME_LABEL,
     SAKKARA_TOPOLOGY_LABEL,
     TOPOLOGY_CONSTRAINTS_ANNOTATION,
+    X_POD_GROUP_LABEL,
 )
 from scheduler_core.model.writes import Create, Delete, Replace
 
@@ -115,8 +121,11 @@ def validating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_
     pods["failurePolicy"] = "Ignore"
     for reserving in (groups, pods):
         reserving["sideEffects"] = "NoneOnDryRun"
+    moves = _entry("pods.moves.muster.dev", client, PODS, ("UPDATE",), names)
+    moves["failurePolicy"] = "Ignore"
+    moves["matchConditions"] = [{"name": "names-another-group", "expression": _names_another_group()}]
     placement = _placement_entries(client, names)
-    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods, *placement])
+    return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods, moves, *placement])
 
 
 def register(
@@ -192,13 +201,32 @@ def _placement_entries(client: dict[str, Any], exempt: list[str]) -> list[Entry]
         found.append(entry)
     for resource, name in ((X_POD_GROUPS, "x-podgroups"), (NATIVE_POD_GROUPS, "native-podgroups")):
         entry = _entry(f"{name}.validate.muster.dev", client, resource, write, exempt)
-        key = TOPOLOGY_CONSTRAINTS_ANNOTATION
-        says = f"has(object.metadata.annotations) && '{key}' in object.metadata.annotations"
-        entry["matchConditions"] = [{"name": "has-constraints", "expression": says}]
+        keys = (TOPOLOGY_CONSTRAINTS_ANNOTATION, LIFECYCLE_POLICY_ANNOTATION)
+        either = " || ".join(f"'{key}' in object.metadata.annotations" for key in keys)
+        says = f"has(object.metadata.annotations) && ({either})"
+        entry["matchConditions"] = [{"name": "asks-muster", "expression": says}]
         found.append(entry)
     for entry in found:
         entry["failurePolicy"] = "Ignore"
     return found
+
+
+def _names_another_group() -> str:
+    """CEL: an update of a pod changes what says which group it is in."""
+    said = (
+        ("annotations", GROUP_NAME_ANNOTATION),
+        ("labels", X_POD_GROUP_LABEL),
+        ("labels", SAKKARA_GROUP_NAME_LABEL),
+    )
+    differences = []
+    for part, key in said:
+        new, old = (
+            f"(has({root}.metadata.{part}) && '{key}' in {root}.metadata.{part} "
+            f"? {root}.metadata.{part}['{key}'] : '')"
+            for root in ("object", "oldObject")
+        )
+        differences.append(f"{new} != {old}")
+    return " || ".join(differences)
 
 
 def _configuration(resource: Resource, webhooks: list[Entry]) -> dict[str, Any]:

@@ -4,6 +4,7 @@
   other, answered by different replicas, are judged right whatever the lag of the watch. And nothing is
   refused for what other objects say before those were read anew. Both are rare.
 - About groups with constraints: the topology ConfigMaps are listed, when what users say of a group changes.
+- About a new PodGroup whose totals leave open what its quota limits: the pods that name it already.
 - A pod in a namespace that the watch has not shown yet: its labels are fetched.
 
 Two creations at the same instant through different replicas cannot be told apart by any read, because
@@ -26,15 +27,16 @@ from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import EXEMPT_LABEL, EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.holds import Shortage
 from webhook.batches import Undecided
 from webhook.cache import Cache, Fresh
-from webhook.groups import admit_pod, create_group, update_group
+from webhook.groups import admit_pod, create_group, judge_lifecycle, update_group
 from webhook.hold_store import HoldStore
-from webhook.membership import NoOwners, Owners, check_name, group_of
+from webhook.membership import NoOwners, Owners, check_move, check_name, group_of
 from webhook.pods import assign, is_managed, is_open, read_pod
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
 from webhook.review import Malformed, Request, Unready
@@ -75,6 +77,9 @@ class Live(Protocol):
 
     def topologies(self) -> Sequence[ConfigMap]:
         """The topology ConfigMaps of all namespaces that can be read."""
+
+    def members(self, namespace: str, group: str) -> Sequence[PodUse]:
+        """The pods that name a PodGroup of ours."""
 
 
 class Service:
@@ -144,7 +149,7 @@ class Service:
         return self._decide(request, lambda view: (delete_quota(request.old_object, view), None))
 
     def _validate_placement(self, request: Request, kind: tuple[str, str]) -> Verdict:
-        """Topologies, group ConfigMaps, and the constraints of PodGroups; everything else passes."""
+        """Topologies, group ConfigMaps, and what annotations of PodGroups ask; everything else passes."""
         if request.operation == "DELETE" or not (kind == CONFIG_MAP or is_pod_group(kind)):
             return ALLOW
         _require_objects(request)
@@ -152,13 +157,16 @@ class Service:
         def topologies() -> Sequence[ConfigMap]:
             return self._read(lambda live: live.topologies()) or ()
 
+        old = request.old_object if request.operation == "UPDATE" else None
         if kind == CONFIG_MAP:
-            old = request.old_object if request.operation == "UPDATE" else None
             return judge_config_map(request.object, old, topologies)
-        return judge_pod_group(request.object, kind[0], topologies)
+        lifecycle = judge_lifecycle(request.object, old)
+        return judge_pod_group(request.object, kind[0], topologies, old) if lifecycle.allowed else lifecycle
 
     def _validate_pod(self, request: Request) -> Verdict:
         """A pod of a namespace in which nothing is reserved passes without a question to anybody."""
+        if request.operation == "UPDATE" and not request.sub_resource:
+            return self._validate_move(request)
         resized = request.operation == "UPDATE" and request.sub_resource == _RESIZE
         new = request.operation == "CREATE" and not request.sub_resource
         namespace = request.namespace or ""
@@ -180,6 +188,14 @@ class Service:
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}")
 
+    def _validate_move(self, request: Request) -> Verdict:
+        namespace = request.namespace or ""
+        if namespace in self.settings.exempt_namespaces:
+            return ALLOW
+        _require_objects(request)
+        moved = check_move(read_pod(request.object), read_pod(request.old_object), namespace)
+        return deny([Finding("group", moved)]) if moved is not None else ALLOW
+
     def _validate_group(self, request: Request) -> Verdict:
         if request.operation == "DELETE":
             return ALLOW
@@ -193,8 +209,11 @@ class Service:
                 return ()
             return self._store.reserve(namespace, hold, dry_run=bool(request.dry_run))
 
+        def members(group: str) -> Sequence[PodUse]:
+            return self._read(lambda live: live.members(namespace, group)) or ()
+
         try:
-            return create_group(request.object, quota, natives, reserve)
+            return create_group(request.object, quota, natives, reserve, members)
         except Undecided as error:
             return refuse_for_now(f"PodGroup {namespace}/{request.name or ''}: {error}")
 

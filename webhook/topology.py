@@ -53,10 +53,17 @@ def judge_config_map(raw: msgspec.Raw, old: msgspec.Raw | None, topologies: Topo
     return _judge(subject, "data.constraints", spec.constraints, spec.size, topologies)
 
 
-def judge_pod_group(raw: msgspec.Raw, group: str, topologies: Topologies) -> Verdict:
-    """The verdict on the constraints of a PodGroup of one API group; one without any passes."""
+def judge_pod_group(
+    raw: msgspec.Raw, group: str, topologies: Topologies, old: msgspec.Raw | None = None
+) -> Verdict:
+    """The verdict on the constraints of a PodGroup of one API group; one without any passes.
+
+    So does an update that leaves constraints and size alone, such as results that are written back.
+    """
     try:
         gang = _PARSERS[group](raw)
+        if old is not None and _asks(gang) == _asks(_PARSERS[group](old)):
+            return ALLOW
         wishes = parse_constraints(gang.constraints, _ANNOTATION)
     except ModelError as error:
         return refuse_malformed(error)
@@ -99,6 +106,10 @@ def _conflict(spec: TopologySpec, wishes: Sequence[LevelConstraint], size: int, 
         return f"{error.path.removeprefix(f'{field}.')} {error.problem}"
     conflicts = check(build(spec.levels, spec.paths), rules, size)
     return "; ".join(conflict.text for conflict in conflicts)
+
+
+def _asks(gang: Gang) -> tuple[str, int]:
+    return gang.constraints, gang.min_members
 
 
 def _same(new: ConfigMap, old: ConfigMap) -> bool:

@@ -42,6 +42,7 @@ SAKKARA_MEMBER_STATUS_LABEL: Final = "sakkara.member.status"
 MEMBER_BOUND: Final = "Bound"
 JOB_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 TOPOLOGY_CONSTRAINTS_ANNOTATION: Final = "muster.dev/topology-constraints"
+TOPOLOGY_RESULTS_ANNOTATION: Final = "muster.dev/topology-results"
 
 # Muster's own
 SCHEDULE_LABEL: Final = "muster.dev/schedule"
@@ -50,6 +51,7 @@ FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
+LIFECYCLE_POLICIES: Final = ("ignore", LIFECYCLE_RESTART)
 REASON_GANG_RESTART: Final = "GangRestart"
 MUSTER_SCHEDULER: Final = "muster-scheduler"
 MUSTER_NAMESPACE: Final = "muster-system"

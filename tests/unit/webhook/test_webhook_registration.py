@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.admission.cel import compile_expression
 from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.writes import Create, Delete, Replace
@@ -34,6 +35,7 @@ POLICIES = [
     ("resourcequotas.validate.muster.dev", "Ignore", 5, "resourcequotas", ["CREATE", "UPDATE"]),
     ("podgroups.validate.muster.dev", "Fail", 5, "podgroups", ["CREATE", "UPDATE"]),
     ("pods.validate.muster.dev", "Ignore", 5, "pods", ["CREATE"]),
+    ("pods.moves.muster.dev", "Ignore", 5, "pods", ["UPDATE"]),
     ("topologies.validate.muster.dev", "Ignore", 5, "configmaps", ["CREATE", "UPDATE"]),
     ("groups.validate.muster.dev", "Ignore", 5, "configmaps", ["CREATE", "UPDATE"]),
     ("x-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
@@ -68,7 +70,29 @@ def test_only_labelled_config_maps_and_groups_with_constraints_are_sent() -> Non
         assert selector == {"matchExpressions": [{"key": label, "operator": "Exists"}]}
     for name in ("x-podgroups", "native-podgroups"):
         [condition] = entries[f"{name}.validate.muster.dev"]["matchConditions"]
-        assert "'muster.dev/topology-constraints' in object.metadata.annotations" in condition["expression"]
+        for key in ("muster.dev/topology-constraints", "muster.dev/lifecycle-policy"):
+            assert f"'{key}' in object.metadata.annotations" in condition["expression"]
+
+
+GROUP = "scheduling.k8s.io/group-name"
+X_LABEL = "scheduling.x-k8s.io/pod-group"
+MOVES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
+    ("nothing about groups", {"annotations": {"a": "b"}}, {"labels": {"a": "b"}}, False),
+    ("another annotation", {"annotations": {GROUP: "g"}}, {"annotations": {GROUP: "h"}}, True),
+    ("the annotation goes", {"annotations": {GROUP: "g"}}, {}, True),
+    ("another label", {"labels": {X_LABEL: "g"}}, {"labels": {X_LABEL: "h"}}, True),
+    ("the label of topologies comes", {}, {"labels": {"sakkara.group.name": "g"}}, True),
+    ("the same", {"annotations": {GROUP: "g"}}, {"annotations": {GROUP: "g", "a": "b"}}, False),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "sent"), [m[1:] for m in MOVES], ids=[m[0] for m in MOVES])
+def test_updates_of_pods_are_sent_only_where_the_group_changes(
+    old: dict[str, Any], new: dict[str, Any], sent: bool
+) -> None:
+    [condition] = by_name(validating_configuration(URL))["pods.moves.muster.dev"]["matchConditions"]
+    expression = compile_expression(condition["expression"], frozenset({"object", "oldObject"}))
+    assert expression.holds({"object": {"metadata": new}, "oldObject": {"metadata": old}}) is sent
 
 
 def test_pods_that_have_chosen_are_not_sent() -> None:
