@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.support.fault_listener import Listener
 from tests.support.fault_store import Fault, FaultStore, Key, Request, carry_out, status_body
 
 _PATH = re.compile(
@@ -51,30 +50,22 @@ class FaultServer(FaultStore):
     @contextmanager
     def side_door(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """A second URL of the same server, and what closes it for good: a partition of whoever uses it."""
-        door = _Server(("127.0.0.1", 0), self, None)
-        threading.Thread(target=door.serve_forever, args=(0.02,), daemon=True).start()
-
-        def close() -> None:
-            door.shutdown()
-            door.server_close()
-            door.break_connections()
-
-        yield f"http://127.0.0.1:{door.server_address[1]}", close
-        close()
+        door = _Server(0, self, None)
+        door.start()
+        yield f"http://127.0.0.1:{door.port}", door.close
+        door.close()
 
     def start(self) -> None:
         """Listen, on the same port as before if there was one."""
-        self._httpd = _Server(("127.0.0.1", self.port), self, self._context)
-        self.port = self._httpd.server_address[1]
-        threading.Thread(target=self._httpd.serve_forever, args=(0.02,), daemon=True).start()
+        self._httpd = _Server(self.port, self, self._context)
+        self.port = self._httpd.port
+        self._httpd.start()
 
     def kill(self) -> None:
         """Stop listening and break every connection."""
         httpd, self._httpd = self._httpd, None
         if httpd is not None:
-            httpd.shutdown()
-            httpd.server_close()
-            httpd.break_connections()
+            httpd.close()
         with self.changed:
             self.changed.notify_all()
 
@@ -84,46 +75,14 @@ class FaultServer(FaultStore):
             self._httpd.break_connections()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
-    request_queue_size = 64
-
-    def __init__(self, address: tuple[str, int], owner: FaultServer, context: ssl.SSLContext | None) -> None:
+class _Server(Listener):
+    def __init__(self, port: int, owner: FaultServer, context: ssl.SSLContext | None) -> None:
         self.owner = owner
-        self.context = context
-        self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        super().__init__(address, _Handler)
+        super().__init__(port, _Handler, context)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        connection = request
-        try:
-            if self.context is not None:
-                connection = self.context.wrap_socket(request, server_side=True)
-            with self._lock:
-                self._open.add(connection)
-                self.owner.connections += 1
-            self.RequestHandlerClass(connection, client_address, self)
-        except OSError:
-            return
-        finally:
-            with self._lock:
-                self._open.discard(connection)
-            connection.close()
-
-    def break_connections(self) -> None:
-        with self._lock:
-            connections = list(self._open)
-        for connection in connections:
-            try:
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        return
+    def opened(self) -> None:
+        with self.owner.changed:
+            self.owner.connections += 1
 
 
 class _Handler(BaseHTTPRequestHandler):
