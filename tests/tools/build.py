@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent
-NAMES = ("kubectl", "etcd", "kube-apiserver")
+NAMES = ("kubectl", "etcd", "kube-apiserver", "helm")
 BUILD_SECONDS = 3600
 
 
@@ -128,17 +128,31 @@ def _build(name: str, module: Path, go: str, binary: Path) -> float:
 
 
 def _link_flags(pins: str) -> str:
-    """Strip symbols, and let the Kubernetes programs say which version they are."""
+    """Strip symbols, and let the programs say which version they are and which Kubernetes they are for."""
+    if helm := re.search(r"helm\.sh/helm/v3 (v\S+)", pins):
+        return "-s -w " + _variables("helm.sh/helm/v3", _helm_variables(helm[1], pins))
     version = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", pins)
     if version is None:
         return "-s -w"
-    variables = {
+    values = {
         "gitVersion": version[1],
         "gitMajor": version[2],
         "gitMinor": version[3],
         "gitTreeState": "clean",
     }
-    return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{k}={v}" for k, v in variables.items())
+    return "-s -w " + _variables("k8s.io/component-base/version", values, joint=".")
+
+
+def _helm_variables(version: str, pins: str) -> dict[str, str]:
+    minor = re.search(r"k8s\.io/client-go v0\.(\d+)\.", pins)
+    kubernetes = {"k8sVersionMajor": "1", "k8sVersionMinor": minor[1] if minor else ""}
+    packages = ("pkg/chartutil", "pkg/lint/rules")
+    target = {f"{package}.{name}": value for package in packages for name, value in kubernetes.items()}
+    return {"internal/version.version": version, **target}
+
+
+def _variables(root: str, values: dict[str, str], joint: str = "/") -> str:
+    return " ".join(f"-X {root}{joint}{name}={value}" for name, value in values.items())
 
 
 def main(argv: list[str] | None = None) -> int:
