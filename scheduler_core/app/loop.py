@@ -17,14 +17,8 @@ from scheduler_core.app.waits import Waits
 from scheduler_core.engine.decisions import Decision, Noticed, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
-from scheduler_core.model.gang import GroupRef
-from scheduler_core.model.kinds import (
-    CONFIG_MAPS,
-    ELASTIC_QUOTAS,
-    PERSISTENT_VOLUME_CLAIMS,
-    POD_GROUPS,
-    Resource,
-)
+from scheduler_core.model.gang import GroupRef, dialect_of
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, Resource
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
@@ -253,9 +247,8 @@ class Loop:
         write = outcome.write
         if isinstance(write, Patch) and write.resource == ELASTIC_QUOTAS:
             self.scheduler.state.quota_dirty.add(write.namespace)
-        elif isinstance(write, Patch) and write.resource == POD_GROUPS:
-            gang = GroupRef("PodGroup", write.namespace, write.name)
-            self.scheduler.state.gangs.dirty.add(gang.key)
+        elif isinstance(write, Patch) and (dialect := dialect_of(write.resource)) is not None:
+            self.scheduler.state.gangs.mark(GroupRef(dialect, write.namespace, write.name))
         elif isinstance(write, Patch) and write.resource == CONFIG_MAPS:
             state = self.scheduler.state
             state.gangs.group_dirty.update(state.config_maps.groups_in(write.namespace))

@@ -1,139 +1,134 @@
-"""Writes the results of group ConfigMaps: status, placement, ranks and times, in the topology seed's fields.
+"""Writes the results of groups on the topology: into a group ConfigMap's data, or a PodGroup's annotation.
 
-What a process did not see itself (times, after a restart) it leaves as it is. The fields that users write
-(`name`, `size`, `priority`, `constraints`) are never touched.
+What users write there (`name`, `size`, `priority`, `constraints`) is never touched, and what this process
+says nothing about stays. A write that is refused, or undone by somebody, is tried again after growing times.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Final
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
 
 from scheduler_core.controllers.gang_status import MIN_INTERVAL_SECONDS
+from scheduler_core.controllers.topology_results import results_of, shortened
 from scheduler_core.model import names
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.gang import Gang
+from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census
-from scheduler_core.state.group_members import Seat, counts_of, in_rank_order, scheduler_of, seats_of
-from scheduler_core.state.topology import GroupRun, rules_of
-from scheduler_core.topology.rank import best_hop_cost, hop_cost
-from scheduler_core.topology.report import pairs_text, placement_text
-from scheduler_core.topology.tree import Tree
+from scheduler_core.state.topology import is_constrained
 
-PENDING: Final = "Pending"
-PLACED: Final = "Placed"
-BOUND: Final = names.MEMBER_BOUND
-MIXED: Final = "members differ in their requests: placed with the largest request per resource"
+# Characters of results. The API takes 1 MiB of data, and 256 KiB of annotations of all writers together.
+MOST_DATA: Final = 900_000
+MOST_ANNOTATION: Final = 200_000
+# The same write again waits twice as long each time, up to so many intervals.
+_LONGEST_WAIT: Final = 64
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """The last write of a group: when, what, and how often in a row."""
+
+    time: float
+    patch: Patch
+    times: int
 
 
 class TopologyGroupStatus:
-    """Looks only at groups whose members or ConfigMap changed (`state.gangs.group_dirty`)."""
+    """Looks only at groups whose members or object changed (`state.gangs.group_dirty`)."""
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
         self._min_interval = min_interval
-        self._written: dict[str, float] = {}
+        self._written: dict[str, _Written] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Patches that are due; groups written less than a second ago stay dirty."""
         writes: list[Write] = []
         for key in sorted(state.gangs.group_dirty):
-            if self._written.get(key, -self._min_interval) + self._min_interval > now:
+            if self._due(key) > now:
                 continue
             state.gangs.group_dirty.discard(key)
-            gang, config_map = state.gangs.gangs.get(key), state.config_maps.of(key)
-            if gang is None or config_map is None:
+            gang = state.gangs.gangs.get(key)
+            patch = _patch(state, gang) if gang is not None else None
+            if patch is None:
+                self._written.pop(key, None)
                 continue
-            wanted = results_of(state, gang)
-            changes = {
-                field: value or None
-                for field, value in wanted.items()
-                if config_map.data.get(field, "") != value
-            }
-            if changes:
-                self._written[key] = now
-                writes.append(_patch(config_map, changes))
+            last = self._written.get(key)
+            again = last is not None and last.patch.body == patch.body
+            times = last.times + 1 if last is not None and again else 1
+            self._written[key] = _Written(now, patch, times)
+            writes.append(patch)
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        times = [self._written.get(key, 0.0) for key in state.gangs.group_dirty]
-        return min(times) + self._min_interval if times else None
+        return min(map(self._due, state.gangs.group_dirty), default=None)
+
+    def _due(self, key: str) -> float:
+        last = self._written.get(key)
+        if last is None:
+            return 0.0
+        return last.time + self._min_interval * min(_LONGEST_WAIT, 2 ** (last.times - 1))
 
 
-def _patch(config_map: ConfigMap, changes: dict[str, str | None]) -> Patch:
+def _patch(state: ClusterState, gang: Gang) -> Patch | None:
+    if gang.ref.dialect != "ConfigMap":
+        return _annotated(state, gang)
+    config_map = state.config_maps.of(gang.key)
+    return _data_patch(config_map, results_of(state, gang)) if config_map is not None else None
+
+
+def _data_patch(config_map: ConfigMap, results: Mapping[str, str]) -> Patch | None:
+    """Fields are patched one by one, so two writers cannot lose each other's."""
+    changes = {
+        field: value or None
+        for field, value in shortened(dict(results), MOST_DATA).items()
+        if config_map.data.get(field, "") != value
+    }
+    if not changes:
+        return None
     body = {"data": changes}
     return Patch(CONFIG_MAPS, config_map.namespace, config_map.name, body, uid=config_map.uid)
 
 
-def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
-    """The result fields that must be in the ConfigMap's data; an empty text takes a field away."""
-    run = state.topology.runs.get(gang.key)
-    tree = state.topology.tree_of(gang, scheduler_of(state, gang))
-    seats = seats_of(state, gang, tree)
-    census = state.gangs.census(gang.key, state.placed)
-    status = _status(state, gang, census)
-    fields = {"status": status, "reason": _reason(gang, run, status), "placement": "", "rank": ""}
-    if seats:
-        fields |= _where(tree, seats, run)
-    if run is not None:
-        fields |= _times(run)
-        if seats and run.idle is not None:
-            fields |= _costs(tree, seats, gang, run)
-    return fields
+def _annotated(state: ClusterState, gang: Gang) -> Patch | None:
+    """The annotation is one text, made from what it was: written only over the version that was read."""
+    text = _annotation(state, gang)
+    if text == gang.results:
+        return None
+    body = {"metadata": {"annotations": {names.TOPOLOGY_RESULTS_ANNOTATION: text or None}}}
+    return Patch(
+        RESOURCES[gang.ref.dialect],
+        gang.ref.namespace,
+        gang.ref.name,
+        body,
+        uid=gang.uid,
+        resource_version=gang.resource_version,
+    )
 
 
-def _status(state: ClusterState, gang: Gang, census: Census) -> str:
-    """Bound once the API has the bindings of all members, Placed while some are under way."""
-    if gang.problem or census.allocated + census.succeeded < gang.min_members:
-        return PENDING
-    assumed = (state.placed[uid].assumed for uid in state.gangs.members(gang.key) if uid in state.placed)
-    return PLACED if any(assumed) else BOUND
-
-
-def _reason(gang: Gang, run: GroupRun | None, status: str) -> str:
-    if gang.problem:
-        return gang.problem
-    if run is None:
+def _annotation(state: ClusterState, gang: Gang) -> str:
+    """The results as JSON, the placement as an object in it; empty for a group without constraints."""
+    if not is_constrained(gang):
         return ""
-    if status == PENDING:
-        return run.reason
-    return MIXED if run.mixed else ""
+    before = _read(gang.results)
+    results = shortened(results_of(state, gang), MOST_ANNOTATION)
+    if not before and gang.key not in state.topology.runs and not results["placement"]:
+        return ""
+    fields: dict[str, Any] = {name: before[name] for name in before if name not in results}
+    fields |= {name: value for name, value in results.items() if value}
+    if results["placement"]:
+        fields["placement"] = json.loads(results["placement"])
+    return json.dumps(dict(sorted(fields.items())), separators=(",", ":"))
 
 
-def _where(tree: Tree, seats: list[Seat], run: GroupRun | None) -> dict[str, str]:
-    ranked = in_rank_order(tree, seats, run.ranks if run is not None else {})
-    return {
-        "placement": placement_text(tree, [seat.member for _, seat in ranked]),
-        "rank": pairs_text((seat.pod.name, rank) for rank, seat in ranked),
-    }
-
-
-def _times(run: GroupRun) -> dict[str, str]:
-    fields = {
-        "schedBeginTime": _time(run.begin),
-        "schedSolverTimeMilli": str(round(run.solver_seconds * 1000)),
-    }
-    if run.end is not None:
-        fields["schedEndTime"] = _time(run.end)
-        fields["schedTotalTimeMilli"] = str(round((run.end - run.begin) * 1000))
-    return fields
-
-
-def _costs(tree: Tree, seats: list[Seat], gang: Gang, run: GroupRun) -> dict[str, str]:
-    """The sum of distances over all pairs of members, and that of the best placement on the idle cluster."""
-    fields = {
-        "hopCost": str(hop_cost(tree, counts_of(tree, seats))),
-        "optimal": "true" if run.optimal else "false",
-    }
-    if run.best_hops is None and run.idle is not None and len(run.idle) == len(tree.leaves):
-        run.best_hops = best_hop_cost(tree, run.idle, len(seats), rules_of(gang, tree))
-    if run.best_hops is not None:
-        fields["bestHopCost"] = str(run.best_hops)
-    return fields
-
-
-def _time(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def _read(text: str) -> dict[str, Any]:
+    """What the annotation says; nothing where somebody else wrote something else into it."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

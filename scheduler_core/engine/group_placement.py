@@ -89,7 +89,7 @@ class GroupPlacer:
         if isinstance(found, Refusal):
             return found
         run.end, run.reason = now, ""
-        run.idle, run.best_hops = capacity(self.state, asked.slots, idle=True), None
+        run.idle, run.best_hops = (asked.tree, capacity(self.state, asked.slots, idle=True)), None
         self.state.gangs.group_dirty.add(gang.key)
         return self._ranked(asked, run, found)
 

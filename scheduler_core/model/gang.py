@@ -22,11 +22,16 @@ from scheduler_core.model.topology import GroupSpec
 
 Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
 
-RESOURCES: Final[Mapping[str, Resource]] = {
+RESOURCES: Final[Mapping[Dialect, Resource]] = {
     "PodGroup": POD_GROUPS,
     "x-PodGroup": X_POD_GROUPS,
     "native-PodGroup": NATIVE_POD_GROUPS,
 }
+
+
+def dialect_of(resource: Resource) -> Dialect | None:
+    """Which dialect a kind of object is, or None if it is no PodGroup."""
+    return next((dialect for dialect, known in RESOURCES.items() if known == resource), None)
 
 
 class GroupRef(msgspec.Struct, frozen=True):
@@ -61,9 +66,9 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     """A group of pods that start together: at least `min_members` of them, or none.
 
     `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew.
-    `constraints` is the text of the topology annotation, `topology_key` the native group's single domain,
-    `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None. `problem` is
-    what is wrong with a group that could not be read: its pods wait with it as their reason.
+    `constraints` and `results` are the texts of the topology annotations, `topology_key` the native group's
+    single domain, `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
+    `problem` is what is wrong with a group that could not be read: its pods wait with it as their reason.
     """
 
     ref: GroupRef
@@ -74,6 +79,7 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     priority: int | None = None
     restarts: bool = False
     constraints: str = ""
+    results: str = ""
     topology_key: str = ""
     group: GroupSpec | None = None
     status: GangStatus = GangStatus()
@@ -160,6 +166,7 @@ def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: 
         min_members=minimum,
         restarts=annotations.get(names.LIFECYCLE_POLICY_ANNOTATION) == names.LIFECYCLE_RESTART,
         constraints=annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
+        results=annotations.get(names.TOPOLOGY_RESULTS_ANNOTATION, ""),
         **more,
     )
 

@@ -29,8 +29,8 @@ class Census(msgspec.Struct, frozen=True):
 class GangTable:
     """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not.
 
-    `dirty` are PodGroups, and `group_dirty` ConfigMap groups, whose status may have to be written;
-    `unreviewed` are PodGroups that may have lost their quorum.
+    `dirty` are PodGroups whose status may have to be written, `group_dirty` groups on the topology whose
+    results may; `unreviewed` are PodGroups that may have lost their quorum.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class GangTable:
         """A group object was added or changed; an event if it asks for anything else than before."""
         old = self.gangs.get(gang.key)
         self.gangs[gang.key] = gang
-        self._mark(gang.ref)
+        self.mark(gang.ref)
         same = old is not None and _asks(old) == _asks(gang)
         return [] if same else [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
@@ -60,13 +60,13 @@ class GangTable:
             self._drop(before, pod.uid)
         if ref is not None:
             self._members.setdefault(ref.key, {})[pod.uid] = pod
-            self._mark(ref)
+            self.mark(ref)
 
     def touch(self, pod: Pod) -> None:
         """A pod took a node or lost it: its group's counts changed."""
         ref = group_of(pod)
         if ref is not None:
-            self._mark(ref)
+            self.mark(ref)
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod is gone."""
@@ -79,12 +79,14 @@ class GangTable:
         members.pop(uid, None)
         if not members:
             self._members.pop(ref.key, None)
-        self._mark(ref)
+        self.mark(ref)
 
-    def _mark(self, ref: GroupRef) -> None:
-        if ref.dialect == "ConfigMap":
+    def mark(self, ref: GroupRef) -> None:
+        """What is written of a group may have to be written again."""
+        gang = self.gangs.get(ref.key)
+        if ref.dialect == "ConfigMap" or (gang is not None and _has_results(gang)):
             self.group_dirty.add(ref.key)
-        else:
+        if ref.dialect != "ConfigMap":
             self.dirty.add(ref.key)
             self.unreviewed.add(ref.key)
 
@@ -111,6 +113,11 @@ class GangTable:
             succeeded=phases.count(SUCCEEDED),
             failed=phases.count(FAILED),
         )
+
+
+def _has_results(gang: Gang) -> bool:
+    """Whether a PodGroup is placed on the topology, or was."""
+    return bool(gang.constraints or gang.topology_key or gang.results)
 
 
 def _asks(gang: Gang) -> tuple[object, ...]:

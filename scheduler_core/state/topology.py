@@ -32,9 +32,9 @@ class TopologySettings(msgspec.Struct, frozen=True):
 class GroupRun(msgspec.Struct):
     """How the placement of one group went. Times are seconds since the epoch.
 
-    `trials` counts attempts per waiting member by uid, `ranks` those of placed members. `idle` is how many
-    members fit on each leaf of an idle cluster, int64 [leaves], when the group was placed last; `best_hops`
-    is the hop cost of the best placement there, once somebody asked.
+    `trials` counts attempts per waiting member by uid, `ranks` those of placed members. `idle` is the
+    tree with how many members fit on each leaf of an idle cluster, int64 [leaves], when the group was placed
+    last, until somebody works out `best_hops`, the hop cost of the best placement there.
     """
 
     begin: float
@@ -45,7 +45,7 @@ class GroupRun(msgspec.Struct):
     reason: str = ""
     trials: Counter[str] = msgspec.field(default_factory=Counter)
     ranks: dict[str, int] = msgspec.field(default_factory=dict)
-    idle: Int64 | None = None
+    idle: tuple[Tree, Int64] | None = None
     best_hops: int | None = None
 
 

@@ -6,14 +6,14 @@ node, 4 under the same parent of nodes, 6 one level further up, and so on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.topology.constraints import Rules
-from scheduler_core.topology.placer import Infeasible, place
+from scheduler_core.topology.placer import Placement, never, place
 from scheduler_core.topology.tree import Tree
 
 MASTER_MARK = "master"
@@ -72,10 +72,12 @@ def hop_cost(tree: Tree, counts: NDArray[np.int64]) -> int:
     return 2 * (pairs + apart)
 
 
-def best_hop_cost(tree: Tree, empty: NDArray[np.int64], size: int, rules: Rules) -> int | None:
+def best_hop_cost(
+    tree: Tree, empty: NDArray[np.int64], size: int, rules: Rules, expired: Callable[[], bool] = never
+) -> int | None:
     """Hop cost of the best placement on the empty cluster: `empty` int64 [leaves] members per idle node.
 
-    None when the group does not fit even there.
+    None when the group does not fit even there, or the search had expired before it was proven the best.
     """
-    found = place(tree, empty, size, rules)
-    return None if isinstance(found, Infeasible) else hop_cost(tree, found.counts)
+    found = place(tree, empty, size, rules, expired=expired)
+    return hop_cost(tree, found.counts) if isinstance(found, Placement) and found.optimal else None

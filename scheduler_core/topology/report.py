@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scheduler_core.topology.rank import Member, Ranked
+from scheduler_core.topology.rank import Member
 from scheduler_core.topology.tree import Tree
 
 ROOT = "root"
@@ -22,11 +22,6 @@ def placement_text(tree: Tree, members: Sequence[Member]) -> str:
     return json.dumps({ROOT: top})
 
 
-def rank_text(ranked: Sequence[Ranked]) -> str:
+def rank_text(ranks: Iterable[tuple[str, int]]) -> str:
     """Pods with their ranks: `[(pod-0,0) (pod-4,1)]`."""
-    return pairs_text((member.pod, rank) for rank, member in enumerate(ranked))
-
-
-def pairs_text(ranks: Iterable[tuple[str, int]]) -> str:
-    """The same for pods whose ranks are given, as a group's are while one of its members is missing."""
     return "[" + " ".join(f"({pod},{rank})" for pod, rank in ranks) + "]"
