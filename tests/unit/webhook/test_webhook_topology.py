@@ -169,3 +169,13 @@ def test_constraints_of_pod_groups_are_judged_alike(version: str) -> None:
     assert denial(service(topology()), bad).startswith(f"PodGroup a/pg: {field}: rack.partitions=3 exceeds")
     assert field in denial(service(topology()), pod_group("{", version=version))
     assert denial(service(topology()), pod_group('{"rack": {"partitions": 2}}', version=version)) == ""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_results_are_written_whatever_became_of_the_constraints(version: str) -> None:
+    old = pod_group('{"rack": {"partitions": 3}}', version=version)
+    new = pod_group('{"rack": {"partitions": 3}}', version=version)
+    new["metadata"]["annotations"]["muster.dev/topology-results"] = '{"status":"Bound"}'
+    assert denial(service(topology()), new, old=old) == ""
+    shrunk = pod_group('{"rack": {"partitions": 3}}', members=5, version=version)
+    assert "rack.partitions=3" in denial(service(topology()), shrunk, old=old)
