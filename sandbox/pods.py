@@ -15,6 +15,16 @@ _IMMUTABLE = (
 )
 _UNASSIGNED_MUTABLE = ("nodeSelector", "affinity")
 _CONTAINER_LISTS = ("containers", "initContainers")
+_NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
+_NOT_IN_EPHEMERAL = (
+    "ports",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "resources",
+    "resizePolicy",
+)
 
 
 def qos_class(spec: Obj) -> str:
@@ -151,6 +161,25 @@ def with_ephemeral_containers(old: Obj, new: Obj) -> Obj:
     """The pod with only the ephemeral containers taken from `new`: pods/ephemeralcontainers."""
     spec = {**old["spec"], "ephemeralContainers": at(new, "spec", "ephemeralContainers") or []}
     return {**old, "metadata": new["metadata"], "spec": spec}
+
+
+def ephemeral_causes(new: Obj, old: Obj) -> list[Cause]:
+    """Broken rules of pods/ephemeralcontainers: what such a container cannot have, and that it stays."""
+    containers = at(new, "spec", "ephemeralContainers") or []
+    causes = [
+        errors.forbidden_field(f"spec.ephemeralContainers[{index}].{key}", _NOT_EPHEMERAL)
+        for index, container in enumerate(containers)
+        for key in _NOT_IN_EPHEMERAL
+        if container.get(key)
+    ]
+    now_there = {container.get("name"): container for container in containers}
+    for container in at(old, "spec", "ephemeralContainers") or []:
+        name = container["name"]
+        if now_there.get(name) != container:
+            what = "changed" if name in now_there else "removed"
+            text = f'existing ephemeral containers "{name}" may not be {what}'
+            causes.append(errors.forbidden_field("spec.ephemeralContainers", text))
+    return causes
 
 
 def bound(pod: Obj, node: str, binding_meta: Obj) -> Obj:

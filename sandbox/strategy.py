@@ -100,6 +100,8 @@ def update_causes(kind: ApiKind, new: Obj, old: Obj, subresource: str) -> list[C
     if kind.custom:
         return causes + schema_causes(kind.custom.schema, new, old)
     if kind.storage == "pods":
+        if subresource == "ephemeralcontainers":
+            return causes + pods.ephemeral_causes(new, old)
         return causes + (pods.update_causes(new, old) if not subresource else [])
     return causes + validation.causes(kind, new, old)
 
