@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scheduler_core.app.histograms import Histogram, Series
 from scheduler_core.app.outcomes import Timing
 from scheduler_core.app.sample import Sample
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
@@ -40,52 +41,52 @@ class Metrics:
         self._attempts = Counter(
             "scheduler_schedule_attempts", "Attempts to schedule pods, by result and profile.", labels, **own
         )
-        self._attempt_seconds = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
+        self._attempt_seconds = self._histogram(
+            # The second is the older name.
+            (
+                "scheduler_scheduling_attempt_duration_seconds",
+                "scheduler_e2e_scheduling_duration_seconds",
+            ),
             "Scheduling attempts from decision to bound pod.",
+            _SECONDS,
             labels,
-            buckets=_SECONDS,
-            **own,
         )
-        self._e2e_seconds = Histogram(
-            "scheduler_e2e_scheduling_duration_seconds",
-            "Scheduling attempts from decision to bound pod (the older name).",
-            labels,
-            buckets=_SECONDS,
-            **own,
-        )
-        self._algorithm_seconds = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Decisions.", buckets=_FINE_SECONDS, **own
-        )
-        self._evaluation_seconds = Histogram(
-            "scheduler_scheduling_algorithm_preemption_evaluation_seconds",
+        self._algorithm_seconds = self._histogram(
+            ("scheduler_scheduling_algorithm_duration_seconds",), "Decisions.", _FINE_SECONDS
+        ).of()
+        self._evaluation_seconds = self._histogram(
+            ("scheduler_scheduling_algorithm_preemption_evaluation_seconds",),
             "Attempts that ended in a preemption or looked for one.",
-            buckets=_FINE_SECONDS,
-            **own,
-        )
-        self._sli_seconds = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
+            _FINE_SECONDS,
+        ).of()
+        self._sli_seconds = self._histogram(
+            ("scheduler_pod_scheduling_sli_duration_seconds",),
             "From a pod's entry into the queue to its binding.",
+            _LONG_SECONDS,
             ("attempts",),
-            buckets=_LONG_SECONDS,
-            **own,
         )
-        self._binding_seconds = Histogram(
-            "scheduler_binding_duration_seconds", "Binding requests.", buckets=_SECONDS, **own
-        )
+        self._binding_seconds = self._histogram(
+            ("scheduler_binding_duration_seconds",), "Binding requests.", _SECONDS
+        ).of()
         self._preemptions = Counter(
             "scheduler_preemption_attempts", "Preemptions that were carried out.", **own
         )
-        self._victims = Histogram(
-            "scheduler_preemption_victims", "Pods evicted per preemption.", buckets=_VICTIMS, **own
-        )
+        self._victims = self._histogram(
+            ("scheduler_preemption_victims",), "Pods evicted per preemption.", _VICTIMS
+        ).of()
         self._malformed = Counter(
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
         self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
         Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
-        self._waited: dict[str, Any] = {}
-        self._results: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
+        self._results: dict[tuple[str, str], tuple[Any, Series]] = {}
+
+    def _histogram(
+        self, names: tuple[str, ...], what: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()
+    ) -> Histogram:
+        histogram = Histogram(names, what, bounds, labels)
+        self.registry.register(histogram)
+        return histogram
 
     def decided(self, decisions: Iterable[Decision], seconds: float) -> None:
         """One attempt: what was decided and how long that took. Bindings are told when they end."""
@@ -108,10 +109,7 @@ class Metrics:
         self._binding_seconds.observe(binding)
         self._count(SCHEDULED, decision.profile, timing.algorithm + binding)
         attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-        waited = self._waited.get(attempts)
-        if waited is None:
-            waited = self._waited[attempts] = self._sli_seconds.labels(attempts)
-        waited.observe(max(0.0, now - timing.since))
+        self._sli_seconds.of(attempts).observe(max(0.0, now - timing.since))
 
     def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
         """A binding was refused or lost."""
@@ -130,12 +128,10 @@ class Metrics:
         if found is None:
             found = self._results[result, profile] = (
                 self._attempts.labels(result, profile),
-                self._attempt_seconds.labels(result, profile),
-                self._e2e_seconds.labels(result, profile),
+                self._attempt_seconds.of(result, profile),
             )
         found[0].inc()
         found[1].observe(seconds)
-        found[2].observe(seconds)
 
 
 class SampledMetrics(Collector):
