@@ -17,10 +17,10 @@ from kubectl_plugin.table import visible
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, RESOURCE_QUOTAS
 from scheduler_core.model.node import Node, parse_node
-from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
-from scheduler_core.model.resources import ResourceList, add
+from scheduler_core.model.resources import add
 from scheduler_core.quota import rules
+from scheduler_core.quota.examination import Broken, examine, examine_capacity
 from scheduler_core.quota.ledger import QuotaLedger
 
 UNKNOWN_CAPACITY = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
@@ -42,31 +42,13 @@ def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
     return total
 
 
-def examine(
-    quotas: Sequence[ElasticQuota],
-    natives: Sequence[ResourceQuota],
-    total_min: ResourceList,
-    room: ResourceList,
+def report(
+    quotas: Sequence[ElasticQuota], natives: Sequence[ResourceQuota], capacity: Sequence[Broken] = ()
 ) -> Report:
-    """Every rule on every quota. `total_min`: sum of min over the cluster; `room`: what its nodes have."""
-    ledger = QuotaLedger()
-    for quota in quotas:
-        ledger.put_quota(quota)
-    violations: list[rules.Violation] = []
-    notes: list[str] = []
-    for quota in quotas:
-        violations += rules.check_bounds(quota)
-        violations += rules.check_hard(quota, natives)
-        binding = ledger.quota_of(quota.namespace)
-        if binding is not None:
-            # The oldest quota binds and is in order; it is the younger ones that are too many.
-            violations += rules.check_single(quota, [binding])
-        notes += rules.notes(quota, natives)
-    for name, (guaranteed, has) in rules.overcommitted(total_min, room).items():
-        problem = f"is more than the {format_resource(name, has)} allocatable in the cluster"
-        value = format_resource(name, guaranteed)
-        violations.append(rules.Violation("all ElasticQuotas", f"sum of spec.min[{name}]", value, problem))
-    return Report(tuple(violations), tuple(notes))
+    """Every rule and every note on these quotas, and what is wrong with the sum of all."""
+    broken = [*examine(quotas, natives), *capacity]
+    notes = [note for quota in quotas for note in rules.notes(quota, natives)]
+    return Report(tuple(item.violation for item in broken), tuple(notes))
 
 
 def gather(client: Reader, namespace: str, complaints: Complaints) -> tuple[int, Report]:
@@ -82,12 +64,12 @@ def gather(client: Reader, namespace: str, complaints: Complaints) -> tuple[int,
     nodes = list_or_none(client, NODES, Scope())
     if everyone is None or nodes is None:
         complaints.note(UNKNOWN_CAPACITY)
-        return len(quotas), examine(quotas, natives, {}, {})
+        return len(quotas), report(quotas, natives)
     ledger = QuotaLedger()
     for quota in everyone:
         ledger.put_quota(quota)
     room = allocatable(parsed(nodes, parse_node, complaints.about_content))
-    return len(quotas), examine(quotas, natives, ledger.total_min, room)
+    return len(quotas), report(quotas, natives, examine_capacity(ledger.total_min, room))
 
 
 def _other_quotas(client: Reader, complaints: Complaints) -> list[ElasticQuota] | None:
@@ -101,14 +83,14 @@ def run_lint(ctx: click.Context, output: str) -> None:
     """Carry out the command. Raises the ApiError tree, KubeconfigError, AlreadyReported."""
     session = CommandSession.of(ctx)
     complaints = Complaints()
-    count, report = gather(session.client, session.scope, complaints)
+    count, found = gather(session.client, session.scope, complaints)
     if output == "json":
-        sys.stdout.write(to_json(msgspec.to_builtins(report)))
+        sys.stdout.write(to_json(msgspec.to_builtins(found)))
     else:
-        for violation in report.violations:
+        for violation in found.violations:
             print(visible(f"error: {violation}"))
-        for note in report.notes:
+        for note in found.notes:
             print(visible(f"note: {note}"))
-        print(f"{count} quotas, {len(report.violations)} broken rules, {len(report.notes)} notes")
-    if report.violations or complaints.failed:
+        print(f"{count} quotas, {len(found.violations)} broken rules, {len(found.notes)} notes")
+    if found.violations or complaints.failed:
         raise AlreadyReported
