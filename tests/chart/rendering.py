@@ -1,0 +1,72 @@
+"""Helm as a test uses it: the chart's objects for some values, and what Helm says of wrong ones."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.tools.build import have
+
+CHART = Path(__file__).parents[2] / "charts" / "muster"
+VALUES = Path(__file__).parent / "values"
+CASES = sorted(path.stem for path in VALUES.glob("*.yaml"))
+NAMESPACE = "muster-system"
+HELM_SECONDS = 120
+
+Obj = dict[str, Any]
+
+
+def helm(*arguments: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run helm with a home of its own, so that nobody's repositories or plugins take part."""
+    with tempfile.TemporaryDirectory(prefix="muster-helm-") as home:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HELM_")}
+        environment |= {
+            "HELM_CACHE_HOME": home,
+            "HELM_CONFIG_HOME": home,
+            "HELM_DATA_HOME": home,
+            "KUBECONFIG": str(kubeconfig or Path(home, "none")),
+        }
+        return subprocess.run(
+            [str(have("helm").path), *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            capture_output=True,
+            timeout=HELM_SECONDS,
+        )
+
+
+def succeed(*arguments: str, kubeconfig: Path | None = None) -> str:
+    """What helm printed; an AssertionError with its words if it failed."""
+    done = helm(*arguments, kubeconfig=kubeconfig)
+    assert done.returncode == 0, f"helm {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}"
+    return done.stdout
+
+
+@functools.cache
+def manifest(case: str, namespace: str = NAMESPACE, *extra: str) -> str:
+    """The rendered text for one values file, named without its suffix."""
+    values = str(VALUES / f"{case}.yaml")
+    return succeed("template", "muster", str(CHART), "-n", namespace, "-f", values, *extra)
+
+
+def objects(case: str, namespace: str = NAMESPACE, *extra: str) -> list[Obj]:
+    """The rendered objects. Parsed anew for each caller, who may change them."""
+    return [found for found in yaml.safe_load_all(manifest(case, namespace, *extra)) if found]
+
+
+def of_kind(found: list[Obj], kind: str) -> Iterator[Obj]:
+    return (item for item in found if item["kind"] == kind)
+
+
+def one(found: list[Obj], kind: str, name: str) -> Obj:
+    """The only object of that kind and name."""
+    (item,) = (item for item in of_kind(found, kind) if item["metadata"]["name"] == name)
+    return item
