@@ -75,15 +75,3 @@ class PluginError(MusterError):
 
     def __str__(self) -> str:
         return f"plugin {self.plugin} failed at {self.point} for pod {self.pod}: {self.cause!r}"
-
-
-class IndexMismatch(MusterError):
-    """Two resource vectors of different resource indexes met; adding them would mix up resources."""
-
-    def __init__(self, expected: int, got: int) -> None:
-        self.expected = expected
-        self.got = got
-        super().__init__(expected, got)
-
-    def __str__(self) -> str:
-        return f"resource index mismatch: expected {self.expected} resources, got {self.got}"

@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.errors import IndexMismatch
 from scheduler_core.model import names
 from scheduler_core.model.resources import ResourceList
 
@@ -56,8 +55,3 @@ class ResourceIndex:
             if row is not None:
                 out[row] = value
         return out
-
-    def require(self, length: int) -> None:
-        """Raise IndexMismatch unless a vector or array has one row per resource."""
-        if length != len(self.names):
-            raise IndexMismatch(len(self.names), length)

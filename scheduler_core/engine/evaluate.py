@@ -11,7 +11,7 @@ from scheduler_core.engine.explain import unresolvable_nodes
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.preemption.demand import goes_first
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.status import SUCCESS, Bits, Code, Status
+from scheduler_core.framework.status import Bits, Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.state.trial import Trial
 
@@ -31,11 +31,6 @@ class Reevaluation:
         self._profile = profile
         self._cycle = cycle
         self._first_bits: dict[str, Bits] | None = None
-
-    def admitted(self) -> Status:
-        """The first PreFilter refusal now, or SUCCESS."""
-        status = self._cycles.pre_filter(self._profile, self._fresh())
-        return SUCCESS if status is None else status
 
     def _fresh(self) -> Cycle:
         cycle = self._cycles.new_cycle(self._profile, self._cycle.pod, self._cycle.now)

@@ -7,17 +7,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.framework.status import Status
-
 Bool = NDArray[np.bool_]
 
 
 class Evaluation(Protocol):
     """Re-runs of PreFilter and Filter for one pod; inside a Trial the state says what would be true."""
-
-    def admitted(self) -> Status:
-        """The first PreFilter refusal now, or SUCCESS."""
-        ...
 
     def fits(self, slot: int) -> bool:
         """Whether PreFilter and every filter let the pod onto one node.

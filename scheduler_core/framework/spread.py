@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scheduler_core.config.args import LIST_DEFAULTING
 from scheduler_core.config.spread_args import PodTopologySpreadArgs
 from scheduler_core.framework.matching import match_required
+from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import PREFER_NO_SCHEDULE, SpreadConstraint, Toleration
+from scheduler_core.model.affinity import SpreadConstraint, Toleration
 from scheduler_core.model.names import LABEL_HOSTNAME, LABEL_ZONE
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.selectors import IN, NOTHING, Requirement, Selector
@@ -93,15 +94,8 @@ def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
 
 
 def _tolerated(tolerations: Sequence[Toleration], nodes: NodeView) -> Bool:
-    """bool [M]: nodes whose NoSchedule and NoExecute taints are tolerated, that of cordoned ones too."""
-    verdicts = [
-        all(
-            taint.effect == PREFER_NO_SCHEDULE
-            or any(toleration.tolerates(taint) for toleration in tolerations)
-            for taint in taints
-        )
-        for taints in nodes.table.taint_sets.values
-    ]
+    """bool [M]: nodes without a taint that keeps the pod off, that of cordoned ones included."""
+    verdicts = [untolerated(tolerations, taints) is None for taints in nodes.table.taint_sets.values]
     return np.array(verdicts, dtype=np.bool_)[nodes.taint_set]
 
 

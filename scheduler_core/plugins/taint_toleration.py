@@ -12,20 +12,13 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.scoring import default_normalize
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
+from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.affinity import PREFER_NO_SCHEDULE, Taint
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.events import Happened
 
 _LAST_BIT = 63
-
-
-def _untolerated(pod: Pod, taints: tuple[Taint, ...]) -> Taint | None:
-    """The first taint that keeps the pod off a node."""
-    for taint in taints:
-        if taint.effect != PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in pod.tolerations):
-            return taint
-    return None
 
 
 def _preferences(pod: Pod, taints: tuple[Taint, ...]) -> int:
@@ -50,7 +43,7 @@ class TaintToleration:
         sets = nodes.table.taint_sets.values
         verdicts = np.zeros(len(sets), dtype=np.uint64)  # [taint sets]
         for i, taints in enumerate(sets):
-            taint = _untolerated(cycle.pod, taints)
+            taint = untolerated(cycle.pod.tolerations, taints)
             if taint is not None:
                 bit = min(seen.setdefault(taint, len(seen)), _LAST_BIT)
                 verdicts[i] = np.uint64(1 << bit)
@@ -83,6 +76,6 @@ class TaintToleration:
         """A node came, or lost taints, and the pod tolerates what is left."""
         return {
             Happened.NODE_ADD | Happened.NODE_TAINTS: lambda _, pod, event: bool(
-                event.node and _untolerated(pod, event.node.taints) is None
+                event.node and untolerated(pod.tolerations, event.node.taints) is None
             )
         }

@@ -1,4 +1,4 @@
-"""Trials: change the state as if, look, and take it back exactly, or keep it.
+"""Trials: change the state as if, look, and take it back exactly.
 
 An undo log over placements; nodes, quotas and every count follow from them. This replaces the AddPod and
 RemovePod extensions of kube-scheduler: inside a trial the arrays already say what would be true.
@@ -24,7 +24,7 @@ class _Entry(NamedTuple):
 
 
 class Trial:
-    """A context in which pods are placed and lifted. Left without `keep()`, it restores the state."""
+    """A context in which pods are placed and lifted. Left, it restores the state."""
 
     def __init__(self, state: ClusterState, now: float) -> None:
         self.state = state
@@ -74,7 +74,3 @@ class Trial:
             self.state.forget(entry.uid)
         else:
             self.state.put_back(entry.lifted, entry.going, entry.start)
-
-    def keep(self) -> None:
-        """Make everything done so far permanent."""
-        self._log.clear()

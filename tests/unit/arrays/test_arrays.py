@@ -9,7 +9,6 @@ from scheduler_core.arrays import changes
 from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.arrays.index import MAX_ROWS, ResourceIndex
 from scheduler_core.arrays.intern import ABSENT, Interner, LabelColumn
-from scheduler_core.errors import IndexMismatch
 
 
 def test_the_index_only_grows_and_rows_keep_their_meaning() -> None:
@@ -19,9 +18,6 @@ def test_the_index_only_grows_and_rows_keep_their_meaning() -> None:
     assert index.ensure({"a.b/x": 1})
     assert index.row("a.b/x") == 4
     assert index.vector({"a.b/x": 7, "cpu": 2, "unknown": 9}).tolist() == [2, 0, 0, 0, 7]
-    index.require(5)
-    with pytest.raises(IndexMismatch, match="expected 5 resources, got 4"):
-        index.require(4)
 
 
 def test_resources_beyond_the_last_row_get_none() -> None:
