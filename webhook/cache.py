@@ -33,6 +33,7 @@ from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
+from webhook.audit import Stored
 from webhook.holdings import Holdings
 from webhook.pending import Pending
 from webhook.quotas import QuotaView, SumMode
@@ -174,6 +175,14 @@ class Cache:
                 terminating=known is not None and known.terminating,
                 sum_of_min=sum_of_min,
             )
+
+    def stored(self) -> Stored:
+        """All quotas and what bounds them, as the watches have it."""
+        with self.lock:
+            binding = {quota.namespace: quota for quota in self._ledger.quotas()}
+            quotas = tuple(quota for namespace in binding for quota in _stored(self._ledger, namespace))
+            natives = tuple(native for known in self._native.values() for native in known.values())
+            return Stored(quotas, binding, natives, dict(self._ledger.total_min), dict(self._allocatable))
 
     def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> None:
         """Remember a quota that was just allowed, until the watch shows it. Never called for a dry run."""

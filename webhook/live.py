@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -20,10 +20,11 @@ from scheduler_core.model.kinds import (
     RESOURCE_QUOTAS,
     Resource,
 )
-from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
+from scheduler_core.model.names import DEFAULT_SCHEDULER, SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.pod_use import PodUse, parse_pod_use
 from scheduler_core.model.resource_quota import parse_resource_quota
+from webhook.audit import Stranger, read_stranger
 from webhook.cache import Fresh
 
 T = TypeVar("T")
@@ -64,6 +65,11 @@ class LiveReads:
         found = [parse_config_map(raw) for raw in page.items or ()]
         return tuple(config_map for config_map in found if config_map.content is not None)
 
+    def strangers(self) -> tuple[Stranger, ...]:
+        """The pods of the default scheduler that have not ended. Raises ApiError."""
+        fields = f"spec.schedulerName={DEFAULT_SCHEDULER},status.phase!=Succeeded,status.phase!=Failed"
+        return tuple(_readable(self._client.list_raw(PODS, field_selector=fields), read_stranger))
+
     def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
         """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""
         _, pods = self._list(PODS, namespace, parse_pod_use)
@@ -74,10 +80,13 @@ class LiveReads:
     ) -> tuple[str, tuple[T, ...]]:
         """Everything in one page, so that it is of one moment, with that moment's resourceVersion."""
         page = self._client.get_page(resource, namespace, limit=0, retry_budget=0.0)
-        found = []
-        for raw in page.items or ():
-            try:
-                found.append(parse(raw))
-            except ModelError:
-                continue
-        return page.metadata.resourceVersion, tuple(found)
+        return page.metadata.resourceVersion, tuple(_readable(page.items or (), parse))
+
+
+def _readable(items: Iterable[msgspec.Raw], parse: Callable[[msgspec.Raw], T]) -> Iterator[T]:
+    """The objects that can be read."""
+    for raw in items:
+        try:
+            yield parse(raw)
+        except ModelError:
+            continue

@@ -1,0 +1,200 @@
+"""What slipped through is found, counted and told once, whoever looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scheduler_core.kube.errors import AlreadyExists
+from scheduler_core.model.writes import Create
+from tests.unit.webhook.reviews import namespace, native, node, quota, synced
+from webhook.audit import Slip, Stored, Stranger, broken_rules, passed_by, read_stranger
+from webhook.auditor import EVENTS_PER_ROUND, REPEAT_SECONDS, Auditor, event_of
+from webhook.cache import Cache
+
+NOW = 1_800_000_000.0
+EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+def stored(*objects: dict[str, Any]) -> Stored:
+    return synced(*objects).stored()
+
+
+@pytest.mark.parametrize(
+    ("objects", "found"),
+    [
+        pytest.param([quota(min={"cpu": "1"}, max={"cpu": "2"})], [], id="nothing is wrong"),
+        pytest.param(
+            [quota(min={"cpu": "3"}, max={"cpu": "2"})],
+            [("bounds", "ElasticQuota a/eq: spec.min[cpu]=3 exceeds spec.max[cpu]=2")],
+            id="min above max",
+        ),
+        pytest.param(
+            [quota(max={"cpu": "5"}), native(hard={"cpu": "4"})],
+            [("hard", "ElasticQuota a/eq: spec.max[cpu]=5 exceeds hard[cpu]=4 of ResourceQuota a/rq")],
+            id="max above hard",
+        ),
+        pytest.param(
+            [
+                quota("old", min={"cpu": "1"}, meta={"creationTimestamp": EARLY}),
+                quota("new", min={"cpu": "1"}, meta={"creationTimestamp": LATE}),
+            ],
+            [
+                (
+                    "single",
+                    "ElasticQuota a/new: metadata.namespace=a has ElasticQuota old already; "
+                    "only one per namespace is allowed",
+                )
+            ],
+            id="two in a namespace: the younger is too many",
+        ),
+        pytest.param(
+            [quota(min={"cpu": "6"}), quota(namespace="b", min={"cpu": "6"})],
+            [
+                (
+                    "capacity",
+                    "all ElasticQuotas: sum of spec.min[cpu]=12 "
+                    "is more than the 8 allocatable in the cluster",
+                )
+            ],
+            id="more guaranteed than there is",
+        ),
+    ],
+)
+def test_stored_quotas_that_break_a_rule(objects: list[dict[str, Any]], found: list[tuple[str, str]]) -> None:
+    slips = broken_rules(stored(node(cpu="8"), *objects), capacity=True)
+    assert [(slip.rule, slip.message) for slip in slips] == found
+
+
+def test_the_sum_of_min_counts_only_where_it_is_a_rule() -> None:
+    world = stored(quota(min={"cpu": "6"}))
+    assert [slip.rule for slip in broken_rules(world, capacity=True)] == ["capacity"]
+    assert broken_rules(world, capacity=False) == []
+
+
+def stranger(name: str = "p", created: str = LATE, **meta: Any) -> Stranger:
+    body = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": created, **meta}
+    return read_stranger({"metadata": body, "spec": {"schedulerName": "default-scheduler"}})  # type: ignore[arg-type]
+
+
+def cache_of(labels: dict[str, str] | None = None, created: str = EARLY) -> Cache:
+    return synced(quota(max={"cpu": "1"}, meta={"creationTimestamp": created}), namespace(labels=labels))
+
+
+@pytest.mark.parametrize(
+    ("pod", "cache", "names"),
+    [
+        pytest.param(stranger(), cache_of(), ["p"], id="created under a quota and left to the default"),
+        pytest.param(stranger(created=EARLY), cache_of(created=LATE), [], id="older than the quota"),
+        pytest.param(stranger(namespace="b"), cache_of(), [], id="a namespace without a quota"),
+        pytest.param(stranger(), cache_of({"muster.dev/exempt": "true"}), [], id="an exempt namespace"),
+        pytest.param(stranger(deletionTimestamp=LATE), cache_of(), [], id="on its way out"),
+        pytest.param(
+            stranger(annotations={"kubernetes.io/config.mirror": "x"}), cache_of(), [], id="a mirror pod"
+        ),
+    ],
+)
+def test_pods_that_never_came_to_muster(pod: Stranger, cache: Cache, names: list[str]) -> None:
+    slips = passed_by([pod], cache.stored(), cache.namespace, frozenset({"kube-system"}))
+    assert [slip.name for slip in slips] == names
+
+
+def test_nothing_is_said_of_namespaces_exempt_by_name() -> None:
+    cache = cache_of()
+    assert passed_by([stranger()], cache.stored(), cache.namespace, frozenset({"a"})) == []
+
+
+class Client:
+    """Takes Events, each name once."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, dict[str, Any]] = {}
+        self.asked = 0
+
+    def create(self, write: Create) -> None:
+        self.asked += 1
+        name = write.body["metadata"]["name"]
+        if name in self.events:
+            raise AlreadyExists(409, "AlreadyExists", "it is there", "POST", "/events")
+        self.events[name] = dict(write.body)
+
+
+def slip(name: str = "eq", message: str = "too much", uid: str = "u") -> Slip:
+    return Slip("hard", message, "ElasticQuota", "scheduling.x-k8s.io/v1alpha1", "a", name, uid)
+
+
+class World:
+    """An auditor whose findings and clock the test sets."""
+
+    def __init__(self, client: Client | None = None) -> None:
+        self.client = client or Client()
+        self.registry = CollectorRegistry()
+        self.slips: list[Slip] = []
+        self.now = NOW
+        self.auditor = Auditor(self.client, lambda: self.slips, self.registry, wall=lambda: self.now)  # type: ignore[arg-type]
+
+    def count(self, rule: str) -> float | None:
+        return self.registry.get_sample_value("muster_admission_objects_breaking_rules", {"rule": rule})
+
+
+def test_a_finding_is_counted_every_round_and_told_once() -> None:
+    world = World()
+    world.slips = [slip()]
+    for _ in range(3):
+        world.auditor.round()
+        world.now += 60
+    assert (len(world.client.events), world.client.asked, world.count("hard")) == (1, 1, 1.0)
+    world.slips = []
+    world.auditor.round()
+    assert world.count("hard") == 0.0
+
+
+def test_a_finding_that_stays_is_told_again_before_its_event_is_forgotten() -> None:
+    world = World()
+    world.slips = [slip()]
+    world.auditor.round()
+    world.now += REPEAT_SECONDS
+    world.auditor.round()
+    assert len(world.client.events) == 2
+
+
+def test_replicas_and_restarts_share_one_event() -> None:
+    client = Client()
+    for world in (World(client), World(client)):
+        world.slips = [slip()]
+        world.auditor.round()
+    assert (len(client.events), client.asked) == (1, 2)
+
+
+def test_what_concerns_no_single_object_is_counted_only() -> None:
+    world = World()
+    world.slips = [Slip("capacity", "all too much")]
+    world.auditor.round()
+    assert (world.client.asked, world.count("capacity")) == (0, 1.0)
+
+
+def test_a_flood_of_findings_is_told_in_parts() -> None:
+    world = World()
+    world.slips = [slip(f"eq{number}", uid=str(number)) for number in range(EVENTS_PER_ROUND + 5)]
+    world.auditor.round()
+    assert len(world.client.events) == EVENTS_PER_ROUND
+    world.auditor.round()
+    assert len(world.client.events) == EVENTS_PER_ROUND + 5
+
+
+def test_an_event_names_the_object_and_fits_its_fields() -> None:
+    event = event_of(slip("n" * 253, "x" * 3000), NOW)
+    assert event["regarding"] == {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "namespace": "a",
+        "name": "n" * 253,
+        "uid": "u",
+    }
+    metadata = event["metadata"]
+    assert isinstance(metadata, dict)
+    assert len(metadata["name"]) <= 253
+    assert len(str(event["note"]).encode()) <= 1024
+    assert (event["type"], event["reason"]) == ("Warning", "RuleBroken")

@@ -1,0 +1,146 @@
+"""Tells of what slipped through, as Events on the objects and as a metric, round by round."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.correlator import NAME_CHARACTERS, truncate
+from scheduler_core.kube.errors import AlreadyExists, ApiError, KubeconfigError
+from scheduler_core.kube.timestamps import micro_timestamp
+from scheduler_core.model.kinds import EVENTS
+from scheduler_core.model.names import MUSTER_NAMESPACE
+from scheduler_core.model.writes import Create
+from webhook.audit import RULES, Slip, broken_rules, passed_by
+from webhook.cache import Cache
+from webhook.live import LiveReads
+from webhook.service import Settings
+
+INTERVAL_SECONDS: Final = 60.0
+EVENTS_PER_ROUND: Final = 50
+REPEAT_SECONDS: Final = 3000.0
+"""Before an API server forgets an Event (an hour by default), it is written again."""
+REASON: Final = "RuleBroken"
+
+log = logging.getLogger("muster.webhook")
+
+
+class Auditor:
+    """One thread. `look` finds what is wrong now; it may raise ApiError, which skips the round.
+
+    Every replica looks; the name of an Event follows from what it says, so that one of them writes it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        look: Callable[[], list[Slip]],
+        registry: CollectorRegistry,
+        interval: float = INTERVAL_SECONDS,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._look = look
+        self._found = Gauge(
+            "muster_admission_objects_breaking_rules",
+            "Stored objects that break a rule now, by rule.",
+            ("rule",),
+            registry=registry,
+        )
+        self._interval = interval
+        self._wall = wall
+        self._told: dict[Slip, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the caches must be full."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the round that is under way."""
+        self._stop.set()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread, if it was started."""
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.round()
+            except (ApiError, KubeconfigError) as error:
+                log.warning("audit: %s", error)
+            if self._stop.wait(self._interval):
+                return
+
+    def round(self) -> None:
+        """Look once, count, and write the Events that are not there. Raises ApiError."""
+        slips = self._look()
+        counts = Counter(slip.rule for slip in slips)
+        for rule in RULES:
+            self._found.labels(rule).set(counts[rule])
+        now = self._wall()
+        present = set(slips)
+        self._told = {slip: at for slip, at in self._told.items() if slip in present}
+        new = [slip for slip in slips if slip.uid and now - self._told.get(slip, 0.0) >= REPEAT_SECONDS]
+        for slip in new[:EVENTS_PER_ROUND]:
+            self._tell(slip, now)
+            self._told[slip] = now
+
+    def _tell(self, slip: Slip, now: float) -> None:
+        # It exists where another replica was first, or this one before it was started again.
+        with suppress(AlreadyExists):
+            self._client.create(Create(EVENTS, slip.namespace, event_of(slip, now)))
+
+
+def look_at(cache: Cache, live: LiveReads, settings: Settings) -> Callable[[], list[Slip]]:
+    """What an Auditor looks at: the caches, and the default scheduler's pods as the server has them."""
+
+    def look() -> list[Slip]:
+        stored = cache.stored()
+        slips = broken_rules(stored, capacity=settings.sum_of_min != "off")
+        if stored.binding:
+            slips += passed_by(live.strangers(), stored, cache.namespace, settings.exempt_namespaces)
+        return slips
+
+    return look
+
+
+def event_of(slip: Slip, now: float) -> dict[str, object]:
+    """The Event (events.k8s.io/v1) of one finding; equal findings within REPEAT_SECONDS share a name."""
+    epoch = int(now // REPEAT_SECONDS)
+    digest = hashlib.sha256(f"{slip.uid} {slip.rule} {slip.message} {epoch}".encode()).hexdigest()[:16]
+    regarding = {
+        "apiVersion": slip.api_version,
+        "kind": slip.kind,
+        "namespace": slip.namespace,
+        "name": slip.name,
+        "uid": slip.uid,
+    }
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {
+            "name": f"{slip.name[: NAME_CHARACTERS - len(digest) - 1]}.{digest}",
+            "namespace": slip.namespace,
+        },
+        "eventTime": micro_timestamp(now),
+        "type": "Warning",
+        "reason": REASON,
+        "action": "Audit",
+        "note": truncate(slip.message),
+        "regarding": regarding,
+        "reportingController": "muster-webhook",
+        "reportingInstance": MUSTER_NAMESPACE,
+    }
