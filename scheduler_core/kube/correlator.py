@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -28,14 +27,12 @@ class ObjectReference(msgspec.Struct, frozen=True):
     uid: str = ""
 
     def as_json(self) -> dict[str, str]:
-        fields = {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-        }
-        return {key: value for key, value in fields.items() if value}
+        fields = {"apiVersion": self.api_version, "kind": self.kind, "name": self.name}
+        if self.namespace:
+            fields["namespace"] = self.namespace
+        if self.uid:
+            fields["uid"] = self.uid
+        return fields
 
 
 class Occurrence(msgspec.Struct, frozen=True):
@@ -68,8 +65,7 @@ class Occurrence(msgspec.Struct, frozen=True):
         )
 
 
-@dataclass
-class _Series:
+class _Series(msgspec.Struct):
     namespace: str
     name: str
     note: str

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ class StaticCredentials:
     source: str = "command line"
 
     def headers(self) -> list[tuple[str, str]]:
+        return self._headers
+
+    @cached_property
+    def _headers(self) -> list[tuple[str, str]]:
         if self.token:
             return [bearer(self.token, self.source)]
         if self.username:

@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 
 Done = Callable[[MusterError | None], None]
 
-_CHUNK: Final = 1 << 16
+# The most that a TLS record holds; room for more would be got and given back for every small answer.
+_CHUNK: Final = 1 << 14
 
 
 class Job:
@@ -40,20 +41,29 @@ class Job:
 class Lane:
     """An open connection with the job that is under way on it, None while it rests until `deadline`."""
 
-    __slots__ = ("buffer", "connection", "deadline", "job", "unsent")
+    __slots__ = ("buffer", "connection", "deadline", "job", "raw", "unsent")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.raw = connection.raw
         self.job: Job | None = None
         self.deadline = 0.0
         self.buffer = bytearray()
         self.unsent = b""
 
+    def send(self) -> None:
+        """Send of what is unsent as much as goes now. Raises OSError."""
+        try:
+            sent = self.raw.send(self.unsent)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        self.unsent = self.unsent[sent:]
+
     def receive(self) -> bool:
         """Take what is there; True if the server has closed the connection. Raises OSError."""
         while True:
             try:
-                chunk = self.connection.raw.recv(_CHUNK)
+                chunk = self.raw.recv(_CHUNK)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return False
             if not chunk:

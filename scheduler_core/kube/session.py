@@ -121,6 +121,9 @@ class Session:
         self._head = (
             f"Host: {host}:{endpoint.port}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
         )
+        self._base = endpoint.base_path
+        # Credentials as they were last told, and the part of a head that follows from them.
+        self._said: tuple[list[tuple[str, str]], str] = ([], self._head)
 
     def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
@@ -218,12 +221,15 @@ class Session:
 
     def encode(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
         """A request as it is sent, with credentials. Raises KubeconfigError."""
-        head = [f"{method} {self.endpoint.base_path}{path} HTTP/1.1\r\n", self._head]
-        head += [f"{name}: {value}\r\n" for name, value in self._credentials.headers()]
+        known, head = self._said
+        headers = self._credentials.headers()
+        if headers != known:
+            head = self._head + "".join([f"{name}: {value}\r\n" for name, value in headers])
+            self._said = headers, head
+        about = ""
         if body or method not in ("GET", "DELETE"):
-            head.append(f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n")
-        head.append("\r\n")
-        return "".join(head).encode("latin-1") + body
+            about = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        return f"{method} {self._base}{path} HTTP/1.1\r\n{head}{about}\r\n".encode("latin-1") + body
 
     def new_connection(self) -> Connection:
         """A connection to the server that is not open yet."""

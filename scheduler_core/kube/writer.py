@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import selectors
 import socket
-import ssl
 import threading
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.answers import read_answer
+from scheduler_core.kube.answers import is_plain_success, read_answer
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connection import MAX_IDLE_SECONDS
 from scheduler_core.kube.errors import error_from_status
@@ -35,6 +34,9 @@ _CHUNK: Final = 1 << 16
 _TICK: Final = 1.0
 _SLOW_THREADS: Final = 8
 _GATE_SECONDS: Final = 0.1
+# With so many answers on their way, some are waited for together: to wake up for each costs more than itself.
+_CROWD: Final = 8
+_BREATH: Final = 0.002
 
 
 class Writer:
@@ -131,6 +133,8 @@ class Writer:
         try:
             while not self._stopping:
                 delay = self._begin_all()
+                if len(self._busy) >= _CROWD:
+                    time.sleep(_BREATH)
                 self._asleep = True
                 # A job that came just now found us awake: look once more before sleeping.
                 if delay is None and (self._queues[True] or self._queues[False]) and self._room():
@@ -202,30 +206,26 @@ class Writer:
             connection.close()
             raise
         lane = Lane(connection)
-        self._selector.register(connection.raw, selectors.EVENT_READ, lane)
+        self._selector.register(lane.raw, selectors.EVENT_READ, lane)
         return lane
 
     def _send(self, lane: Lane, job: Job) -> None:
-        raw = lane.connection.raw
         try:
-            sent = raw.send(lane.unsent)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            sent = 0
+            lane.send()
         except OSError:
             # The server cannot have got all of it: safe to repeat.
             self._drop(lane)
             self.slow.submit(partial(self._repeat, job))
             return
-        lane.unsent = lane.unsent[sent:]
         if lane.unsent:
-            self._selector.modify(raw, selectors.EVENT_READ | selectors.EVENT_WRITE, lane)
+            self._selector.modify(lane.raw, selectors.EVENT_READ | selectors.EVENT_WRITE, lane)
 
     def _continue(self, lane: Lane) -> None:
         if lane.unsent and lane.job is not None:
             self._send(lane, lane.job)
             if lane.unsent or lane.job is None:
                 return
-            self._selector.modify(lane.connection.raw, selectors.EVENT_READ, lane)
+            self._selector.modify(lane.raw, selectors.EVENT_READ, lane)
         try:
             ended = lane.receive()
             if lane.job is None:
@@ -235,18 +235,30 @@ class Writer:
                 return
             if ended and not lane.buffer:
                 raise ConnectionResetError("the server closed the connection without an answer")
-            found = read_answer(lane.buffer, ended=ended)
+            plain = not ended and is_plain_success(lane.buffer)
+            found = None if plain else read_answer(lane.buffer, ended=ended)
         except Exception as error:
             self._break(lane, error)
             return
-        if found is not None:
-            self._finish(lane, *found)
+        if plain:
+            self._freed(lane, reusable=True).tell(None)
+        elif found is not None:
+            answer, reusable = found
+            self._finish(self._freed(lane, reusable=reusable), answer)
 
-    def _rest(self, lane: Lane) -> None:
+    def _freed(self, lane: Lane, *, reusable: bool) -> Job:
+        """The job of a lane whose answer is there; the lane rests or is closed."""
+        job = lane.job
+        assert job is not None
+        self._leave(lane)
+        if not reusable:
+            self._drop(lane)
+            return job
         lane.job = None
         lane.buffer.clear()
         lane.deadline = self._monotonic() + MAX_IDLE_SECONDS
         self._idle.append(lane)
+        return job
 
     def _drop(self, lane: Lane) -> None:
         """Close a connection; its job, if it has one, is the caller's business."""
@@ -255,22 +267,15 @@ class Writer:
         if lane in self._idle:
             self._idle.remove(lane)
         lane.job = None
-        self._selector.unregister(lane.connection.raw)
+        self._selector.unregister(lane.raw)
         lane.connection.close()
 
     def _leave(self, lane: Lane) -> None:
         self._busy.discard(lane)
         self._later_busy -= lane.job is not None and not lane.job.urgent
 
-    def _finish(self, lane: Lane, answer: Answer, reusable: bool) -> None:
-        job = lane.job
-        assert job is not None
+    def _finish(self, job: Job, answer: Answer) -> None:
         assert job.request is not None
-        self._leave(lane)
-        if reusable:
-            self._rest(lane)
-        else:
-            self._drop(lane)
         if 200 <= answer.status < 300:
             job.tell(None)
         elif answer.status == 401 or answer.retry_after is not None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.kube.answers import BrokenAnswer, read_answer
+from scheduler_core.kube.answers import BrokenAnswer, is_plain_success, read_answer
 
 SIZED = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
 CHUNKED = b'HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"\r\n3;x=y\r\n:1}\r\n0\r\n\r\n'
@@ -76,3 +76,34 @@ def test_any_bytes_give_an_answer_nothing_or_the_error(sent: bytes, ended: bool)
     except BrokenAnswer:
         return
     assert found is None or found[0].status == 200
+
+
+def test_a_plain_success_is_known_at_a_glance_and_only_when_it_is_whole() -> None:
+    assert is_plain_success(bytearray(SIZED))
+    assert not any(is_plain_success(bytearray(SIZED[:end])) for end in range(len(SIZED)))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(CHUNKED, id="chunks"),
+        pytest.param(SIZED.replace(b"201 Created", b"409 Conflict"), id="a refusal"),
+        pytest.param(SIZED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), id="the last answer"),
+        pytest.param(SIZED + b"H", id="more than an answer"),
+        pytest.param(INFORMED, id="an interim answer first"),
+        pytest.param(SIZED.replace(b"/1.1", b"/1.0"), id="an old protocol"),
+        pytest.param(SIZED.replace(b": 7", b": -7"), id="a negative length"),
+    ],
+)
+def test_what_is_not_plain_is_left_to_be_read(sent: bytes) -> None:
+    assert not is_plain_success(bytearray(sent))
+
+
+@given(st.integers(0, len(SIZED)), st.binary(max_size=40), st.integers(0, len(SIZED)))
+def test_where_a_glance_says_success_reading_says_it_too(start: int, put: bytes, end: int) -> None:
+    sent = SIZED[:start] + put + SIZED[end:]
+    if is_plain_success(bytearray(sent)):
+        found = read_answer(bytearray(sent))
+        assert found is not None
+        assert found[0].status // 100 == 2
+        assert found[1]
