@@ -14,85 +14,12 @@ from kubernetes import client, watch
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.full_sandbox import FullSandbox
+from tests.support.sakkara import CONFIG, GROUP, JOB, TOPOLOGY
 from tests.support.scheduler import scheduler
 
 pytestmark = pytest.mark.e2e
 
 WAIT = 30.0
-
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {{kubeconfig: {kubeconfig}, qps: 1000, burst: 1000}}
-leaderElection: {{leaderElect: false}}
-profiles:
-- schedulerName: sakkara
-  plugins:
-    multiPoint: {{enabled: [{{name: ClusterTopologyPlacementGroup}}]}}
-  pluginConfig:
-  - name: ClusterTopologyPlacementGroup
-    args: {{topologyConfigMapNameSpace: sakkara}}
-"""
-
-TOPOLOGY = """
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: cluster-topology-configmap
-  namespace: sakkara
-  labels: {"sakkara.topology": ""}
-data:
-  name: "cluster-tree"
-  resource-names: |
-    [ "cpu", "memory" ]
-  level-names: |
-    [ "rack", "node" ]
-  tree: |
-    {
-      "rack-0": { "node-0": {}, "node-1": {}, "node-2": {} },
-      "rack-1": { "node-3": {}, "node-4": {}, "node-5": {} }
-    }
-"""
-
-GROUP = """
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: group-a
-  labels: {"sakkara.group": ""}
-data:
-  "name": "group-a"
-  "size": "8"
-  "priority": "0"
-  "constraints": |
-    { "rack": { "type": "pack" }, "node": { "type": "spread" } }
-"""
-
-JOB = """
-apiVersion: batch/v1
-kind: Job
-metadata:
-  generateName: job-a-
-spec:
-  parallelism: 8
-  completions: 8
-  template:
-    metadata:
-      labels:
-        sakkara.group.name: "group-a"
-      annotations:
-        sandbox.muster.dev/run-seconds: "600"
-    spec:
-      schedulerName: sakkara
-      containers:
-      - name: main
-        image: busybox
-        command: ["sh", "-c", "sleep 600"]
-        resources:
-          requests: {cpu: "100m", memory: "128Mi"}
-          limits: {cpu: "200m", memory: "128Mi"}
-      restartPolicy: OnFailure
-"""
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +30,10 @@ def cluster_of_six(kubectl: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         crds = Path(__file__).parents[2] / "charts" / "muster" / "crds"
         cluster.kubectl("apply", "-f", str(crds))
         cluster.kubectl("create", "namespace", "sakkara")
-        cluster.kubectl("apply", "-f", "-", input=TOPOLOGY)
+        cluster.kubectl("apply", "-n", "sakkara", "-f", "-", input=TOPOLOGY)
         folder = tmp_path_factory.mktemp("scheduler")
         config = folder / "config.yaml"
-        config.write_text(CONFIG.format(kubeconfig=cluster.kubeconfig))
+        config.write_text(CONFIG.format(kubeconfig=cluster.kubeconfig, namespace="sakkara"))
         with scheduler(cluster, folder, f"--config={config}"):
             yield cluster
 
