@@ -31,11 +31,13 @@ class LedgerError(MusterError):
 class _Account:
     """What one namespace uses, and the quotas that claim it (oldest first)."""
 
-    __slots__ = ("charges", "leaving", "leaving_uids", "quotas", "used")
+    __slots__ = ("charges", "known", "leaving", "leaving_uids", "quotas", "used")
 
     def __init__(self) -> None:
         self.charges: dict[str, ResourceList] = {}
         self.leaving: dict[str, int] = {}
+        # What was found out about use and quotas, until one of them changes.
+        self.known: dict[str, dict[str, int]] = {}
         self.leaving_uids: set[str] = set()
         self.quotas: list[ElasticQuota] = []
         self.used: dict[str, int] = {}
@@ -86,6 +88,8 @@ class QuotaLedger:
         account.quotas = quotas
         if after is not None:
             self._count(after, account, +1)
+        for other in self._accounts.values():
+            other.known.clear()
         self.version += 1
 
     def _count(self, quota: ElasticQuota, account: _Account, sign: int) -> None:
@@ -110,6 +114,14 @@ class QuotaLedger:
     def quotas(self) -> Iterator[ElasticQuota]:
         """All binding quotas, in the order in which their namespaces became known."""
         return (account.quota for account in self._accounts.values() if account.quota is not None)
+
+    def known(self, quota: ElasticQuota) -> dict[str, dict[str, int]]:
+        """A place for what follows from a quota and the use of it; emptied when use or any quota changes.
+
+        Kept for binding quotas only.
+        """
+        account = self._accounts.get(quota.namespace)
+        return account.known if account is not None and account.quota is quota else {}
 
     # Charges
 
@@ -162,6 +174,7 @@ class QuotaLedger:
                 account.used[name] = account.used.get(name, 0) + sign * value
                 if total is not None:
                     total[name] = total.get(name, 0) + sign * value
+        account.known.clear()
         self.version += 1
 
     def is_charged(self, namespace: str, uid: str) -> bool:

@@ -117,12 +117,15 @@ def within_min(
 
 def over_min(ledger: QuotaLedger, quota: ElasticQuota) -> bool:
     """Whether a quota uses more than its min in any one resource (rule 10)."""
-    used = ledger.used(quota.namespace)
-    return any(used.get(name, 0) > quota.min.get(name, 0) for name in relevant(ledger, quota))
+    return bool(borrowed(ledger, quota))
 
 
 def borrowed(ledger: QuotaLedger, quota: ElasticQuota) -> dict[str, int]:
-    """Use above min per resource, sorted by name. Zeros are left out."""
-    used = ledger.used(quota.namespace)
-    over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted(relevant(ledger, quota))}
-    return {name: value for name, value in over.items() if value > 0}
+    """Use above min per resource, sorted by name. Zeros are left out. Read only."""
+    known = ledger.known(quota)
+    found = known.get(quota.name)
+    if found is None:
+        used = ledger.used(quota.namespace)
+        over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted(relevant(ledger, quota))}
+        found = known[quota.name] = {name: value for name, value in over.items() if value > 0}
+    return found

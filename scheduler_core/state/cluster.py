@@ -39,7 +39,7 @@ class ClusterState:
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, Placement] = {}
         self.table = PodTable(len(self.index))
-        self.nominations = Nominations()
+        self.nominations = Nominations(self.nodes)
         self.gangs = GangTable()
         self.namespaces: dict[str, Namespace] = {}
         self.neighbours = Neighbours(self.nodes, self.table, self.namespaces)
@@ -96,7 +96,8 @@ class ClusterState:
         """A waiting pod in a newer form: keep what we decided, believe the API about what we do not know."""
         known = self.nominations.get(pod.uid)
         if known is not None:
-            self.nominations.put(pod, known.node, self.vector(pod), known.victims)
+            vector = known.vector if known.pod.requests == pod.requests else self.vector(pod)
+            self.nominations.put(pod, known.node, vector, known.victims)
         elif pod.nominated_node:
             self.nominations.put(pod, pod.nominated_node, self.vector(pod))
 

@@ -42,6 +42,9 @@ class NodeTable:
         self.taint_sets.id(())
         self.static_changes = ChangeLog()
         self.usage_changes = ChangeLog()
+        # Grows whenever a slot is given to a node or taken back: what is kept by slot is then void.
+        self.layout = 0
+        self._by_name: tuple[int, NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._columns: dict[str, LabelColumn] = {}
@@ -71,6 +74,7 @@ class NodeTable:
         found = self._slots.get(name)
         if found is not None:
             return found
+        self.layout += 1
         if self._free:
             slot = self._free.pop()
             self.names[slot] = name
@@ -141,8 +145,17 @@ class NodeTable:
 
     def _release(self, slot: int) -> None:
         if self.nodes[slot] is None and not self.pods[slot]:
+            self.layout += 1
             del self._slots[self.names[slot]]
             self._free.append(slot)
+
+    def name_ranks(self) -> NDArray[np.int64]:
+        """int64 [N]: each slot's place in the order of the nodes' names."""
+        if self._by_name[0] != self.layout:
+            ranks: NDArray[np.int64] = np.zeros(self.size, dtype=np.int64)  # [N]
+            ranks[sorted(range(self.size), key=self.names.__getitem__)] = np.arange(self.size)
+            self._by_name = (self.layout, ranks)
+        return self._by_name[1]
 
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use and kept current from then on."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
+import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.nodes import NodeTable
 
 
 class Nomination(msgspec.Struct, frozen=True):
@@ -30,12 +32,17 @@ class Nominations:
     until it is taken off again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
         self._by_uid: dict[str, Nomination] = {}
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
-        # What the waiting pods of a namespace and priority will charge to a quota.
+        # Those that wait, by namespace and priority, and what they will charge to a quota.
+        self._by_key: dict[tuple[str, int], dict[str, Nomination]] = {}
         self.sums: dict[tuple[str, int], dict[str, int]] = {}
+        # What they will take of every node [R, N], valid for one layout of the node table.
+        self._room: Int64 = np.zeros((0, 0), dtype=np.int64)
+        self._layout = -1
 
     def put(self, pod: Pod, node: str, vector: Int64, victims: frozenset[str] = frozenset()) -> None:
         """Nominate a node for a pod, replacing an earlier nomination."""
@@ -76,8 +83,49 @@ class Nominations:
         sums = self.sums.setdefault(key, {})
         for name, value in (*item.pod.requests.items(), (PODS, 1)):
             sums[name] = sums.get(name, 0) + sign * value
-        if not sums[PODS]:
-            del self.sums[key]
+        waiting = self._by_key.setdefault(key, {})
+        if sign > 0:
+            waiting[item.pod.uid] = item
+        else:
+            del waiting[item.pod.uid]
+        if not waiting:
+            del self.sums[key], self._by_key[key]
+        if self._layout == self._nodes.layout and len(item.vector) <= len(self._room):
+            self._reserve(self._room, item, sign)
+        else:
+            self._layout = -1
+
+    def _reserve(self, room: Int64, item: Nomination, sign: int) -> None:
+        slot = self._nodes.slot(item.node)
+        if slot is not None:
+            room[: len(item.vector), slot] += sign * item.vector
+
+    def room(self, spare: Callable[[str, int], bool], without: str) -> Int64:
+        """int64 [R, N]: what nominated pods will take of every node. Read only.
+
+        Left out are the pod with the uid `without`, and pods for whose namespace and priority `spare` holds.
+        """
+        left_out = [item for key, items in self._by_key.items() if spare(*key) for item in items.values()]
+        own = self._by_uid.get(without)
+        if own is not None and self.counts(without) and not spare(own.pod.namespace, own.pod.priority):
+            left_out.append(own)
+        room = self._all_room()
+        if left_out:
+            room = room.copy()
+            for item in left_out:
+                self._reserve(room, item, -1)
+        return room
+
+    def _all_room(self) -> Int64:
+        nodes = self._nodes
+        shape = (len(nodes.index), nodes.size)
+        if self._layout != nodes.layout or self._room.shape != shape:
+            self._room = np.zeros(shape, dtype=np.int64)  # [R, N]
+            self._layout = nodes.layout
+            for items in self._by_key.values():
+                for item in items.values():
+                    self._reserve(self._room, item, 1)
+        return self._room
 
     def get(self, uid: str) -> Nomination | None:
         """The pod's nomination, if it has one."""

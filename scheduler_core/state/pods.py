@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32, Interner
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.pod_grid import PodGrid
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -18,8 +19,9 @@ Float = NDArray[np.float64]
 class PodTable:
     """One row per placed pod; rows are reused. Arrays may be longer than `size`; dead rows are not `alive`.
 
-    `slot` is the node's slot, `start` the pod's start in seconds (when it was placed, if not known), `going`
-    marks pods that are terminating or whose eviction was decided.
+    `slot` is the node's slot, `start` the pod's start in seconds (when it was placed, if not known), `lasts`
+    for how many seconds it may run (infinity without a limit), `going` marks pods that are terminating or
+    whose eviction was decided.
     """
 
     def __init__(self, resources: int) -> None:
@@ -28,10 +30,12 @@ class PodTable:
         self.slot: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
         self.priority: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
         self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
         self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.going: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.pods: list[Pod | None] = []
+        self.grid = PodGrid()
         self.namespaces: Interner[str] = Interner()
         self._free: dict[int, None] = {}
         self._order: NDArray[np.int64] | None = None
@@ -68,7 +72,9 @@ class PodTable:
         self.requests[: len(vector), row] = vector
         self.slot[row], self.priority[row] = slot, pod.priority
         self.namespace[row] = self.namespaces.id(pod.namespace)
+        self.lasts[row] = np.inf if pod.lasts is None else pod.lasts
         self.alive[row], self.going[row] = True, pod.terminating
+        self.grid.touch(row, slot)
 
     def refresh(self, row: int, pod: Pod) -> None:
         """The same pod in a newer form: its start, priority or deletion may be known now."""
@@ -77,12 +83,14 @@ class PodTable:
         if self.priority[row] != pod.priority or self.start[row] != start:
             self.priority[row], self.start[row] = pod.priority, start
             self._order = None
+            self.grid.touch(row, int(self.slot[row]))
         self.going[row] |= pod.terminating
 
     def remove(self, row: int) -> None:
         """Give a row back."""
         self.alive[row] = False
         self.pods[row] = None
+        self.grid.touch(row, int(self.slot[row]))
         self._free[row] = None
 
     def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
@@ -102,7 +110,8 @@ class PodTable:
             longer(self.slot),
             longer(self.priority),
         )
-        self.start, self.namespace = longer(self.start), longer(self.namespace)
+        self.start, self.lasts = longer(self.start), longer(self.lasts)
+        self.namespace = longer(self.namespace)
         self.alive, self.going = longer(self.alive), longer(self.going)
 
     def cover(self, resources: int) -> None:
@@ -113,7 +122,7 @@ class PodTable:
         rows: Int64 = np.zeros((missing, self.requests.shape[1]), dtype=np.int64)  # [new, capacity]
         self.requests = np.vstack([self.requests, rows])
 
-    def of(self, rows: NDArray[np.int64]) -> Iterator[Pod]:
+    def of(self, rows: NDArray[np.signedinteger]) -> Iterator[Pod]:
         """The pods of some rows, in their order."""
         for row in rows:
             pod = self.pods[int(row)]

@@ -16,16 +16,18 @@ from scheduler_core.state.pods import PodTable
 Bool = NDArray[np.bool_]
 
 
-def victims_anywhere(table: PodTable, demand: Demand, local: Rows, need: Int64) -> Rows | None:
+def victims_anywhere(
+    table: PodTable, demand: Demand, candidates: Rows, local: Rows, need: Int64
+) -> Rows | None:
     """Rows to evict besides `local` so that `need` (int64 [R], what local victims leave over) comes free.
 
-    Least important first; None if even all candidates together do not free enough. Not yet minimal: the
-    caller gives back what turns out not to be needed.
+    `candidates` are all rows that may go, least important first. None if even all together do not free
+    enough. Not yet minimal: the caller gives back what turns out not to be needed.
     """
     lacking = need > 0  # [R]
     if not lacking.any():
         return np.zeros(0, dtype=np.int64)
-    rows = demand.candidates[~np.isin(demand.candidates, local)]
+    rows = candidates[~np.isin(candidates, local)]
     useful = (table.requests[: len(need)][lacking][:, rows] > 0).any(axis=0)
     ordered = rows[useful]
     if demand.lenders is None:

@@ -32,7 +32,7 @@ def mark_violations(lanes: Lanes, budgets: Sequence[PodDisruptionBudget]) -> Non
         return
     for lane in range(len(lanes.slots)):
         # Removal order is from the least important, budgets are spent from the most important.
-        columns = lanes.removed[lane].nonzero()[0][::-1]
-        pods = list(lanes.table.of(lanes.rows[lane][columns]))
+        places = lanes.removed[:, lane].nonzero()[0][::-1]
+        pods = list(lanes.table.of(lanes.rows[places, lane]))
         if any(pod.namespace in namespaces for pod in pods):
-            lanes.violating[lane, columns] = violating(pods, budgets)
+            lanes.violating[places, lane] = violating(pods, budgets)

@@ -39,14 +39,14 @@ class Lenders(msgspec.Struct, frozen=True):
 class Demand(msgspec.Struct, frozen=True):
     """A preemptor's case. `need` int64 [R]: what victims must free for its quota to admit it.
 
-    `candidates` are rows of the pod table, least important first. `lenders` is set where the pod reclaims
+    `eligible` bool [rows] says who of the pod table may be a victim. `lenders` is set where the pod reclaims
     its min from other quotas; the over-min test then holds for every victim.
     """
 
     pod: Pod
     request: Int64
     need: Int64
-    candidates: Rows
+    eligible: Bool
     quota: ElasticQuota | None = None
     lenders: Lenders | None = None
 
@@ -88,13 +88,12 @@ def goes_first(state: ClusterState, nominee: Pod, pod: Pod) -> bool:
 
 
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:
-    """int64 [R, N]: what nominated pods that go first will take of every node."""
-    room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
-    for item in state.nominations.others(pod):
-        slot = state.nodes.slot(item.node)
-        if slot is not None and goes_first(state, item.pod, pod):
-            room[: len(item.vector), slot] += item.vector
-    return room
+    """int64 [R, N]: what nominated pods that go first will take of every node. Read only."""
+    quota_of = state.ledger.quota_of
+    own = quota_of(pod.namespace)
+    return state.nominations.room(
+        lambda namespace, priority: priority < pod.priority and quota_of(namespace) is own, pod.uid
+    )
 
 
 def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
@@ -109,7 +108,7 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
         free = [state.ledger.quota_of(name) is None for name in table.namespaces.values]
         victims &= np.array([*free, True], dtype=np.bool_)[table.namespace[:size]]
     none: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
-    return Demand(pod, state.vector(pod), none, table.removal_order(victims))
+    return Demand(pod, state.vector(pod), none, victims)
 
 
 def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
@@ -121,14 +120,14 @@ def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
     need = _sum_need(state, pod, total)
     if within_min(state.ledger, quota, pod.requests, own):
         lenders = _lenders(state, quota)
-        of = np.append(lenders.of, NO_QUOTA)
-        victims = _available(state) & (of[table.namespace[:size]] != NO_QUOTA)
-        return Demand(pod, request, need, table.removal_order(victims), quota, lenders)
+        borrows = np.append(lenders.of != NO_QUOTA, False)
+        victims = _available(state) & borrows[table.namespace[:size]]
+        return Demand(pod, request, need, victims, quota, lenders)
     need = np.maximum(need, _max_need(state, pod, quota, own))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
-    return Demand(pod, request, need, table.removal_order(victims), quota)
+    return Demand(pod, request, need, victims, quota)
 
 
 def _available(state: ClusterState) -> Bool:

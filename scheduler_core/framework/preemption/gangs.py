@@ -23,11 +23,10 @@ def whole_gangs(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> 
             torn[gang.key] = gang
     if not torn:
         return list(victims)
-    allowed = {int(row) for row in demand.candidates}
     chosen = {pod.uid: pod for pod in victims}
     for gang in torn.values():
         for pod in _running(state, gang):
-            if pod.uid not in chosen and state.placed[pod.uid].row not in allowed:
+            if pod.uid not in chosen and not demand.eligible[state.placed[pod.uid].row]:
                 return None
             chosen.setdefault(pod.uid, pod)
     return list(chosen.values())

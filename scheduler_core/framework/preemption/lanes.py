@@ -1,153 +1,137 @@
-"""Victims on all nodes at once: one lane per node, decided in parallel over arrays.
+"""Victims on many nodes at once: one lane per node, decided in parallel over arrays.
 
 On every lane candidates are taken away, least important first, until what is lacking is free; then given back
 in reverse: those whose eviction would violate a disruption budget first, then from the most important down
-(reference, rule 11). A reclaim goes through three passes, each only for lanes that still lack something:
-quotas that borrow a lacking resource, as far as they borrow it; the same beyond that; every quota over min
+(reference, rule 11). A reclaim goes through three passes: quotas that borrow a lacking resource, as far as
+they borrow it; the same beyond that; and, only where no node can be had otherwise, every quota over min
 (rules 7 and 10). The over-min test is repeated before each removal.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
-from scheduler_core.framework.preemption.demand import Demand, Lenders, Rows
-from scheduler_core.state.pods import PodTable
+from scheduler_core.arrays.intern import Int32
+from scheduler_core.framework.preemption.bounds import NO_VICTIM, PRIORITY_OFFSET, Cost, Field
+from scheduler_core.framework.preemption.demand import NO_QUOTA, Demand, Lenders, Rows
 
 Bool = NDArray[np.bool_]
-
-EMPTY: Final = -1
-# Lanes that are looked at one by one, where the passes over all lanes at once found nothing.
-_MOST_SINGLE_LANES: Final = 512
 
 
 class Lanes:
     """L lanes of at most J candidates each, in order of removal, over the K resources that are lacking.
 
-    `slots` int64 [L]; `rows` int64 [L, J] rows of the pod table (EMPTY behind the last); `deficit` int64
-    [L, K] what must come free; `freed` int64 [L, K]; `removed` bool [L, J] the victims; `violating` bool
-    [L, J] candidates whose eviction would violate a disruption budget.
+    `numbers` int64 [L] are lanes of the field; `deficit` int64 [K, L] what must come free; `freed` int64
+    [K, L]; `removed` bool [J, L] the victims; `violating` bool [J, L] candidates whose eviction would violate
+    a disruption budget.
     """
 
-    def __init__(self, table: PodTable, demand: Demand, slots: Rows, deficit: Int64) -> None:
-        self.table = table
+    def __init__(self, field: Field, demand: Demand, numbers: Rows, deficit: Int64) -> None:
+        self.table = field.table
         self.demand = demand
-        self._lacking = np.flatnonzero((deficit > 0).any(axis=0))  # [K] rows of the resource index
-        ordered, lanes, position = _by_slot(table, demand.candidates, slots)
-        enough = self._free_enough(ordered, lanes, deficit)
-        lane_of: Rows = np.cumsum(enough) - 1  # [L] number among those that stay
-        keep = enough[lanes]
-        ordered, lanes, position = ordered[keep], lane_of[lanes[keep]], position[keep]
-        self.slots = slots[enough]
-        self.deficit: Int64 = deficit[enough][:, self._lacking]
-        shape = (len(self.slots), int(position.max(initial=-1)) + 1)
-        self.rows: Rows = np.full(shape, EMPTY, dtype=np.int64)  # [L, J]
-        self.rows[lanes, position] = ordered
-        self.vectors: Int64 = np.zeros((*shape, len(self._lacking)), dtype=np.int64)  # [L, J, K]
-        self.vectors[lanes, position] = table.requests[self._lacking][:, ordered].T
-        self.removed: Bool = np.zeros(shape, dtype=np.bool_)  # [L, J]
-        self.violating: Bool = np.zeros(shape, dtype=np.bool_)  # [L, J]
-        self.freed: Int64 = np.zeros_like(self.deficit)  # [L, K]
-
-    def _free_enough(self, ordered: Rows, lanes: Rows, deficit: Int64) -> Bool:
-        """bool [L]: lanes on which all candidates together free what is lacking."""
-        enough: Bool = np.ones(len(deficit), dtype=np.bool_)  # [L]
-        for row in self._lacking:
-            freed = np.bincount(lanes, weights=self.table.requests[row][ordered], minlength=len(deficit))
-            # Sums in float64 are exact to 2^53; beyond that a lane may stay that the removal then drops.
-            enough &= freed >= deficit[:, row]
-        return enough
-
-    def _keep(self, chosen: Bool) -> None:
-        """Drop all other lanes; `chosen` is bool [L]."""
-        self.slots, self.deficit, self.freed = self.slots[chosen], self.deficit[chosen], self.freed[chosen]
-        self.rows, self.vectors = self.rows[chosen], self.vectors[chosen]
-        self.removed, self.violating = self.removed[chosen], self.violating[chosen]
+        self.slots = field.slots[numbers]
+        self.rows: Int32 = field.rows[:, numbers]  # [J, L]
+        own = deficit[:, numbers]
+        self._lacking = np.flatnonzero((own > 0).any(axis=1))  # [K] rows of the resource index
+        self.deficit: Int64 = own[self._lacking]
+        chosen = field.chosen[:, numbers]  # [J, L]
+        self._columns = np.flatnonzero(chosen.any(axis=1)).tolist()
+        held = self.table.requests[self._lacking[:, None, None], self.rows]
+        self.vectors: Int64 = np.where(chosen, held, 0)  # [K, J, L]
+        self.removed: Bool = np.zeros(chosen.shape, dtype=np.bool_)  # [J, L]
+        self.violating: Bool = np.zeros(chosen.shape, dtype=np.bool_)  # [J, L]
+        self.freed: Int64 = np.zeros_like(self.deficit)  # [K, L]
 
     def victims(self, lane: int) -> Rows:
         """Rows of a lane's victims, most important first."""
-        return self.rows[lane][self.removed[lane]][::-1]
+        return self.rows[self.removed[:, lane], lane][::-1].astype(np.int64)
+
+    @property
+    def satisfied(self) -> Bool:
+        """bool [L]: lanes whose victims free what is lacking."""
+        return np.all(self.freed >= self.deficit, axis=0)
 
     # Removing
 
     def remove(self) -> None:
-        """Take candidates away until every lane is satisfied; lanes that cannot be are dropped."""
-        lenders = self.demand.lenders
-        if lenders is None:
-            for j in range(self.rows.shape[1]):
+        """Take candidates away until every lane is satisfied, or none is left that may go."""
+        if self.demand.lenders is None:
+            for j in self._columns:
                 self._take(j, self._useful(j))
         else:
-            self._reclaim_all(lenders)
-        self._keep(np.all(self.freed >= self.deficit, axis=1, keepdims=False))
+            self._reclaim(self.demand.lenders)
 
     def _useful(self, j: int) -> Rows:
         """Lanes where candidate j still runs and frees something that is lacking."""
-        useful = ((self.freed < self.deficit) & (self.vectors[:, j] > 0)).any(axis=1)
-        useful &= ~self.removed[:, j]
-        return np.flatnonzero(useful)
+        useful = ((self.freed < self.deficit) & (self.vectors[:, j] > 0)).any(axis=0)
+        return np.flatnonzero(useful & ~self.removed[j])
 
     def _take(self, j: int, lanes: Rows) -> None:
-        self.removed[lanes, j] = True
-        self.freed[lanes] += self.vectors[lanes, j]
+        self.removed[j, lanes] = True
+        self.freed[:, lanes] += self.vectors[:, j, lanes]
 
-    def _reclaim_all(self, lenders: Lenders) -> None:
-        owner = np.append(lenders.of, EMPTY)[self.table.namespace[self.rows]]  # [L, J]
+    def _owner(self, lenders: Lenders) -> Int64:
+        """int64 [J, L]: the number of each candidate's quota; NO_QUOTA or any for cells without candidate."""
+        owner: Int64 = np.append(lenders.of, NO_QUOTA)[self.table.namespace[self.rows]]
+        return owner
+
+    def _reclaim(self, lenders: Lenders) -> None:
+        owner = self._owner(lenders)
         borrowed = (lenders.used - lenders.min)[:, self._lacking]  # [Q, K]
         counts = lenders.counts[:, self._lacking]  # [Q, K]
         taken = np.zeros((len(self.slots), *borrowed.shape), dtype=np.int64)  # [L, Q, K]
         for within_loan in (True, False):
-            for j in range(self.rows.shape[1]):
+            for j in self._columns:
                 lanes = self._useful(j)
                 if not len(lanes):
                     continue
-                quota = owner[lanes, j]
+                quota, vectors = owner[j, lanes], self.vectors[:, j, lanes].T  # [M], [M, K]
                 left = borrowed[quota] - taken[lanes, quota]  # [M, K]
-                contended = (self.freed[lanes] < self.deficit[lanes]) & counts[quota]
+                contended = (self.freed < self.deficit)[:, lanes].T & counts[quota]
                 fit = ((left > 0) & contended).any(axis=1)
                 if within_loan:
-                    fit &= ~((left < self.vectors[lanes, j]) & contended).any(axis=1)
+                    fit &= ~((left < vectors) & contended).any(axis=1)
                 lanes, quota = lanes[fit], quota[fit]
-                taken[lanes, quota] += self.vectors[lanes, j]
+                taken[lanes, quota] += vectors[fit]
                 self._take(j, lanes)
-        still_open = (self.freed < self.deficit).any(axis=1)
-        if still_open.all():
-            # Only if borrowers of what is lacking suffice nowhere do the others come into question (rule 10).
-            self._reclaim_rest(lenders, owner)
 
-    def _reclaim_rest(self, lenders: Lenders, owner: Rows) -> None:
+    def remove_rest(self) -> None:
         """The third pass: quotas over min in any resource, tested over all resources before each removal.
 
         Where even that is not enough, the least important victims may have ended a loan that a larger one
         would have needed: then once more from the start, largest first.
         """
-        for lane in range(min(len(self.slots), _MOST_SINGLE_LANES)):
-            self._sweep(lane, range(self.rows.shape[1]), lenders, owner)
-            if (self.freed[lane] < self.deficit[lane]).any():
-                self.removed[lane] = False
-                self.freed[lane] = 0
-                largest = np.argsort(-self.vectors[lane].sum(axis=1), kind="stable")
-                self._sweep(lane, [int(j) for j in largest], lenders, owner)
+        lenders = self.demand.lenders
+        if lenders is None:
+            return
+        owner = self._owner(lenders)
+        for lane in range(len(self.slots)):
+            self._sweep(lane, self._columns, lenders, owner)
+            if (self.freed[:, lane] < self.deficit[:, lane]).any():
+                self.removed[:, lane] = False
+                self.freed[:, lane] = 0
+                largest = np.argsort(-self.vectors[:, :, lane].sum(axis=0), kind="stable")
+                self._sweep(lane, largest.tolist(), lenders, owner)
 
-    def _sweep(self, lane: int, order: Sequence[int], lenders: Lenders, owner: Rows) -> None:
+    def _sweep(self, lane: int, order: Sequence[int], lenders: Lenders, owner: Int64) -> None:
         """Remove a lane's candidates in some order, each only while its quota is over min."""
         width = lenders.used.shape[1]
         left = lenders.used - lenders.min  # [Q, R]
-        gone = self.rows[lane][self.removed[lane]]
-        np.subtract.at(left, owner[lane][self.removed[lane]], self.table.requests[:width].T[gone])
+        removed = self.removed[:, lane]
+        gone = self.rows[removed, lane]
+        np.subtract.at(left, owner[removed, lane], self.table.requests[:width].T[gone])
         for j in order:
-            needs = self.freed[lane] < self.deficit[lane]
+            needs = self.freed[:, lane] < self.deficit[:, lane]
             if not needs.any():
                 return
-            quota = owner[lane, j]
-            helps = not self.removed[lane, j] and (needs & (self.vectors[lane, j] > 0)).any()
+            quota = owner[j, lane]
+            helps = not removed[j] and (needs & (self.vectors[:, j, lane] > 0)).any()
             if helps and ((left[quota] > 0) & lenders.counts[quota]).any():
-                left[quota] -= self.table.requests[:width, self.rows[lane, j]]
+                left[quota] -= self.table.requests[:width, self.rows[j, lane]]
                 self._take(j, np.array([lane]))
 
     # Giving back
@@ -155,62 +139,28 @@ class Lanes:
     def reprieve(self) -> None:
         """Give back every victim that its lane can spare: violating ones first, most important first."""
         for violating in (True, False):
-            for j in range(self.rows.shape[1] - 1, -1, -1):
-                lanes = np.flatnonzero(self.removed[:, j] & (self.violating[:, j] == violating))
+            for j in reversed(self._columns):
+                lanes = np.flatnonzero(self.removed[j] & (self.violating[j] == violating))
                 if len(lanes):
-                    without = self.freed[lanes] - self.vectors[lanes, j]
-                    spare = (without >= self.deficit[lanes]).all(axis=1)
-                    self.removed[lanes[spare], j] = False
-                    self.freed[lanes[spare]] = without[spare]
+                    without = self.freed[:, lanes] - self.vectors[:, j, lanes]
+                    spare = (without >= self.deficit[:, lanes]).all(axis=0)
+                    self.removed[j, lanes[spare]] = False
+                    self.freed[:, lanes[spare]] = without[:, spare]
 
+    # The price
 
-def _by_slot(table: PodTable, candidates: Rows, slots: Rows) -> tuple[Rows, Rows, Rows]:
-    """(rows, their lane, their position in it), each int64 [candidates on these slots], in removal order."""
-    last = max(int(table.slot.max(initial=-1)), int(slots.max(initial=-1)))
-    lane_of = np.full(last + 1, EMPTY, dtype=_lane_type(len(slots)))  # [N]
-    lane_of[slots] = np.arange(len(slots))
-    lanes = lane_of[table.slot[candidates]]
-    here = lanes != EMPTY
-    rows, lanes = candidates[here], lanes[here]
-    # Candidates come in removal order, so a stable sort by lane keeps it within each.
-    grouped = np.argsort(lanes, kind="stable")
-    rows, lanes = rows[grouped], lanes[grouped].astype(np.int64)
-    counts = np.bincount(lanes, minlength=len(slots))  # [L]
-    starts = np.cumsum(counts) - counts
-    return rows, lanes, np.arange(len(lanes)) - starts[lanes]
-
-
-def _lane_type(lanes: int) -> type[np.signedinteger]:
-    """The smallest type that numbers the lanes: 16 bits are sorted by radix, several times faster."""
-    return np.int16 if lanes < 2**15 else np.int64
-
-
-def rank(lanes: Lanes, names: list[str], limit: int) -> list[int]:
-    """The best `limit` lanes, best first (reference, rule 12).
-
-    Fewest violations, lowest top priority, lowest sum of priorities, fewest victims, latest start of the most
-    important victims; the node's name decides among equally best lanes.
-    """
-    removed, table = lanes.removed, lanes.table
-    rows = np.where(removed, lanes.rows, 0)
-    lowest = np.iinfo(np.int64).min
-    priority = np.where(removed, table.priority[rows], lowest)  # [L, J]
-    top = priority.max(axis=1, initial=lowest)  # [L]
-    # Every victim adds at least 1, so that a negative priority is no bargain (kube-scheduler).
-    total = np.where(removed, priority + 2**31, 0).sum(axis=1)
-    start = np.where(removed & (priority == top[:, None]), table.start[rows], np.inf)
-    keys = [
-        -start.min(axis=1, initial=np.inf),
-        removed.sum(axis=1),
-        total,
-        top,
-        (removed & lanes.violating).sum(axis=1),
-    ]
-    order = np.lexsort(keys)
-    if not len(order):
-        return []
-    equal: Bool = np.ones(len(order), dtype=np.bool_)  # [L]
-    for key in keys:
-        equal &= key[order] == key[order[0]]
-    best = heapq.nsmallest(limit, order[equal], key=lambda lane: names[int(lanes.slots[lane])])
-    return [int(lane) for lane in (*best, *order[~equal][:limit])][:limit]
+    def costs(self, name_ranks: Rows) -> list[Cost]:
+        """What each lane's victims cost (reference, rule 12)."""
+        removed, table = self.removed, self.table
+        priority = np.where(removed, table.priority[self.rows], NO_VICTIM)  # [J, L]
+        top = priority.max(axis=0)  # [L]
+        start = np.where(removed & (priority == top), table.start[self.rows], np.inf)
+        keys = [
+            (removed & self.violating).sum(axis=0),
+            top,
+            np.where(removed, priority + PRIORITY_OFFSET, 0).sum(axis=0),
+            removed.sum(axis=0),
+            -start.min(axis=0),
+            name_ranks[self.slots],
+        ]
+        return list(zip(*(key.tolist() for key in keys), strict=True))

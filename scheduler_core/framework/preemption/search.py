@@ -6,7 +6,9 @@ and gives back each victim that the pod can do without. Only what passes is comm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -17,10 +19,11 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.across import victims_anywhere
-from scheduler_core.framework.preemption.budgets import mark_violations, violating
+from scheduler_core.framework.preemption.bounds import PRIORITY_OFFSET, Field
+from scheduler_core.framework.preemption.budgets import violating
 from scheduler_core.framework.preemption.demand import Demand, Rows, nominated_room
 from scheduler_core.framework.preemption.gangs import whole_gangs
-from scheduler_core.framework.preemption.lanes import Lanes, rank
+from scheduler_core.framework.preemption.order import CheapestFirst, Offer
 from scheduler_core.framework.status import SUCCESS, unschedulable
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import NEVER, Pod
@@ -77,27 +80,25 @@ class Search:
 
     def run(self, *, across_nodes: bool) -> PostFilterResult:
         """The best node and its victims, or why no eviction helps."""
-        demand, table = self.demand, self.state.table
-        hopeless = self.evaluation.hopeless() if self._anything_leaves() else None
-        if hopeless is not None:
-            slot = self._after_leaving(hopeless)
+        demand = self.demand
+        short = bool((demand.need > 0).any())
+        if not short and self._anything_leaves():
+            slot = self._slot_with_room()
             if slot >= 0:
                 node = self.state.nodes.names[slot]
                 return PostFilterResult(SUCCESS, node, (), f"waiting for pods to end on node {node}.")
-        if not len(demand.candidates):
+        if not demand.eligible.any():
             return refused("No preemption victims found for incoming pod")
-        most = table.requests[: len(demand.need)][:, demand.candidates].sum(axis=1)
-        if (most < demand.need).any():
+        if short and not self._enough_anywhere():
             return refused("No set of victims frees enough of the quota")
-        hopeless = self.evaluation.hopeless() if hopeless is None else hopeless
         lacking = np.maximum(demand.request[:, None] - self._free(), 0)  # [R, N]
-        found = self._on_one_node(hopeless, lacking)
-        if found is None and across_nodes and (demand.need > 0).any():
-            found = self._across_nodes(hopeless, lacking)
+        found = self._on_one_node(lacking)
+        if found is None and across_nodes and short:
+            found = self._across_nodes(lacking)
         if found is None:
             return refused("No set of victims makes room for the pod")
-        if across_nodes and (demand.need > 0).any():
-            found = self._fewer_elsewhere(*found, hopeless)
+        if across_nodes and short:
+            found = self._fewer_elsewhere(*found)
         slot, victims = found
         node = self.state.nodes.names[slot]
         return PostFilterResult(SUCCESS, node, tuple(victims), self._message(node, victims))
@@ -106,11 +107,13 @@ class Search:
         table = self.state.table
         return bool((table.going[: table.size] & table.alive[: table.size]).any())
 
-    def _after_leaving(self, hopeless: Bool) -> int:
-        """A node on which the pod fits as soon as pods that are on their way out are gone, or -1."""
-        if (self.demand.need > 0).any():
-            return -1
-        return self._slot_with_room(hopeless)
+    def _enough_anywhere(self) -> bool:
+        """Whether all candidates together free what the quota lacks."""
+        table, eligible = self.state.table, self.demand.eligible
+        return all(
+            int((table.requests[row, : len(eligible)] * eligible).sum()) >= self.demand.need[row]
+            for row in np.flatnonzero(self.demand.need > 0)
+        )
 
     def _free(self) -> Int64:
         """int64 [R, N]: what will be free of every node when the pods on their way out are gone,
@@ -120,78 +123,79 @@ class Search:
         nodes, table = self.state.nodes, self.state.table
         free: Int64 = (nodes.allocatable - nodes.requested)[:, : nodes.size]
         going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
-        np.add.at(free.T, table.slot[going], table.requests[: len(free)].T[going])
+        slots = table.slot[going]
+        for row in range(len(free)):
+            np.add.at(free[row], slots, table.requests[row, going])
         return free - nominated_room(self.state, self.pod)
+
+    @cached_property
+    def _hopeless(self) -> Bool:
+        return self.evaluation.hopeless()
 
     # One node
 
-    def _on_one_node(self, hopeless: Bool, lacking: Int64) -> tuple[int, list[Pod]] | None:
-        counts = np.bincount(self.state.table.slot[self.demand.candidates], minlength=len(hopeless))  # [N]
-        slots = np.flatnonzero((counts > 0) & ~hopeless)
-        if not len(slots):
-            return None
-        beyond = self.evaluation.beyond_resources()[slots]
-        found = self._by_arrays(slots[~beyond], lacking)
-        return found if found is not None else self._by_filters(slots[beyond][:MAX_EXACT_NODES])
-
-    def _by_arrays(self, slots: Rows, lacking: Int64) -> tuple[int, list[Pod]] | None:
-        deficit = np.maximum(lacking[:, slots], self.demand.need[:, None]).T  # [L, R]
-        lanes = self._lanes(slots, deficit)
+    def _on_one_node(self, lacking: Int64) -> tuple[int, list[Pod]] | None:
+        size = self.state.nodes.size
+        beyond = self.evaluation.beyond_resources()
+        here: Bool = np.zeros(size, dtype=np.bool_)  # [N]
+        here[self.state.table.slot[: len(self.demand.eligible)][self.demand.eligible]] = True
+        here &= ~self._hopeless
+        deficit = np.maximum(lacking, self.demand.need[:, None])  # [R, N]
         choice = _Choice(self)
-        for lane in rank(lanes, self.state.nodes.names, MAX_TRIALS):
-            slot = int(lanes.slots[lane])
-            victims = self._proved(slot, list(self.state.table.of(lanes.victims(lane))))
-            if victims is not None and choice.offer(slot, victims):
+        for offer in islice(self._cheapest(here & ~beyond, deficit), MAX_TRIALS):
+            victims = self._proved(offer.slot, list(self.state.table.of(offer.rows)))
+            if victims is not None and choice.offer(offer.slot, victims):
                 break
-        return choice.best
+        if choice.best is not None:
+            return choice.best
+        return self._by_filters(np.flatnonzero(here & beyond)[:MAX_EXACT_NODES])
 
-    def _lanes(self, slots: Rows, deficit: Int64) -> Lanes:
-        lanes = Lanes(self.state.table, self.demand, slots, deficit)
-        lanes.remove()
-        mark_violations(lanes, self.budgets)
-        lanes.reprieve()
-        return lanes
+    def _cheapest(self, nodes: Bool, deficit: Int64) -> Iterator[Offer]:
+        """Offers of some nodes (bool [N]) for what lacks there (int64 [R, N]), cheapest first."""
+        slots, size = np.flatnonzero(nodes), len(nodes)
+        field = Field(self.state.table, self.demand, slots, size)
+        own = deficit if len(slots) == size else deficit[:, slots]
+        return iter(CheapestFirst(field, self.demand, own, self.budgets, self.state.nodes.name_ranks()))
 
     def _by_filters(self, slots: Rows) -> tuple[int, list[Pod]] | None:
         """Nodes that another filter refuses: take all candidates away, give back what can be spared."""
         table = self.state.table
         choice = _Choice(self)
-        for slot in slots:
-            here = self.demand.candidates[table.slot[self.demand.candidates] == slot]
-            pods = list(table.of(here[::-1]))
-            victims = self._proved(int(slot), pods)
+        if len(slots):
+            field = Field(table, self.demand, slots, self.state.nodes.size)
+        for lane, slot in enumerate(slots.tolist()):
+            pods = list(table.of(field.rows[field.chosen[:, lane], lane][::-1]))
+            victims = self._proved(slot, pods)
             if victims:
-                choice.offer(int(slot), victims)
+                choice.offer(slot, victims)
         return choice.best
 
     def cost(self, victims: Sequence[Pod]) -> tuple[float, ...]:
-        """The order of `rank` for a single set of victims."""
+        """The order of `Lanes.costs` for a single set of victims, without the node's name."""
         top = max(pod.priority for pod in victims)
         start = min(pod.start_time or self.now for pod in victims if pod.priority == top)
         hurt = sum(violating(victims, self.budgets))
-        return (hurt, top, sum(pod.priority + 2**31 for pod in victims), len(victims), -start)
+        return (hurt, top, sum(pod.priority + PRIORITY_OFFSET for pod in victims), len(victims), -start)
 
     # Several nodes
 
-    def _across_nodes(self, hopeless: Bool, lacking: Int64) -> tuple[int, list[Pod]] | None:
-        slots = np.flatnonzero(~hopeless)
-        lanes = self._lanes(slots, lacking[:, slots].T.copy())
+    def _across_nodes(self, lacking: Int64) -> tuple[int, list[Pod]] | None:
         choice = _Choice(self)
-        table = self.state.table
-        for lane in rank(lanes, self.state.nodes.names, MAX_TRIALS):
-            local = lanes.victims(lane)
-            freed = table.requests[: len(self.demand.need)][:, local].sum(axis=1)
-            rest = victims_anywhere(table, self.demand, local, np.maximum(self.demand.need - freed, 0))
+        table, need = self.state.table, self.demand.need
+        candidates = table.removal_order(self.demand.eligible)
+        for offer in islice(self._cheapest(~self._hopeless, lacking), MAX_TRIALS):
+            local = offer.rows
+            freed = table.requests[: len(need)][:, local].sum(axis=1)
+            rest = victims_anywhere(table, self.demand, candidates, local, np.maximum(need - freed, 0))
             if rest is None:
                 continue
-            wanted = np.isin(self.demand.candidates, np.concatenate([local, rest]))
-            chosen = self.demand.candidates[wanted][::-1]
-            victims = self._proved(int(lanes.slots[lane]), list(table.of(chosen)))
-            if victims and choice.offer(int(lanes.slots[lane]), victims):
+            wanted = np.isin(candidates, np.concatenate([local, rest]))
+            victims = self._proved(offer.slot, list(table.of(candidates[wanted][::-1])))
+            if victims and choice.offer(offer.slot, victims):
                 break
         return choice.best
 
-    def _fewer_elsewhere(self, slot: int, victims: list[Pod], hopeless: Bool) -> tuple[int, list[Pod]]:
+    def _fewer_elsewhere(self, slot: int, victims: list[Pod]) -> tuple[int, list[Pod]]:
         """Spare victims without which the pod fits another node: what it lacked was quota, not room there."""
         if any(self.state.gangs.of(pod) is not None for pod in victims):
             return slot, victims
@@ -201,7 +205,7 @@ class Search:
                 trial.lift(pod.uid)
             for pod in victims:
                 trial.restore(pod.uid)
-                other = slot if self.evaluation.fits(slot) else self._slot_with_room(hopeless)
+                other = slot if self.evaluation.fits(slot) else self._slot_with_room()
                 if other >= 0:
                     slot = other
                 else:
@@ -209,9 +213,9 @@ class Search:
                     kept.append(pod)
         return slot, kept
 
-    def _slot_with_room(self, hopeless: Bool) -> int:
+    def _slot_with_room(self) -> int:
         """A node that takes the pod in the state as it is, or -1."""
-        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~hopeless
+        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~self._hopeless
         for slot in np.flatnonzero(fits & ~self.evaluation.beyond_resources())[:MAX_TRIALS]:
             if self.evaluation.fits(int(slot)):
                 return int(slot)

@@ -1,0 +1,83 @@
+"""Placed pods by node, least important first: kept between attempts, so that none sorts all pods again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.intern import Int32
+
+if TYPE_CHECKING:
+    from scheduler_core.state.pods import PodTable
+
+Bool = NDArray[np.bool_]
+
+EMPTY: Final = -1
+# With more than this part of the columns to do again, all of them are.
+_MOST_COLUMNS: Final = 4
+
+
+class PodGrid:
+    """One column per node slot: rows of the pod table in order of removal, EMPTY below the last.
+
+    The order is lowest priority, then latest start, then row. Only columns that changed are made again, when
+    somebody asks.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Int32 = np.full((1, 64), EMPTY, dtype=np.int32)  # [J, N]
+        self._columns: set[int] = set()
+        self._arrived: set[int] = set()
+
+    def touch(self, row: int, slot: int) -> None:
+        """A row came to a slot, left it, or changed its place in the order."""
+        self._columns.add(slot)
+        self._arrived.add(row)
+
+    def rows(self, table: PodTable, slots: int) -> Int32:
+        """int32 [J, slots], up to date. Read only; J is at least 1."""
+        if self._columns or slots > self._rows.shape[1]:
+            self._update(table, slots)
+        return self._rows[:, :slots]
+
+    def _update(self, table: PodTable, slots: int) -> None:
+        width = max(self._rows.shape[1], slots, max(self._columns, default=0) + 1)
+        if width > self._rows.shape[1]:
+            self._rows = _padded(self._rows, self._rows.shape[0], 2 * width)
+        changed: Bool = np.zeros(self._rows.shape[1], dtype=np.bool_)  # [N]
+        if _MOST_COLUMNS * len(self._columns) > width:
+            changed[:] = True
+            found = np.flatnonzero(table.alive[: table.size])
+        else:
+            columns = np.array(sorted(self._columns), dtype=np.int64)
+            changed[columns] = True
+            arrived = np.fromiter(self._arrived, dtype=np.int64, count=len(self._arrived))
+            known = self._rows[:, columns].ravel()
+            found = np.unique(np.concatenate([known[known != EMPTY], arrived]))
+            found = found[table.alive[found]]
+            found = found[changed[table.slot[found]]]
+        self._rows[:, changed] = EMPTY
+        self._fill(table, found)
+        self._columns.clear()
+        self._arrived.clear()
+
+    def _fill(self, table: PodTable, found: NDArray[np.int64]) -> None:
+        """Write rows into their (empty) columns, each column in its order."""
+        if not len(found):
+            return
+        order = np.lexsort((found, -table.start[found], table.priority[found], table.slot[found]))
+        rows, columns = found[order], table.slot[found[order]]
+        first = np.flatnonzero(np.r_[True, np.diff(columns) != 0])
+        place = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))
+        depth = int(place.max()) + 1
+        if depth > self._rows.shape[0]:
+            self._rows = _padded(self._rows, depth, self._rows.shape[1])
+        self._rows[place, columns] = rows
+
+
+def _padded(rows: Int32, depth: int, width: int) -> Int32:
+    out: Int32 = np.full((depth, width), EMPTY, dtype=np.int32)  # [J, N]
+    out[: rows.shape[0], : rows.shape[1]] = rows
+    return out
