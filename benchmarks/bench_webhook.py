@@ -17,7 +17,7 @@ from benchmarks.row import Row
 from scheduler_core.kube.tracker import Event
 from webhook.app import create_app
 from webhook.cache import WATCHED, Cache
-from webhook.cert_store import FileStore
+from webhook.cert_store import FileStore, ensure
 from webhook.metrics import Metrics
 from webhook.review import Request, review
 from webhook.server import WebhookServer
@@ -103,10 +103,9 @@ def in_process(body: bytes, decide: Callable[[Request], Verdict]) -> list[float]
 def served(service: Service) -> Iterator[Callable[[], http.client.HTTPSConnection]]:
     """A server on loopback, and how to connect to it."""
     with tempfile.TemporaryDirectory() as folder:
-        store = FileStore(Path(folder), ("127.0.0.1",))
-        certificates, _ = store.ensure(time.time())
+        certificates = ensure(FileStore(Path(folder)), ("127.0.0.1",), time.time())
         app = create_app(service, Metrics())
-        server = WebhookServer(app, ("127.0.0.1", 0), store.certificate, store.key)
+        server = WebhookServer(app, ("127.0.0.1", 0), certificates.serving)
         server.start()
         context = ssl.create_default_context(cadata=certificates.authority.certificate.decode())
         try:

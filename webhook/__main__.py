@@ -35,7 +35,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     return host.strip("[]"), int(port)
 
 
-def _service(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, str]:
+def _slashed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, str]:
     namespace, slash, name = value.partition("/")
     if value and not (namespace and slash and name):
         raise click.BadParameter(f"{value!r} is not NAMESPACE/NAME")
@@ -107,7 +107,7 @@ def cli() -> None:
 @click.option(
     "--service",
     default="",
-    callback=_service,
+    callback=_slashed,
     metavar="NAMESPACE/NAME",
     help="How the API server reaches us inside the cluster; replaces --url.",
 )
@@ -116,7 +116,20 @@ def cli() -> None:
     "--cert-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where the certificates are kept.  [default: ~/.local/state/muster/webhook]",
+    help="Where one process keeps the certificates it makes.  [default: ~/.local/state/muster/webhook]",
+)
+@click.option(
+    "--certificate-secret",
+    default="",
+    callback=_slashed,
+    metavar="NAMESPACE/NAME",
+    help="A Secret in which replicas keep the certificates they make; replaces --cert-dir.",
+)
+@click.option(
+    "--certificate-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="tls.crt and tls.key that somebody else renews, such as cert-manager; replaces --cert-dir.",
 )
 @click.option(
     "--hold-timeout",
@@ -146,14 +159,21 @@ def serve(
     service: tuple[str, str],
     service_port: int,
     cert_dir: Path | None,
+    certificate_secret: tuple[str, str],
+    certificate_dir: Path | None,
     hold_timeout: float,
     drain: float,
 ) -> None:
     """Answer admission reviews over TLS, from caches of the cluster."""
     if register and address[0] in ALL_ADDRESSES and not (url or service[1]):
         raise click.UsageError(f"--register with --listen {address[0]} needs --url or --service")
+    if register and certificate_dir:
+        raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
+    if sum(map(bool, (cert_dir, certificate_secret[1], certificate_dir))) > 1:
+        raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
+    from webhook.cert_source import Source
     from webhook.hold_store import Times
     from webhook.process import Options, Process
     from webhook.service import Settings
@@ -162,7 +182,9 @@ def serve(
     process = Process(
         Options(
             *address,
-            cert_dir=cert_dir or _state_directory(),
+            certificates=Source(
+                cert_dir or _state_directory(), certificate_secret, certificate_dir, patch=register
+            ),
             settings=Settings(
                 scheduler_name,
                 sum_of_min,  # type: ignore[arg-type]

@@ -1,87 +1,156 @@
-"""Where the webhook's certificates live: a directory with `ca.crt`, `ca.key`, `tls.crt` and `tls.key`."""
+"""Where the webhook's certificates live: a directory of one process, or a Secret that replicas share.
+
+Both hold `ca.crt` (the trusted CAs, newest first), `ca.key`, `tls.crt` and `tls.key`.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, Final, Protocol
 
-from webhook.certs import (
-    CertificateError,
-    KeyPair,
-    is_whole,
-    issue_serving,
-    make_authority,
-    rotation_due,
-    serves,
-)
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import Conflict, NotFound
+from scheduler_core.model.kinds import SECRETS
+from scheduler_core.model.writes import Create, Replace
+from webhook.cert_plan import NO_MATERIAL, Material, read_material, renewed
+from webhook.certs import DEFAULT_LIFETIMES, CertificateError, Lifetimes
+
+FILES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+ATTEMPTS: Final = 5
 
 
-@dataclass(frozen=True)
-class Certificates:
-    """A CA and the serving pair it signed."""
+class Store(Protocol):
+    """Keeps material; `version` is what a write is based on."""
 
-    authority: KeyPair
-    serving: KeyPair
+    def read(self) -> tuple[Material, Any]:
+        """What is stored, and its version. Raises CertificateError and ApiError."""
+
+    def write(self, material: Material, version: Any) -> None:
+        """Store it. Raises Conflict where somebody else was quicker, CertificateError and ApiError."""
+
+
+def ensure(
+    store: Store,
+    hosts: Iterable[str],
+    now: float,
+    published: Callable[[bytes], bool] = lambda bundle: True,
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
+    last: Material = NO_MATERIAL,
+    damaged: Callable[[], object] = lambda: None,
+) -> Material:
+    """Material that is good at `now` and stored; of several replicas that renew it, one wins.
+
+    Where something stored cannot be used or is gone, `damaged` is called and `last`, what was used until
+    now, takes its place. Raises CertificateError, and ApiError (Conflict after ATTEMPTS lost races).
+    """
+    hosts = tuple(hosts)
+    for attempt in range(ATTEMPTS):
+        stored, version = store.read()
+        lost = stored.damaged or (last.is_usable and not stored.is_usable)
+        wanted = renewed(last if lost else stored, hosts, now, published, lifetimes)
+        if wanted == stored:
+            break
+        if lost:
+            damaged()
+        try:
+            store.write(wanted, version)
+            break
+        except (Conflict, NotFound):
+            if attempt == ATTEMPTS - 1:
+                raise
+    return wanted
 
 
 class FileStore:
-    """Certificates on disk, made when they are missing, broken, due for rotation or for other hosts."""
+    """Certificates on disk, for one process."""
 
-    def __init__(self, directory: Path, hosts: Sequence[str]) -> None:
-        self._directory = directory
-        self._hosts = tuple(hosts)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
-    @property
-    def certificate(self) -> Path:
-        """The serving certificate's file."""
-        return self._directory / "tls.crt"
-
-    @property
-    def key(self) -> Path:
-        """The serving key's file."""
-        return self._directory / "tls.key"
-
-    def ensure(self, now: float) -> tuple[Certificates, bool]:
-        """Certificates that are good at `now`, and whether they are new. Raises CertificateError."""
+    def read(self) -> tuple[Material, None]:
+        """What is there; missing files are empty. Raises CertificateError."""
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            authority, serving = self._pair("ca"), self._pair("tls")
-            if authority is None or not is_whole(authority) or rotation_due(authority.certificate, now):
-                authority, serving = make_authority(now), None
-                self._write("ca", authority)
-            if (
-                serving is None
-                or rotation_due(serving.certificate, now)
-                or not serves(serving, authority.certificate, self._hosts)
-            ):
-                serving = issue_serving(authority, self._hosts, now)
-                self._write("tls", serving)
-                return Certificates(authority, serving), True
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = [self._read(name) for name in FILES]
         except OSError as error:
-            raise CertificateError(str(self._directory), error.strerror or str(error)) from None
-        return Certificates(authority, serving), False
+            raise self._failed(error) from None
+        return read_material(*found), None
 
-    def _pair(self, name: str) -> KeyPair | None:
-        certificate, key = self._directory / f"{name}.crt", self._directory / f"{name}.key"
-        if not certificate.exists() or not key.exists():
-            return None
-        return KeyPair(certificate.read_bytes(), key.read_bytes())
+    def write(self, material: Material, version: None = None) -> None:
+        """Keys before certificates, each file replaced as a whole; keys are their owner's alone."""
+        serving = material.serving
+        try:
+            self._replace("ca.key", material.authority_key, 0o600)
+            self._replace("ca.crt", material.bundle, 0o644)
+            self._replace("tls.key", serving.key, 0o600)
+            self._replace("tls.crt", serving.certificate, 0o644)
+        except OSError as error:
+            raise self._failed(error) from None
 
-    def _write(self, name: str, pair: KeyPair) -> None:
-        """Key first, then the certificate, each replaced as a whole; the key is its owner's alone."""
-        self._replace(f"{name}.key", pair.key, 0o600)
-        self._replace(f"{name}.crt", pair.certificate, 0o644)
+    def _read(self, name: str) -> bytes:
+        path = self.directory / name
+        return path.read_bytes() if path.exists() else b""
 
     def _replace(self, name: str, content: bytes, mode: int) -> None:
-        descriptor, path = tempfile.mkstemp(dir=self._directory, prefix=f".{name}-")
+        descriptor, path = tempfile.mkstemp(dir=self.directory, prefix=f".{name}-")
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 os.fchmod(file.fileno(), mode)
-            os.replace(path, self._directory / name)
+            os.replace(path, self.directory / name)
         except OSError:
             os.unlink(path)
             raise
+
+    def _failed(self, error: OSError) -> CertificateError:
+        return CertificateError(str(self.directory), error.strerror or str(error))
+
+
+class SecretStore:
+    """Certificates in a Secret. Its resourceVersion decides which of several replicas renews them."""
+
+    def __init__(self, client: Client, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+
+    def read(self) -> tuple[Material, Mapping[str, Any] | None]:
+        """What is there, and the Secret that it came from (None: there is none). Raises ApiError."""
+        try:
+            secret = self._client.get_json(SECRETS, self._namespace, self._name)
+        except NotFound:
+            return Material(), None
+        data = secret.get("data") or {}
+        return read_material(*(_decoded(data.get(name)) for name in FILES)), secret
+
+    def write(self, material: Material, version: Mapping[str, Any] | None) -> None:
+        """Everything at once, on the version that was read. Raises Conflict and ApiError."""
+        contents = (material.bundle, material.authority_key, material.serving.certificate)
+        data = {
+            name: base64.b64encode(content).decode()
+            for name, content in zip(FILES, (*contents, material.serving.key), strict=True)
+        }
+        if version is None:
+            body = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": self._name, "labels": {"app.kubernetes.io/name": "muster"}},
+                "type": "Opaque",
+                "data": data,
+            }
+            self._client.create(Create(SECRETS, self._namespace, body))
+        else:
+            body = {**version, "data": {**(version.get("data") or {}), **data}}
+            self._client.replace(Replace(SECRETS, self._namespace, self._name, body))
+
+
+def _decoded(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else b""
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,29 +1,42 @@
 """Certificates that the webhook makes for itself: a CA of its own and one serving certificate.
 
 Pure: `now` is given in seconds since the epoch, keys aside nothing is random, nothing is stored here.
-ECDSA on P-256; the CA lives 10 years, the serving certificate 90 days and is renewed at two thirds of that;
-both start an hour early, for clocks that differ.
+ECDSA on P-256; the CA lives 10 years, the serving certificate 90 days and never longer than its CA. Each is
+due for renewal at two thirds of its life; both start an hour early, for clocks that differ.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from scheduler_core.errors import MusterError
 
-CA_LIFE: Final = timedelta(days=3650)
-SERVING_LIFE: Final = timedelta(days=90)
 BACKDATE: Final = timedelta(hours=1)
 CA_NAME: Final = "muster-webhook-ca"
+_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\s*", re.S)
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """For how long certificates are good, from the moment they are made."""
+
+    authority: timedelta = timedelta(days=3650)
+    serving: timedelta = timedelta(days=90)
+
+
+DEFAULT_LIFETIMES: Final = Lifetimes()
 
 
 class CertificateError(MusterError):
@@ -45,12 +58,12 @@ class KeyPair(NamedTuple):
     key: bytes
 
 
-def make_authority(now: float) -> KeyPair:
+def make_authority(now: float, lifetimes: Lifetimes = DEFAULT_LIFETIMES) -> KeyPair:
     """A new self-signed CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAME)])
     builder = (
-        _builder(name, name, key.public_key(), now, CA_LIFE)
+        _builder(name, name, key.public_key(), now, _moment(now) + lifetimes.authority)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -58,15 +71,20 @@ def make_authority(now: float) -> KeyPair:
     return _pem(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue_serving(authority: KeyPair, hosts: Iterable[str], now: float) -> KeyPair:
+def issue_serving(
+    authority: KeyPair, hosts: Iterable[str], now: float, lifetimes: Lifetimes = DEFAULT_LIFETIMES
+) -> KeyPair:
     """A serving certificate for DNS names and IP addresses. Raises CertificateError for a broken CA."""
     issuer = read_certificate(authority.certificate, "CA certificate")
     issuer_key = _read_key(authority.key, "CA key")
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise CertificateError("CA key", "is not an elliptic-curve key")
     hosts = list(hosts)
+    end = min(_moment(now) + lifetimes.serving, issuer.not_valid_after_utc)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     builder = (
-        _builder(subject, issuer.subject, key.public_key(), now, SERVING_LIFE)
+        _builder(subject, issuer.subject, key.public_key(), now, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -110,6 +128,26 @@ def rotation_due(pem: bytes, now: float) -> bool:
     return not start <= now < start + (end - start) * 2 / 3
 
 
+def split_bundle(pem: bytes) -> tuple[bytes, ...]:
+    """The certificates of a PEM text that can be read, one PEM text each, in order."""
+    return tuple(part.strip() + b"\n" for part in _PEM.findall(pem) if _is_readable(part))
+
+
+def made(pem: bytes) -> float:
+    """When one of our certificates was made, in seconds since the epoch. Raises CertificateError."""
+    return (read_certificate(pem, "certificate").not_valid_before_utc + BACKDATE).timestamp()
+
+
+def is_valid(pem: bytes, now: float) -> bool:
+    """Whether a certificate can be read and `now` is within its life."""
+    try:
+        certificate = read_certificate(pem, "certificate")
+    except CertificateError:
+        return False
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return start.timestamp() <= now < end.timestamp()
+
+
 def is_whole(pair: KeyPair) -> bool:
     """Whether both parts can be read and belong together."""
     try:
@@ -119,16 +157,45 @@ def is_whole(pair: KeyPair) -> bool:
     return True
 
 
-def serves(pair: KeyPair, authority_pem: bytes, hosts: Iterable[str]) -> bool:
-    """Whether a serving pair is whole, signed by the CA, and names exactly these hosts."""
+def is_signed_by(pem: bytes, authority: bytes) -> bool:
+    """Whether a certificate was signed by this CA; both are PEM."""
     try:
-        check_pair(pair, "serving certificate")
-        certificate = read_certificate(pair.certificate, "serving certificate")
-        certificate.verify_directly_issued_by(read_certificate(authority_pem, "CA certificate"))
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (CertificateError, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        certificate = read_certificate(pem, "serving certificate")
+        certificate.verify_directly_issued_by(read_certificate(authority, "CA certificate"))
+    except (CertificateError, InvalidSignature, ValueError, TypeError):
         return False
-    return set(names) == {_general_name(host) for host in hosts}
+    return True
+
+
+def hosts_of(pem: bytes) -> tuple[str, ...]:
+    """The DNS names and IP addresses that a certificate is for; none where it cannot be read."""
+    try:
+        extensions = read_certificate(pem, "serving certificate").extensions
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (CertificateError, ValueError, x509.ExtensionNotFound):
+        return ()
+    return (
+        *names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+    )
+
+
+def missing_hosts(pem: bytes, hosts: Iterable[str]) -> tuple[str, ...]:
+    """Those of the hosts that a certificate is not for."""
+    named = set(hosts_of(pem))
+    return tuple(host for host in hosts if str(_general_name(host).value) not in named)
+
+
+def _is_readable(pem: bytes) -> bool:
+    try:
+        read_certificate(pem, "certificate")
+    except CertificateError:
+        return False
+    return True
+
+
+def _moment(now: float) -> datetime:
+    return datetime.fromtimestamp(int(now), UTC)
 
 
 def _builder(
@@ -136,17 +203,16 @@ def _builder(
     issuer: x509.Name,
     public_key: ec.EllipticCurvePublicKey,
     now: float,
-    life: timedelta,
+    end: datetime,
 ) -> x509.CertificateBuilder:
-    start = datetime.fromtimestamp(int(now), UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(start - BACKDATE)
-        .not_valid_after(start + life)
+        .not_valid_before(_moment(now) - BACKDATE)
+        .not_valid_after(end)
     )
 
 
@@ -171,14 +237,11 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _read_key(pem: bytes, source: str) -> ec.EllipticCurvePrivateKey:
+def _read_key(pem: bytes, source: str) -> PrivateKeyTypes:
     try:
-        key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError) as error:
+        return serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CertificateError(source, f"is not a PEM private key: {error}") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateError(source, "is not an elliptic-curve key")
-    return key
 
 
 def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:

@@ -50,6 +50,17 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._authority = Gauge(
+            "muster_webhook_ca_expiry_timestamp_seconds",
+            "When the CA that signs serving certificates ends, in seconds since the epoch.",
+            registry=self.registry,
+        )
+        self._bundle_writes = Counter(
+            "muster_webhook_ca_bundle_writes_total",
+            "Webhook configurations whose CA bundle had to be written.",
+            registry=self.registry,
+        )
+
     def reviewed(self, answer: Answer, seconds: float) -> None:
         """Count one answered review."""
         if answer.request is None or answer.verdict is None:
@@ -71,6 +82,14 @@ class Metrics:
     def certificate(self, expiry: float) -> None:
         """Note the end of the certificate in use."""
         self._expiry.set(expiry)
+
+    def authority(self, expiry: float) -> None:
+        """Note the end of the CA."""
+        self._authority.set(expiry)
+
+    def bundle_written(self) -> None:
+        """Count a configuration that was given the CA bundle."""
+        self._bundle_writes.inc()
 
     def reload_failed(self) -> None:
         """Count a certificate that was not taken."""

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from scheduler_core.errors import ModelError, MusterError
@@ -23,7 +22,8 @@ from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.pod_use import parse_pod_use
 from webhook.app import Lifecycle, create_app
 from webhook.cache import WATCHED, Cache
-from webhook.cert_store import FileStore
+from webhook.cert_source import Source
+from webhook.certs import KeyPair
 from webhook.hold_store import HoldStore, Times
 from webhook.ledger_api import LiveLedgers
 from webhook.live import LiveReads
@@ -32,13 +32,12 @@ from webhook.owners import WORKLOADS, OwnerCache, parse_owner
 from webhook.pod_watches import PodWatches
 from webhook.reconciler import Reconciler
 from webhook.registration import Endpoint, register
-from webhook.rotation import Rotation
+from webhook.rotation import OwnCertificates, Rotation
 from webhook.server import WebhookServer
 from webhook.service import Service, Settings
 
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
 LIVE_SECONDS: Final = 0.8
-ROTATION_CHECK_SECONDS: Final = 3600.0
 SYNC_POLL_SECONDS: Final = 0.02
 STOP_SECONDS: Final = 5.0
 
@@ -51,7 +50,7 @@ class Options:
 
     host: str
     port: int
-    cert_dir: Path
+    certificates: Source
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
     register: bool = False
@@ -66,9 +65,12 @@ class Options:
 class Process:
     """One running webhook. `stop` may be called from a signal handler, any number of times."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, clock: Callable[[], float] = time.time) -> None:
         self._options = options
+        self._clock = clock
         self._stop = threading.Event()
+        # Set with every reason to look at the certificates, and to stop.
+        self._wake = threading.Event()
         self._lifecycle = Lifecycle()
         self._metrics = Metrics()
         self._cache = Cache()
@@ -76,6 +78,7 @@ class Process:
     def stop(self) -> None:
         """Ask `run` to end."""
         self._stop.set()
+        self._wake.set()
 
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until stopped; `announce` gets one line when requests are answered.
@@ -96,30 +99,25 @@ class Process:
             owners = OwnerCache(direct)
             service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
             reconciler = Reconciler(ledgers, holdings, watches)
-            store = FileStore(self._options.cert_dir, self._options.hosts)
-            certificates, _ = store.ensure(time.time())
+            source = self._options.certificates
+            rotation = source.rotation(client, self._options.hosts, self._metrics)
             app = create_app(service, self._metrics, self._lifecycle)
             address = (self._options.host, self._options.port)
-            server = WebhookServer(app, address, store.certificate, store.key)
+            server = WebhookServer(app, address, rotation.first(self._clock()))
             server.start()
-            rotation = Rotation(
-                store,
-                certificates.serving,
-                server.reload,
-                lambda authority: self._register(client, authority, server.port),
-                self._metrics,
-            )
             reflectors = [self._reflector(client, *watched, self._cache.sink) for watched in WATCHED]
             reflectors += [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
+            reflectors += source.watches(client, self._wake.set, self._trouble_with_certificates)
             try:
                 for reflector in reflectors:
                     reflector.start()
                 self._await_sync()
                 if not self._stop.is_set():
                     reconciler.start()
-                    rotation.check(time.time())
+                    self._register(client, rotation, server.port)
+                    self._check(rotation, server.use)
                     announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
-                    self._watch_over(rotation)
+                    self._watch_over(rotation, server.use)
             finally:
                 self._lifecycle.stop()
                 for reflector in reflectors:
@@ -134,17 +132,27 @@ class Process:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
             pass
 
-    def _watch_over(self, rotation: Rotation) -> None:
-        """Until stopped, look after the certificates; trouble keeps the last good and is tried again."""
-        while not self._stop.wait(ROTATION_CHECK_SECONDS):
-            try:
-                rotation.check(time.time())
-            except MusterError as error:
-                self._metrics.reload_failed()
-                log.warning("certificate rotation: %s", error)
+    def _watch_over(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> None:
+        """Until stopped, look after the certificates."""
+        while not self._stop.is_set():
+            self._wake.wait(rotation.interval)
+            self._wake.clear()
+            self._check(rotation, use)
         # Whoever balances load looks at readyz; it gets the time to look before connections are refused.
         self._lifecycle.stop()
         time.sleep(self._options.drain)
+
+    def _check(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> None:
+        """Trouble keeps the last good pair, is counted, and is tried again."""
+        try:
+            rotation.check(self._clock(), use)
+        except MusterError as error:
+            self._metrics.reload_failed()
+            log.warning("certificate rotation: %s", error)
+
+    @staticmethod
+    def _trouble_with_certificates(error: Exception) -> None:
+        log.warning("watch of the certificates and configurations: %s", error)
 
     def _pod_watch(self, client: Client, namespace: str, sink: Callable[[Event], None]) -> Reflector:
         return self._reflector(client, PODS, parse_pod_use, sink, namespace)
@@ -171,12 +179,14 @@ class Process:
         host = self._options.host
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
-    def _register(self, client: Client, authority: bytes, port: int) -> None:
+    def _register(self, client: Client, rotation: Rotation, port: int) -> None:
+        """Write the configurations once; later only their CAs are kept, so that who deletes one is obeyed."""
         if not self._options.register:
             return
+        bundle = rotation.bundle if isinstance(rotation, OwnCertificates) else b""
         namespace, name = self._options.service
         url = "" if name else self._options.url or self._url(port)
-        endpoint = Endpoint(authority, url, namespace, name, self._options.service_port)
+        endpoint = Endpoint(bundle, url, namespace, name, self._options.service_port)
         try:
             settings = self._options.settings
             register(client, endpoint, sorted(settings.exempt_namespaces), settings.scheduler_name)

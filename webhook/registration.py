@@ -54,6 +54,9 @@ from scheduler_core.model.writes import Create, Delete, Replace
 
 NAME: Final = "muster-webhook"
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
+CONFIGURATIONS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+# Of the entries of a configuration, those with such names are ours.
+DOMAIN: Final = ".muster.dev"
 _ATTEMPTS: Final = 5
 
 Entry = dict[str, Any]
@@ -145,7 +148,7 @@ def register(
 
 def unregister(client: Client) -> None:
     """Take both configurations away, if they are there. Raises ApiError."""
-    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+    for resource in CONFIGURATIONS:
         try:
             client.delete(Delete(resource, "", NAME))
         except NotFound:

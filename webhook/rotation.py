@@ -1,48 +1,181 @@
-"""Keeps what is served and what is registered in step with the certificates on disk."""
+"""Keeps what is served and what API servers trust in step with the certificates that are stored.
+
+One check does whatever is still to be done, so a check that failed is made good by the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, Protocol
 
-from webhook.cert_store import FileStore
-from webhook.certs import CertificateError, KeyPair, expiry
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import ApiError, Conflict
+from webhook.ca_bundle import Published, publish, read_published
+from webhook.cert_plan import NO_MATERIAL, NOTHING, Material
+from webhook.cert_store import ATTEMPTS, Store, ensure
+from webhook.certs import (
+    DEFAULT_LIFETIMES,
+    CertificateError,
+    KeyPair,
+    Lifetimes,
+    check_pair,
+    expiry,
+    is_valid,
+    missing_hosts,
+)
 from webhook.metrics import Metrics
 
+SECRET_SECONDS: Final = 30.0
+FILES_SECONDS: Final = 1.0
 
-class Rotation:
-    """One check does whatever is still to be done, so a check that failed is made good by the next.
+Use = Callable[[KeyPair], None]
 
-    `reload` makes the server use the pair on disk and says whether it could; `register` tells the API server
-    which CA to trust. `served` is the pair that the server started with.
+
+class Rotation(Protocol):
+    """Where serving certificates come from."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between checks."""
+
+    def first(self, now: float) -> KeyPair:
+        """The pair to start with. Raises CertificateError and ApiError."""
+
+    def check(self, now: float, use: Use) -> None:
+        """Do what is due; `use` serves another pair. Raises CertificateError and ApiError."""
+
+
+class OwnCertificates:
+    """Certificates that we make: renewed in the store, trusted by the configurations, then served.
+
+    `client` patches the configurations; None where nobody asks by them. Of several replicas with one store,
+    whoever comes first renews, and the others follow.
     """
 
     def __init__(
         self,
-        store: FileStore,
-        served: KeyPair,
-        reload: Callable[[], bool],
-        register: Callable[[bytes], None],
+        store: Store,
+        hosts: Iterable[str],
+        client: Client | None,
         metrics: Metrics,
+        lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     ) -> None:
+        self.interval = SECRET_SECONDS
         self._store = store
-        self._served = served
-        self._reload = reload
-        self._register = register
+        self._hosts = tuple(hosts)
+        self._client = client
         self._metrics = metrics
-        self._registered = b""
+        self._lifetimes = lifetimes
+        self._material: Material = NO_MATERIAL
+        self._served = NOTHING
 
-    def check(self, now: float) -> None:
-        """Renew what is due at `now`, serve it, and register its CA if that is another one.
+    @property
+    def bundle(self) -> bytes:
+        """The CAs to be trusted, as of the last check."""
+        return self._material.bundle
 
-        Raises CertificateError, and whatever `register` raises; the last good pair is served on.
+    def first(self, now: float) -> KeyPair:
+        """What is stored, or made where there is nothing good."""
+        self._ensure(now, lambda bundle: False)
+        self._served = self._material.serving
+        self._measure()
+        return self._served
+
+    def check(self, now: float, use: Use) -> None:
+        """Renew what is due at `now`, serve it, and let it be trusted; the last good pair is served on.
+
+        Configurations that cannot be read or written stop no renewal that needs none of them.
         """
-        certificates, _ = self._store.ensure(now)
-        if certificates.serving != self._served:
-            if not self._reload():
-                raise CertificateError(str(self._store.certificate), "the new pair could not be loaded")
-            self._served = certificates.serving
-        self._metrics.certificate(expiry(certificates.serving.certificate))
-        authority = certificates.authority.certificate
-        if authority != self._registered:
-            self._register(authority)
-            self._registered = authority
+        for attempt in range(ATTEMPTS):
+            published, problem = self._published()
+            self._ensure(now, published.trusts if published else lambda bundle: False)
+            self._serve(use)
+            if problem is not None:
+                raise problem
+            try:
+                if self._client is not None and published is not None:
+                    publish(self._client, published, self.bundle, self._metrics.bundle_written)
+                return
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+
+    def _published(self) -> tuple[Published | None, MusterError | None]:
+        if self._client is None:
+            return Published(()), None
+        try:
+            return read_published(self._client), None
+        except ApiError as error:
+            return None, error
+
+    def _ensure(self, now: float, published: Callable[[bytes], bool]) -> None:
+        self._material = ensure(
+            self._store,
+            self._hosts,
+            now,
+            published,
+            self._lifetimes,
+            self._material,
+            self._metrics.reload_failed,
+        )
+
+    def _serve(self, use: Use) -> None:
+        if self._material.serving != self._served:
+            use(self._material.serving)
+            self._served = self._material.serving
+            self._measure()
+
+    def _measure(self) -> None:
+        self._metrics.certificate(expiry(self._served.certificate))
+        self._metrics.authority(expiry(self._material.authority.certificate))
+
+
+class MountedCertificates:
+    """A pair that somebody else renews in a directory, such as a mounted Secret of cert-manager."""
+
+    def __init__(self, directory: Path, hosts: Iterable[str], metrics: Metrics) -> None:
+        self.interval = FILES_SECONDS
+        self._directory = directory
+        self._hosts = tuple(hosts)
+        self._metrics = metrics
+        self._seen = NOTHING
+        self._served = NOTHING
+
+    def first(self, now: float) -> KeyPair:
+        """What is there, even if it has ended or is for other hosts: there is nothing better yet."""
+        pair = self._read()
+        check_pair(pair, str(self._directory / "tls.crt"))
+        self._seen = self._served = pair
+        self._metrics.certificate(expiry(pair.certificate))
+        return pair
+
+    def check(self, now: float, use: Use) -> None:
+        """Serve what is new and no worse; anything else is reported once, and the last good pair stays."""
+        pair = self._read()
+        good = is_valid(self._served.certificate, now)
+        if pair == self._seen and (good or pair == self._served):
+            return
+        self._seen = pair
+        source = str(self._directory / "tls.crt")
+        check_pair(pair, source)
+        if good:
+            if not is_valid(pair.certificate, now):
+                raise CertificateError(source, "has ended or is not valid yet; the last one stays in use")
+            had = [host for host in self._hosts if not missing_hosts(self._served.certificate, [host])]
+            if missing := missing_hosts(pair.certificate, had):
+                raise CertificateError(source, f"is not for {', '.join(missing)}; the last one stays in use")
+        use(pair)
+        self._served = pair
+        self._metrics.certificate(expiry(pair.certificate))
+
+    def _read(self) -> KeyPair:
+        # A kubelet exchanges all files of a volume at once, by this link: both are read behind it.
+        link = self._directory / "..data"
+        try:
+            folder = link.resolve() if link.exists() else self._directory
+            return KeyPair(*((folder / name).read_bytes() for name in ("tls.crt", "tls.key")))
+        except OSError as error:
+            problem = error.strerror or str(error)
+            raise CertificateError(str(self._directory), f"{error.filename}: {problem}") from None

@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from cheroot import wsgi
@@ -24,6 +24,7 @@ from flask import Flask
 
 from scheduler_core.errors import MusterError
 from webhook.app import MAX_BODY
+from webhook.certs import CertificateError, KeyPair
 
 # cheroot never grows its pool by itself; what a thread costs while it waits is address space.
 THREADS: Final = 128
@@ -50,21 +51,30 @@ class ListenError(MusterError):
         return f"cannot listen on {self.address}: {self.problem}"
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises OSError (ssl.SSLError) for a bad pair."""
+def tls_context(pair: KeyPair) -> ssl.SSLContext:
+    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair.
+
+    OpenSSL reads from a file: one that is its owner's alone, and gone before this returns.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(certificate, key)
+    try:
+        with tempfile.NamedTemporaryFile(prefix="muster-webhook-") as file:
+            file.write(pair.key.rstrip() + b"\n" + pair.certificate)
+            file.flush()
+            context.load_cert_chain(file.name)
+    except OSError as error:
+        raise CertificateError("serving certificate", f"cannot be loaded: {error}") from None
     return context
 
 
 class _TlsAdapter(BuiltinSSLAdapter):
     """Wraps at once, shakes hands later; the context can be exchanged at any time."""
 
-    def __init__(self, certificate: Path, key: Path) -> None:
-        super().__init__(str(certificate), str(key))
-        self.context = tls_context(certificate, key)
+    def __init__(self, context: ssl.SSLContext) -> None:
+        # Not the parent's: it would read the pair from files, again and again.
+        self.context = context
 
     def wrap(self, sock: Any) -> tuple[Any, dict[str, str]]:
         wrapped = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
@@ -171,10 +181,8 @@ class _HttpServer(wsgi.Server):
 class WebhookServer:
     """The application behind TLS on one address."""
 
-    def __init__(self, app: Flask, address: tuple[str, int], certificate: Path, key: Path) -> None:
-        self._certificate = certificate
-        self._key = key
-        self._adapter = _TlsAdapter(certificate, key)
+    def __init__(self, app: Flask, address: tuple[str, int], pair: KeyPair) -> None:
+        self._adapter = _TlsAdapter(tls_context(pair))
         server = _HttpServer(
             address,
             app,
@@ -226,11 +234,6 @@ class WebhookServer:
                 if began < oldest:
                     connection.give_up()
 
-    def reload(self) -> bool:
-        """Serve new connections with the pair that is now on disk; a bad pair changes nothing (False)."""
-        try:
-            self._adapter.context = tls_context(self._certificate, self._key)
-        except OSError as error:
-            log.warning("kept the last good certificate: %s", error)
-            return False
-        return True
+    def use(self, pair: KeyPair) -> None:
+        """Serve new connections with this pair. Raises CertificateError; a bad pair changes nothing."""
+        self._adapter.context = tls_context(pair)

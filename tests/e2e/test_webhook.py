@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -24,9 +23,6 @@ from scheduler_core.kube.connect import Overrides, connect
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.server import RequestFailed, Server
-from webhook import process as process_module
-from webhook.__main__ import serving_hosts
-from webhook.cert_store import FileStore
 from webhook.registration import Endpoint, register
 
 START_SECONDS = 40.0
@@ -427,76 +423,6 @@ def test_creations_at_the_same_instant_leave_one_quota(guarded: Cluster) -> None
     for thread in threads:
         thread.join(20)
     assert sorted(codes) == [201] + [403] * 7
-
-
-class Clock:
-    """The time of the machine, and what a test adds to it."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def time(self) -> float:
-        return time.time() + self.ahead
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-DAY = 86400.0
-# Two thirds of the life, which starts an hour before it is made, are over in a minute.
-SERVING_AGE = 60 * DAY - 1200 - 60
-AUTHORITY_AGE = (3650 * DAY + 3600) * 2 / 3 - 3600 - 60
-
-
-@pytest.mark.parametrize("due", ["serving", "authority"])
-def test_certificates_are_renewed_while_it_serves(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, due: str
-) -> None:
-    make_node(cluster, "big", cpu="8")
-    clock = Clock()
-    monkeypatch.setattr(process_module, "time", clock)
-    monkeypatch.setattr(process_module, "ROTATION_CHECK_SECONDS", 0.1)
-    hosts = serving_hosts("127.0.0.1", "", ("", ""))
-    store = FileStore(tmp_path, hosts)
-    if due == "authority":
-        store.ensure(time.time() - AUTHORITY_AGE)
-        store.certificate.unlink()
-        first, _ = store.ensure(time.time())
-    else:
-        first, _ = store.ensure(time.time() - SERVING_AGE)
-    options = process_module.Options(
-        "127.0.0.1",
-        0,
-        tmp_path,
-        overrides=Overrides(kubeconfig=str(cluster.kubeconfig)),
-        register=True,
-        hosts=hosts,
-        drain=0.0,
-    )
-    webhook = process_module.Process(options)
-    announced = threading.Event()
-    thread = threading.Thread(target=webhook.run, args=(lambda _: announced.set(),))
-    thread.start()
-    try:
-        assert announced.wait(START_SECONDS)
-        await_asked(cluster)
-        assert store.ensure(clock.time())[0] == first
-
-        clock.ahead = 120.0
-        eventually(lambda: store.certificate.read_bytes() != first.serving.certificate)
-        authority = (tmp_path / "ca.crt").read_bytes()
-        assert (authority != first.authority.certificate) is (due == "authority")
-        eventually(lambda: registered_authority(cluster) == authority)
-        await_asked(cluster)
-    finally:
-        webhook.stop()
-        thread.join(20)
-    assert not thread.is_alive()
-
-
-def registered_authority(cluster: Cluster) -> bytes:
-    stored = cluster.request("GET", CONFIGURATIONS.format("validating"))
-    return base64.b64decode(stored["webhooks"][0]["clientConfig"]["caBundle"])
 
 
 TREE = {

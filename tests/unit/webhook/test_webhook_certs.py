@@ -1,27 +1,29 @@
-"""Certificates: what is in them, when they are renewed, how they are kept."""
+"""Certificates: what is in them, and when they are due."""
 
 from __future__ import annotations
 
-import ssl
-import stat
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from webhook.cert_store import FileStore
 from webhook.certs import (
     CertificateError,
     KeyPair,
+    Lifetimes,
     check_pair,
     expiry,
+    is_signed_by,
+    is_valid,
     issue_serving,
     make_authority,
+    missing_hosts,
     read_certificate,
     rotation_due,
-    serves,
+    split_bundle,
 )
 
 NOW = 1_800_000_000.0
@@ -85,76 +87,52 @@ def test_pair_that_does_not_fit_is_refused() -> None:
         check_pair(KeyPair(one.certificate, b"nonsense"), "x")
 
 
-def test_serves_wants_the_same_authority_and_hosts() -> None:
+def test_certificate_is_for_hosts_and_signed_by_its_own_authority_only() -> None:
     authority = make_authority(NOW)
-    pair = issue_serving(authority, HOSTS, NOW)
-    assert serves(pair, authority.certificate, HOSTS)
-    assert serves(pair, authority.certificate, reversed(HOSTS))
-    assert not serves(pair, authority.certificate, HOSTS[:2])
-    assert not serves(pair, make_authority(NOW).certificate, HOSTS)
-    assert not serves(KeyPair(pair.certificate, authority.key), authority.certificate, HOSTS)
+    pair = issue_serving(authority, (*HOSTS, "::1"), NOW)
+    assert is_signed_by(pair.certificate, authority.certificate)
+    assert not is_signed_by(pair.certificate, make_authority(NOW).certificate)
+    assert not is_signed_by(b"nonsense", authority.certificate)
+    assert missing_hosts(pair.certificate, (*HOSTS, "0:0::1")) == ()
+    assert missing_hosts(pair.certificate, ("localhost", "other.svc", "10.0.0.1")) == (
+        "other.svc",
+        "10.0.0.1",
+    )
+    assert missing_hosts(b"nonsense", ("localhost",)) == ("localhost",)
 
 
-def test_store_makes_a_pair_once_that_openssl_takes(tmp_path: Path) -> None:
-    store = FileStore(tmp_path / "new" / "folder", HOSTS)
-    first, renewed = store.ensure(NOW)
-    second, again = store.ensure(NOW + DAY)
-
-    assert (renewed, again) == (True, False)
-    assert first == second
-    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(store.certificate, store.key)
-    assert stat.S_IMODE(store.key.stat().st_mode) == 0o600
-    assert sorted(path.name for path in store.key.parent.iterdir()) == [
-        "ca.crt",
-        "ca.key",
-        "tls.crt",
-        "tls.key",
-    ]
+def test_serving_certificate_ends_with_its_authority() -> None:
+    lifetimes = Lifetimes(authority=timedelta(days=100), serving=timedelta(days=90))
+    authority = make_authority(NOW, lifetimes)
+    late = issue_serving(authority, HOSTS, NOW + 66 * DAY, lifetimes)
+    assert expiry(late.certificate) == expiry(authority.certificate) == NOW + 100 * DAY
 
 
-def test_store_renews_the_serving_pair_and_keeps_the_authority(tmp_path: Path) -> None:
-    store = FileStore(tmp_path, HOSTS)
-    first, _ = store.ensure(NOW)
-    second, renewed = store.ensure(NOW + 61 * DAY)
-
-    assert renewed
-    assert second.authority == first.authority
-    assert expiry(second.serving.certificate) == NOW + 151 * DAY
+def test_bundle_is_split_and_what_cannot_be_read_left_out() -> None:
+    one, two = (make_authority(NOW).certificate for _ in range(2))
+    garbage = b"-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"
+    assert split_bundle(b"# comment\n" + one + garbage + two + one[: len(one) // 2]) == (one, two)
+    assert split_bundle(b"") == ()
 
 
-def test_store_renews_the_authority_when_it_is_due(tmp_path: Path) -> None:
-    store = FileStore(tmp_path, HOSTS)
-    first, _ = store.ensure(NOW)
-    second, _ = store.ensure(NOW + 3000 * DAY)
-    assert second.authority != first.authority
-    assert serves(second.serving, second.authority.certificate, HOSTS)
-
-
-@pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
-@pytest.mark.parametrize("damage", ["missing", "empty", "half"])
-def test_store_replaces_what_is_damaged(tmp_path: Path, name: str, damage: str) -> None:
-    store = FileStore(tmp_path, HOSTS)
-    store.ensure(NOW)
-    path = tmp_path / name
-    content = path.read_bytes()
-    path.unlink()
-    if damage != "missing":
-        path.write_bytes(b"" if damage == "empty" else content[: len(content) // 2])
-
-    certificates, renewed = store.ensure(NOW)
-
-    assert renewed
-    assert serves(certificates.serving, certificates.authority.certificate, HOSTS)
-
-
-def test_other_hosts_need_another_certificate(tmp_path: Path) -> None:
-    FileStore(tmp_path, HOSTS).ensure(NOW)
-    certificates, renewed = FileStore(tmp_path, ("example.com",)).ensure(NOW)
-    assert renewed
-    assert serves(certificates.serving, certificates.authority.certificate, ("example.com",))
-
-
-def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CertificateError, match=r"file/certs: Not a directory"):
-        FileStore(tmp_path / "file" / "certs", HOSTS).ensure(NOW)
+@pytest.mark.parametrize("kind", ["rsa", "ed25519"])
+def test_pairs_of_others_may_have_other_keys(kind: str) -> None:
+    key = rsa.generate_private_key(65537, 2048) if kind == "rsa" else ed25519.Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "other")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime.fromtimestamp(NOW, UTC))
+        .not_valid_after(datetime.fromtimestamp(NOW + DAY, UTC))
+        .sign(key, hashes.SHA256() if kind == "rsa" else None)
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    pair = KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)
+    check_pair(pair, "mounted")
+    assert is_valid(pair.certificate, NOW)
+    assert not is_valid(pair.certificate, NOW + DAY)

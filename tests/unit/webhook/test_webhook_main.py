@@ -36,7 +36,8 @@ def test_modes_are_those_of_the_rules() -> None:
 
 
 def test_help_of_serve_names_the_namespaces_that_are_always_exempt() -> None:
-    text = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).output.split())
+    # Lines are broken after hyphens, too.
+    text = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).output.split()).replace("- ", "-")
     assert ", ".join(EXEMPT_NAMESPACES) in text
 
 
@@ -44,6 +45,20 @@ def test_option_without_a_command_belongs_to_serve() -> None:
     done = CliRunner().invoke(cli, ["--sum-of-min", "maybe"])
     assert done.exit_code == 2
     assert "Usage: cli serve" in done.output
+
+
+EXCLUSIVE = [
+    ("two sources", ["--cert-dir", "a", "--certificate-secret", "b/c"], "exclude each other"),
+    ("registration of a foreign CA", ["--register", "--certificate-dir", "a"], "there is none"),
+    ("Secret without namespace", ["--certificate-secret", "c"], "is not NAMESPACE/NAME"),
+]
+
+
+@pytest.mark.parametrize(("args", "words"), [e[1:] for e in EXCLUSIVE], ids=[e[0] for e in EXCLUSIVE])
+def test_certificates_come_from_one_source(args: list[str], words: str) -> None:
+    done = CliRunner().invoke(cli, ["serve", *args])
+    assert done.exit_code == 2
+    assert words in done.output
 
 
 def test_help_imports_neither_flask_nor_cryptography_nor_numpy() -> None:
