@@ -18,6 +18,8 @@ CLUSTER_SCOPED = {
     "MutatingWebhookConfiguration",
     "Namespace",
     "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 }
 
