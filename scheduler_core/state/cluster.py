@@ -316,6 +316,5 @@ class ClusterState:
         on_nodes = sum(len(pods) for pods in self.nodes.pods)
         if on_nodes != len(self.placed):
             problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")
-        problems.extend(self.neighbours.check((item.pod, item.slot) for item in self.placed.values()))
-        problems.extend(self.load.check())
-        return problems
+        near = self.neighbours.check((item.pod, item.slot) for item in self.placed.values())
+        return [*problems, *near, *self.load.check()]
