@@ -17,6 +17,7 @@ from scheduler_core.controllers.gang_status import phase_of
 from scheduler_core.errors import ModelError
 from scheduler_core.model.gang import Gang
 from scheduler_core.model.topology import LevelConstraint, parse_constraints
+from scheduler_core.state.census import take_census
 
 COLUMNS: Final = (
     "NAME",
@@ -53,7 +54,7 @@ def run_status(ctx: click.Context, name: str | None, *, show_headers: bool) -> N
 
 def row(view: GroupView, gang: Gang, *, namespace: bool) -> list[Cell]:
     """The cells of one group."""
-    census = view.state.gangs.census(gang.key, view.state.placed)
+    census = take_census(view.state, gang.key)
     phase = phase_of(gang, census)
     numbers = (
         gang.min_members,

@@ -16,6 +16,7 @@ from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.names import REASON_GANG_RESTART, REASON_UNSCHEDULABLE
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Evict, Write
+from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 
@@ -49,7 +50,7 @@ class GangLifecycle:
         due = {key for key, told in self._told.items() if 0.0 < told.due <= now}
         for key in sorted(state.gangs.unreviewed | due):
             gang = state.gangs.gangs.get(key)
-            census = state.gangs.census(key, state.placed)
+            census = take_census(state, key)
             left = _left(state, key)
             if gang is None or not left or not torn(gang, census):
                 self._told.pop(key, None)
@@ -81,7 +82,13 @@ def _left(state: ClusterState, key: str) -> list[Pod]:
     """The members that run or are about to, by uid."""
     members = state.gangs.members(key)
     pods = (members[uid] for uid in sorted(members))
-    return [pod for pod in pods if not (pod.terminating or pod.finished) and pod.uid in state.placed]
+    return [pod for pod in pods if not (pod.terminating or pod.finished) and _stays(state, pod.uid)]
+
+
+def _stays(state: ClusterState, uid: str) -> bool:
+    """Whether a pod holds a node and nobody has decided to evict it."""
+    placement = state.placed.get(uid)
+    return placement is not None and not state.table.going[placement.row]
 
 
 def _numbers(gang: Gang, census: Census) -> str:

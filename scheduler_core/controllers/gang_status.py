@@ -11,6 +11,7 @@ from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.writes import Patch, Write
+from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 
@@ -36,7 +37,7 @@ class GangStatusController:
             gang = state.gangs.gangs.get(key)
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
-            patch = _patch(gang, state.gangs.census(key, state.placed), now)
+            patch = _patch(gang, take_census(state, key), now)
             if patch is not None:
                 self._written[key] = now
                 writes.append(patch)

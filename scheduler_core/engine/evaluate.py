@@ -52,9 +52,9 @@ class Reevaluation:
     def _passes_with_nominated(self, trial: Trial, slot: int) -> bool:
         state, pod = self._cycles.state, self._cycle.pod
         on_node = state.nominations.on_node(state.nodes.names[slot], pod)
-        ahead = [item.pod for item in on_node if goes_first(state, item.pod, pod)]
-        for other in ahead:
-            trial.place(other, slot)
+        ahead = [item for item in on_node if goes_first(state, item.pod, pod)]
+        for item in ahead:
+            trial.place(item.pod, slot, item.vector)
         return not ahead or self._passes(slot, quotas=False)
 
     def _passes(self, slot: int, *, quotas: bool = True) -> bool:

@@ -1,9 +1,10 @@
-"""How many equal members could start at most: a bound over all nodes at once, before any is tried."""
+"""How much of a gang could start at most, before any member is tried: on the nodes, and under the quota."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,17 +12,40 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
 
+Members = Sequence[tuple[Profile, Pod]]
+_CAPACITY = "CapacityScheduling"
 
-def equal_members(cycle: PodCycle, members: Sequence[tuple[Profile, Pod]], now: float) -> bool:
+
+class Room(msgspec.Struct, frozen=True):
+    """No more than `fits` pods of a kind find room on the `nodes` that are open to them.
+
+    `scarce` is the resource of which the fewest pods find enough.
+    """
+
+    fits: int
+    nodes: int
+    scarce: str
+
+    def lack(self, need: int) -> str:
+        """What is missing for `need` of them, in words."""
+        if not self.nodes:
+            return "no node is open to them"
+        return f"{need - self.fits} short of {self.scarce} on {self.nodes} nodes"
+
+
+def equal_members(cycle: PodCycle, members: Members, now: float) -> bool:
     """Whether all members are of one class."""
     first = {cycle.new_cycle(profile, pod, now).signature for profile, pod in members}
     return len(first) == 1
 
 
-def at_most(cycle: PodCycle, profile: Profile, pod: Pod, now: float, *, evicting: bool = False) -> int:
-    """No more than this many pods like `pod` fit, by resources on the nodes that the static filters pass.
+def room_for(cycle: PodCycle, profile: Profile, pod: Pod, now: float, *, evicting: bool = False) -> Room:
+    """How many pods like `pod` fit at most, by resources on the nodes that the static filters pass.
 
     With `evicting` the pods that could be victims of it, by the widest reading of the rules, are taken away.
     """
@@ -31,12 +55,72 @@ def at_most(cycle: PodCycle, profile: Profile, pod: Pod, now: float, *, evicting
     nodes, size = state.nodes, state.nodes.size
     asked = np.flatnonzero(own.vector)
     free: Int64 = nodes.allocatable[asked][:, :size] - nodes.requested[asked][:, :size]  # [k, N]
-    free += _held_by(state, _possible_victims(state, pod) if evicting else _leaving(state), asked)
+    free += _held_by(state, _possible_victims(state, pod) if evicting else leaving(state), asked)
     fits = np.maximum(free, 0) // own.vector[asked][:, None]
-    return int(fits.min(axis=0)[ok].sum())
+    scarce = state.index.names[int(asked[fits[:, ok].sum(axis=1).argmin()])]
+    return Room(int(fits.min(axis=0)[ok].sum()), int(ok.sum()), scarce)
 
 
-def _leaving(state: ClusterState) -> NDArray[np.bool_]:
+def beyond_quota(
+    state: ClusterState,
+    members: Members,
+    need: int,
+    used: ResourceList | None = None,
+    total_used: ResourceList | None = None,
+) -> str:
+    """How `need` of the members together exceed what their quota could ever give them; else empty.
+
+    They are the smallest ones, resource by resource. `used` and `total_used` are what the quota and all
+    quotas give to others by then, nothing unless given.
+    """
+    namespace = members[0][1].namespace
+    quota = state.ledger.quota_of(namespace)
+    if quota is None or any(_CAPACITY not in profile.enabled for profile, _ in members):
+        return ""
+    for name, asked in sorted(least(need, (charged(pod.requests) for _, pod in members)).items()):
+        limits = (
+            (quota.max.get(name), used, f"spec.max[{name}]", f"ElasticQuota {quota.key}"),
+            (state.ledger.total_min.get(name), total_used, f"sum(min)[{name}]", "all ElasticQuotas"),
+        )
+        for limit, others, field, owner in limits:
+            taken = (others or {}).get(name, 0)
+            if asked > 0 and limit is not None and taken + asked > limit:
+                ask, most = format_resource(name, asked), format_resource(name, limit)
+                beside = f" beside {format_resource(name, taken)} in use" if taken else ""
+                return (
+                    f"the {need} pods that must start together ask for {name}={ask}{beside}, "
+                    f"more than {field}={most} of {owner}"
+                )
+    return ""
+
+
+def least(need: int, requests: Iterable[ResourceList]) -> dict[str, int]:
+    """The least that `need` of these pods ask for, resource by resource."""
+    columns: dict[str, list[int]] = {}
+    count = 0
+    for request in requests:
+        count += 1
+        for name, value in request.items():
+            columns.setdefault(name, []).append(value)
+    return {
+        name: sum(sorted([0] * (count - len(values)) + values)[:need]) for name, values in columns.items()
+    }
+
+
+def in_use(state: ClusterState, namespace: str, gone: NDArray[np.bool_]) -> tuple[ResourceList, ResourceList]:
+    """(of the namespace's quota, of all quotas): what is used without the `gone` rows of the pod table."""
+    ledger = state.ledger
+    used, total = dict(ledger.used(namespace)), dict(ledger.total_used)
+    for pod in state.table.of(np.flatnonzero(gone)):
+        if ledger.quota_of(pod.namespace) is not None:
+            shift(total, charged(pod.requests), -1)
+            if pod.namespace == namespace:
+                shift(used, charged(pod.requests), -1)
+    return used, total
+
+
+def leaving(state: ClusterState) -> NDArray[np.bool_]:
+    """bool [rows]: placed pods that are on their way out."""
     size = state.table.size
     return state.table.alive[:size] & state.table.going[:size]
 
@@ -47,7 +131,7 @@ def _possible_victims(state: ClusterState, pod: Pod) -> NDArray[np.bool_]:
     victims: NDArray[np.bool_] = table.priority[:size] < pod.priority
     if state.ledger.quota_of(pod.namespace) is not None:
         victims |= table.namespace[:size] != table.namespaces.find(pod.namespace)
-    return (victims & table.alive[:size]) | _leaving(state)
+    return (victims & table.alive[:size]) | leaving(state)
 
 
 def _held_by(state: ClusterState, chosen: NDArray[np.bool_], asked: NDArray[np.int64]) -> Int64:

@@ -1,7 +1,8 @@
 """The scheduling cycle of a gang: all or nothing (coscheduling reference, items 2-6 and 11).
 
 1. Does the group exist, and are there pods enough to reach minMembers?
-2. Every waiting member is tried and reserved in turn; each sees those before it in nodes and quotas.
+2. Every waiting member is tried and reserved in turn; each sees those before it in nodes and quotas. Members
+   that differ are tried once more, the largest first.
 3. Enough of them hold a node: keep them all. Members beyond minMembers that found none wait singly.
 4. Not enough: undo every reservation. Nothing is held, so two gangs cannot starve each other.
 5. Then preemption, for the whole gang in one trial; it evicts only if the whole gang then fits.
@@ -9,18 +10,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from scheduler_core.engine.gang_capacity import at_most, equal_members
+from scheduler_core.engine.gang_capacity import Members, beyond_quota, equal_members, room_for
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.pod_cycle import PodCycle, Reservation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status
 from scheduler_core.model.gang import Gang, GroupRef
 from scheduler_core.model.pod import Pod
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.state.census import take_census
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 
 COSCHEDULING: Final = "Coscheduling"
@@ -32,7 +35,8 @@ class GangOutcome(msgspec.Struct):
 
     `reserved` hold their nodes; `refused` says why the others do not, and `plugins` what a hint must come
     from. `preemption` is set where evictions make room for the whole gang, `too_few` where pods are missing,
-    `on_topology` where constraints decide which nodes would do.
+    `hopeless` where the quota can never give enough, `on_topology` where constraints decide which nodes would
+    do; `need` is how many must start together where room for them may come by itself, else 0.
     """
 
     reserved: list[tuple[Profile, Reservation]]
@@ -40,7 +44,17 @@ class GangOutcome(msgspec.Struct):
     plugins: frozenset[str]
     preemption: GangPreemption | None = None
     too_few: bool = False
+    hopeless: bool = False
     on_topology: bool = False
+    need: int = 0
+
+
+class _Attempt(msgspec.Struct, frozen=True):
+    """Members that hold a node, why the others do not, and what the filters said of those."""
+
+    reserved: list[tuple[Profile, Reservation]]
+    refused: dict[str, str]
+    failures: dict[str, Diagnosis]
 
 
 def missing(gang: Gang, census: Census) -> int:
@@ -68,36 +82,58 @@ class GangCycle:
         self.cycle = cycle
         self.state = cycle.state
 
-    def run(self, gang: Gang, members: Sequence[tuple[Profile, Pod]], now: float) -> GangOutcome:
+    def run(self, gang: Gang, members: Members, now: float) -> GangOutcome:
         """Try the waiting members, in their order. Raises PluginError; then nothing is held."""
-        census = self.state.gangs.census(gang.key, self.state.placed)
+        census = take_census(self.state, gang.key)
         need = missing(gang, census)
         if need > len(members):
             return self._too_few(gang, census, members)
+        hopeless = self._beyond_quota(gang, members, need)
+        if hopeless:
+            return _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
         equal = need > 1 and equal_members(self.cycle, members, now)
         if equal:
-            bound = at_most(self.cycle, *members[0], now)
-            if bound < need:
-                return self._no_room(gang, members, need, bound, {}, now, equal)
-        reserved: list[tuple[Profile, Reservation]] = []
-        failures: dict[str, Diagnosis] = {}
-        refused: dict[str, str] = {}
+            room = room_for(self.cycle, *members[0], now)
+            if room.fits < need:
+                return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
+        attempt = self._attempt(members, need, now)
+        if len(attempt.reserved) < need and not equal:
+            larger = self._attempt(largest_first(self.state, members), need, now)
+            attempt = larger if len(larger.reserved) >= need else attempt
+        if len(attempt.reserved) >= need:
+            return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
+        diagnosis = next(iter(attempt.failures.values()), None)
+        why = diagnosis.message if diagnosis is not None else ""
+        found = len(attempt.reserved)
+        return self._no_room(gang, members, need, found, why, attempt.failures, now, equal)
+
+    def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
+        """Reserve members in this order; nothing is held where that is not enough. Raises PluginError."""
+        found = _Attempt([], {}, {})
         try:
             for profile, pod in members:
-                found = self._try(profile, pod, now, failures)
-                if isinstance(found, Reservation):
-                    reserved.append((profile, found))
+                result = self._try(profile, pod, now, found.failures)
+                if isinstance(result, Reservation):
+                    found.reserved.append((profile, result))
                 else:
-                    refused[pod.uid] = found
-                    if len(members) - len(refused) < need:
+                    found.refused[pod.uid] = result
+                    if len(members) - len(found.refused) < need:
                         break
         except BaseException:
-            self._undo(reserved)
+            self._undo(found.reserved)
             raise
-        if len(reserved) >= need:
-            return GangOutcome(reserved, refused, _plugins(failures))
-        self._undo(reserved)
-        return self._no_room(gang, members, need, len(reserved), failures, now, equal)
+        if len(found.reserved) < need:
+            self._undo(found.reserved)
+        return found
+
+    def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
+        """Why the gang can never start under its quota, even if nobody else used any of it; else empty."""
+        state = self.state
+        own: dict[str, int] = {}
+        for uid, pod in state.gangs.members(gang.key).items() if need else ():
+            if uid in state.placed:
+                shift(own, charged(pod.requests))
+        return beyond_quota(state, members, need, own, own)
 
     def _try(
         self, profile: Profile, pod: Pod, now: float, failures: dict[str, Diagnosis]
@@ -118,33 +154,51 @@ class GangCycle:
         for profile, item in reversed(reserved):
             self.cycle.unreserve(profile, item.cycle, item.slot)
 
-    def _too_few(self, gang: Gang, census: Census, members: Sequence[tuple[Profile, Pod]]) -> GangOutcome:
+    def _too_few(self, gang: Gang, census: Census, members: Members) -> GangOutcome:
         text = (
             f"{gang.ref} needs minMembers {gang.min_members}: {len(members)} pods wait, "
             f"{census.allocated} have a node, {census.succeeded} succeeded"
         )
-        refused = {pod.uid: text for _, pod in members}
-        return GangOutcome([], refused, frozenset({COSCHEDULING}), too_few=True)
+        return _refuse_all(members, text, too_few=True)
 
     def _no_room(
         self,
         gang: Gang,
-        members: Sequence[tuple[Profile, Pod]],
+        members: Members,
         need: int,
         found: int,
+        why: str,
         failures: dict[str, Diagnosis],
         now: float,
         equal: bool,
     ) -> GangOutcome:
         """Nothing is held; evictions are looked for unless not even all that may go would be enough."""
-        diagnosis = next(iter(failures.values()), None)
-        why = f": {diagnosis.message}" if diagnosis is not None else ""
+        why = f": {why}" if why else ""
         text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node{why}"
-        plugins = _plugins(failures) | {COSCHEDULING}
-        outcome = GangOutcome([], {pod.uid: text for _, pod in members}, plugins)
-        if not equal or at_most(self.cycle, *members[0], now, evicting=True) >= need:
-            outcome.preemption = preempt_for_gang(self.cycle, members, need, now)
+        outcome = _refuse_all(members, text, need=need)
+        outcome.plugins |= _plugins(failures)
+        if not equal or room_for(self.cycle, *members[0], now, evicting=True).fits >= need:
+            in_order = members if equal else largest_first(self.state, members)
+            outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
         return outcome
+
+
+def largest_first(state: ClusterState, members: Members) -> list[tuple[Profile, Pod]]:
+    """Members by the largest share that each asks of any resource of the cluster, the largest first."""
+    total = state.nodes.allocatable_total()
+
+    def share(pod: Pod) -> float:
+        return max((v / total[n] for n, v in pod.requests.items() if total.get(n)), default=0.0)
+
+    return sorted(members, key=lambda member: -share(member[1]))
+
+
+def _refuse_all(
+    members: Members, text: str, *, need: int = 0, too_few: bool = False, hopeless: bool = False
+) -> GangOutcome:
+    refused = {pod.uid: text for _, pod in members}
+    plugins = frozenset({COSCHEDULING})
+    return GangOutcome([], refused, plugins, too_few=too_few, hopeless=hopeless, need=need)
 
 
 def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:

@@ -1,21 +1,23 @@
-"""Keeping nodes for a gang that has waited too long (coscheduling reference, item 5).
+"""Keeping nodes for a gang that does not fit (coscheduling reference, item 5).
 
-The first such gang of the queue gets a node nominated for every member: those it fits now, then those with
-the most room. Pods behind it may still start wherever a nominated member keeps its room (backfill); pods of
-higher priority are not held up. `strictReservation` does so as soon as a gang fails.
+The first such gang of the queue gets a node nominated for every member that it needs: at once where the
+deadlines of running pods say when it can start, else when it has waited long enough (at once with
+`strictReservation`). Pods behind it may still start wherever a nominated member keeps its room, or where they
+end themselves before the gang can start (backfill); pods of higher priority are not held up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import numpy as np
-
-from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
+from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
+from scheduler_core.engine.gang_plan import Plan, plan_by_ends, plan_on_empty
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
+from scheduler_core.framework.preemption.search import awaited
 from scheduler_core.framework.profile import Profile
-from scheduler_core.model.pod import Pod
 
 
 class GangReservations:
@@ -25,21 +27,77 @@ class GangReservations:
         self._cycle = cycle
         self._queue = queue
         self._kept_for = ""
+        self._start = 0.0
 
-    def consider(self, unit: QueuedUnit, members: Sequence[tuple[Profile, Pod]], now: float) -> None:
-        """A gang did not fit: keep nodes for it if it has waited long enough and none before it has them."""
-        profile = members[0][0]
-        seconds = patience(profile)
-        waited = now - unit.since if unit.since is not None else 0.0
-        if seconds is None or waited < seconds:
-            return
+    def tried(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
+        """A gang was tried: keep nodes for it if time may bring the room that it lacks."""
+        kept = unit.key == self._kept_for
+        if outcome.preemption is not None and kept:
+            # What is nominated now was chosen with its victims, and is kept until they are gone.
+            self._kept_for = ""
+        elif outcome.hopeless and kept:
+            self._give_up(unit)
+        elif outcome.need and outcome.preemption is None:
+            self._consider(unit, members, outcome.need, now)
+
+    def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
         holder = self._queue.units.get(self._kept_for)
-        order = profile.queue_sort.sort_key
+        order = members[0][0].queue_sort.sort_key
         if holder is not None and holder is not unit and order(holder) < order(unit):
             return
-        for uid in holder.pods if holder is not None else ():
+        if any(awaited(self._cycle.state, pod) for _, pod in members):
+            return
+        plan = self._plan(unit, members, need, now)
+        if holder is not None and (plan is not None or holder is unit):
+            self._give_up(holder)
+        if plan is not None:
+            self._keep(unit, plan)
+
+    def _plan(self, unit: QueuedUnit, members: Members, need: int, now: float) -> Plan | None:
+        state = self._cycle.state
+        in_order = largest_first(state, members)
+        plan = plan_by_ends(self._cycle, in_order, need, now)
+        seconds = patience(members[0][0])
+        waited = now - unit.since if unit.since is not None else 0.0
+        if plan is not None or seconds is None or waited < seconds:
+            return plan
+        used, total = in_use(state, members[0][1].namespace, leaving(state))
+        if beyond_quota(state, members, need, used, total):
+            return None
+        return plan_on_empty(self._cycle, in_order, need, now)
+
+    def _keep(self, unit: QueuedUnit, plan: Plan) -> None:
+        state = self._cycle.state
+        self._kept_for, self._start = unit.key, plan.start
+        for seat in plan.seats:
+            state.nominations.put(seat.pod, state.nodes.names[seat.slot], seat.vector)
+
+    def _give_up(self, holder: QueuedUnit) -> None:
+        for uid in holder.pods:
             self._cycle.state.nominations.remove(uid)
-        self._kept_for = unit.key if keep_nodes(self._cycle, members, now) else ""
+        self._kept_for = ""
+
+    @contextmanager
+    def aside(self, unit: QueuedUnit, now: float) -> Iterator[None]:
+        """Try a unit whose pods all end before the kept gang can start as if nothing were kept."""
+        holder = self._queue.units.get(self._kept_for)
+        if holder is None or holder is unit or not _ends_by(unit, now, self._start):
+            yield
+            return
+        nominations = self._cycle.state.nominations
+        known = [nominations.get(uid) for uid in holder.pods]
+        kept = [item for item in known if item is not None]
+        for item in kept:
+            nominations.remove(item.pod.uid)
+        try:
+            yield
+        finally:
+            for item in kept if self._kept_for == holder.key else ():
+                nominations.put(item.pod, item.node, item.vector, item.victims)
+
+
+def _ends_by(unit: QueuedUnit, now: float, moment: float) -> bool:
+    return all(pod.lasts is not None and now + pod.lasts <= moment for pod in unit.pods.values())
 
 
 def patience(profile: Profile) -> float | None:
@@ -47,28 +105,3 @@ def patience(profile: Profile) -> float | None:
     seconds = [getattr(plugin, "reservation_seconds", None) for plugin in profile.plugins]
     given = [float(value) for value in seconds if value is not None]
     return min(given, default=None)
-
-
-def keep_nodes(cycle: PodCycle, members: Sequence[tuple[Profile, Pod]], now: float) -> bool:
-    """Nominate a node for every member; False (and nothing nominated) if not even empty nodes would do."""
-    state = cycle.state
-    nodes, size = state.nodes, state.nodes.size
-    kept: Int64 = np.zeros((len(state.index), size), dtype=np.int64)  # [R, N]
-    chosen: list[tuple[Pod, int, Int64]] = []
-    for profile, pod in members:
-        own = cycle.new_cycle(profile, pod, now)
-        ok = cycle.scores_for(profile, own).static.ok  # [N]
-        rows = np.flatnonzero(own.vector)
-        asked = own.vector[rows][:, None]
-        empty = nodes.allocatable[rows][:, :size] - kept[rows]
-        possible = ok & (asked <= empty).all(axis=0)
-        if not possible.any():
-            return False
-        free = empty - nodes.requested[rows][:, :size]
-        room = (free / np.maximum(asked, 1)).min(axis=0)  # [N] how many more would fit now
-        slot = int(np.where(possible, room, -np.inf).argmax())
-        kept[: len(own.vector), slot] += own.vector
-        chosen.append((pod, slot, own.vector))
-    for pod, slot, vector in chosen:
-        state.nominations.put(pod, nodes.names[slot], vector)
-    return True

@@ -19,6 +19,7 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.model.gang import Gang, group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
+from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.topology import is_constrained
 
@@ -61,7 +62,7 @@ class GroupCycle:
         if gang.problem:
             return self._waits(gang, members, gang.problem, now)
         run = self.placer.run_of(gang.key, now)
-        census = self.state.gangs.census(gang.key, self.state.placed)
+        census = take_census(self.state, gang.key)
         need = missing(gang, census)
         if need > len(members):
             text = (

@@ -24,6 +24,7 @@ from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.gang import RESOURCES, Gang, group_of
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -167,7 +168,8 @@ class Scheduler:
             if unit is None:
                 break
             tried += 1
-            decisions.extend(self._schedule(unit, now))
+            with self.reservations.aside(unit, now):
+                decisions.extend(self._schedule(unit, now))
         return decisions
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
@@ -212,7 +214,7 @@ class Scheduler:
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:
-                census = self.state.gangs.census(unit.key, self.state.placed)
+                census = take_census(self.state, unit.key)
                 if gang is None or (members and missing(gang, census) == 0):
                     return self._try_each(members, now)
                 outcome = self.gangs.run(gang, pairs, now)
@@ -221,8 +223,7 @@ class Scheduler:
             return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
         decisions: list[Decision] = [self._placed(*item) for item in outcome.reserved]
         decisions += self._gang_evictions(outcome)
-        if not (outcome.reserved or outcome.preemption or outcome.too_few or outcome.on_topology):
-            self.reservations.consider(unit, pairs, now)
+        self.reservations.tried(unit, pairs, outcome, now)
         for profile, pod in pairs:
             if pod.uid in outcome.refused:
                 event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING

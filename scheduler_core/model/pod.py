@@ -61,6 +61,7 @@ class PodSpecWire(PodResourcesWire, frozen=True, rename="camel"):
     resource_claims: tuple[Any, ...] | None = None
     host_network: bool | None = None
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
     scheduling_group: _SchedulingGroupWire | None = None
 
 
@@ -94,6 +95,8 @@ class HostPort(msgspec.Struct, frozen=True):
 
 class Pod(msgspec.Struct, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
+
+    `lasts` is for how many seconds the pod may run at most (spec.activeDeadlineSeconds), None without limit.
 
     Compared by identity: a new version of the object is a new Pod.
     """
@@ -135,6 +138,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     volumes: tuple[PodVolume, ...]
     needs_claims: bool
     native_group: str
+    lasts: int | None
 
     @property
     def key(self) -> str:
@@ -253,6 +257,7 @@ def pod_from(wire: PodWire) -> Pod:
         volumes=parse_volumes(spec.volumes or (), meta.name),
         needs_claims=bool(spec.resource_claims),
         native_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
+        lasts=spec.active_deadline_seconds,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -99,11 +99,16 @@ class GangTable:
         """The pods that name a group, by uid. Read only."""
         return self._members.get(key, {})
 
-    def census(self, key: str, placed: Mapping[str, object]) -> Census:
-        """Count a group's members; `placed` are the uids that hold a node in the state."""
+    def census(
+        self, key: str, placed: Mapping[str, object], leaving: Collection[str] = frozenset()
+    ) -> Census:
+        """Count a group's members; `placed` are the uids that hold a node in the state.
+
+        `leaving` are those of them whose end was decided, although the API does not show it yet.
+        """
         pods = self.members(key).values()
         phases = [pod.phase for pod in pods]
-        staying = [pod for pod in pods if not (pod.terminating or pod.finished)]
+        staying = [pod for pod in pods if not (pod.terminating or pod.finished or pod.uid in leaving)]
         allocated = sum(1 for pod in staying if pod.uid in placed)
         return Census(
             members=len(phases),

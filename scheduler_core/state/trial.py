@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import NamedTuple
 
+from scheduler_core.arrays.index import Int64
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.placement import Placement
@@ -43,9 +44,9 @@ class Trial:
         """A point to come back to."""
         return len(self._log)
 
-    def place(self, pod: Pod, slot: int) -> None:
-        """Assume a pod on a node."""
-        self.state.assume(pod, slot, self.now)
+    def place(self, pod: Pod, slot: int, vector: Int64 | None = None) -> None:
+        """Assume a pod on a node, with its requests or what is given of them."""
+        self.state.assume(pod, slot, self.now, vector)
         self._log.append(_Entry(pod.uid))
 
     def lift(self, uid: str) -> None:

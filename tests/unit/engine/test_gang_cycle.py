@@ -146,3 +146,28 @@ def test_the_same_objects_give_the_same_decisions() -> None:
 
     assert decide() == decide()
     assert len(decide()) == 8
+
+
+def test_members_that_differ_are_tried_with_the_largest_first_where_their_own_order_fails() -> None:
+    gang = GangScheduler([4, 3], g=3)
+    gang.put(member("small"), member("middle", cpu=2), member("large", cpu=4))
+    assert placed(gang.step()) == {"small": "n1", "middle": "n1", "large": "n0"}
+
+
+def test_what_is_short_is_said_with_numbers() -> None:
+    gang = GangScheduler([2, 3], g=8)
+    gang.put(*(member(f"p{i}") for i in range(8)))
+    assert rejected(gang.step())["p0"].message == (
+        "PodGroup a/g: only 5 of the 8 pods that must start together find a node: 3 short of cpu on 2 nodes"
+    )
+
+
+def test_members_whose_eviction_was_decided_are_no_part_of_the_quorum() -> None:
+    gang = GangScheduler([4], g=2)
+    gang.put(member("old0").on("n0"), member("old1").on("n0"))
+    gang.put(make_pod("b/urgent").uid("urgent").requests(cpu=4).priority(9))
+    gang.step()
+    assert all(gang.state.table.going[gang.state.placed[name].row] for name in ("old0", "old1"))
+    gang.put(member("new0"))
+    decisions = gang.step()
+    assert "needs minMembers 2: 1 pods wait, 0 have a node" in rejected(decisions)["new0"].message

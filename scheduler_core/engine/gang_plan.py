@@ -1,0 +1,116 @@
+"""Where the members of a gang would sit: on empty nodes, or once running pods have ended that must end."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+
+Float = NDArray[np.float64]
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A member, the node kept for it, and how much of its requests (int64 [R]) has to be kept from others."""
+
+    pod: Pod
+    slot: int
+    vector: Int64
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Seats for enough members. `start` is when all of them are free, in seconds; 0 where nobody knows."""
+
+    seats: tuple[Seat, ...]
+    start: float = 0.0
+
+
+def plan_on_empty(cycle: PodCycle, members: Members, need: int, now: float) -> Plan | None:
+    """Seats as if all nodes were empty, where most room is now; None if even that is not enough."""
+    nodes, size = cycle.state.nodes, cycle.state.nodes.size
+    allocatable = nodes.allocatable[:, :size]
+    seats = _seats(cycle, members, need, now, allocatable, allocatable - nodes.requested[:, :size])
+    return Plan(tuple(seats)) if seats is not None else None
+
+
+def plan_by_ends(cycle: PodCycle, members: Members, need: int, now: float) -> Plan | None:
+    """Seats at the earliest time at which enough running pods must have ended (activeDeadlineSeconds).
+
+    None if the ends that are known do not make room enough, on the nodes or in the quota.
+    """
+    state = cycle.state
+    ends = _ends(state, now)
+    times = np.unique(ends[np.isfinite(ends)])
+    if not (times > now).any():
+        return None
+    low, high = 0, len(times) - 1
+    best = _at(cycle, members, need, now, ends, float(times[high]))
+    if best is None:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        found = _at(cycle, members, need, now, ends, float(times[middle]))
+        low, high, best = (low, middle, found) if found is not None else (middle + 1, high, best)
+    return best
+
+
+def _ends(state: ClusterState, now: float) -> Float:
+    """float64 [rows]: when each placed pod has ended at the latest; pods on their way out end now."""
+    table, size = state.table, state.table.size
+    ends = np.maximum(table.start[:size] + table.lasts[:size], now)
+    ends[table.going[:size]] = now
+    ends[~table.alive[:size]] = np.inf
+    return ends
+
+
+def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, moment: float) -> Plan | None:
+    """The plan for one moment. What ends on a node until then is taken off what is kept there."""
+    state = cycle.state
+    nodes, size = state.nodes, state.nodes.size
+    gone = ends <= moment
+    used, total = in_use(state, members[0][1].namespace, gone)
+    if beyond_quota(state, members, need, used, total):
+        return None
+    rows = np.flatnonzero(gone)
+    state.table.cover(len(state.index))
+    ending: Int64 = np.zeros((size, len(state.index)), dtype=np.int64)  # [N, R]
+    np.add.at(ending, state.table.slot[rows], state.table.requests[: len(state.index)][:, rows].T)
+    free = nodes.allocatable[:, :size] - nodes.requested[:, :size] + ending.T[: len(nodes.allocatable)]
+    seats = _seats(cycle, members, need, now, free, free)
+    if seats is None:
+        return None
+    kept = []
+    for seat in seats:
+        own = ending[seat.slot, : len(seat.vector)]
+        met = np.minimum(seat.vector, own)
+        own -= met
+        kept.append(Seat(seat.pod, seat.slot, seat.vector - met))
+    return Plan(tuple(kept), moment)
+
+
+def _seats(
+    cycle: PodCycle, members: Members, need: int, now: float, limit: Int64, free: Int64
+) -> list[Seat] | None:
+    """Nodes for `need` members, each where `limit` allows and `free` is largest; both int64 [R, N]."""
+    state = cycle.state
+    kept: Int64 = np.zeros_like(limit)  # [R, N]
+    seats: list[Seat] = []
+    for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
+        if len(seats) == need or len(seats) + left < need:
+            break
+        own = cycle.new_cycle(profile, pod, now)
+        ok = cycle.scores_for(profile, own).static.ok  # [N]
+        rows = np.flatnonzero(own.vector)
+        asked = own.vector[rows][:, None]
+        possible = ok & (asked <= limit[rows] - kept[rows]).all(axis=0)
+        if possible.any():
+            room = ((free[rows] - kept[rows]) / asked).min(axis=0)  # [N] how many more would fit
+            slot = int(np.where(possible, room, -np.inf).argmax())
+            kept[: len(own.vector), slot] += own.vector
+            seats.append(Seat(pod, slot, own.vector))
+    return seats if len(seats) == need and state.nodes.size else None
