@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.static_scores import StaticScores
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Code, Status
 from scheduler_core.framework.view import NodeView
@@ -45,27 +44,23 @@ class NodeScores:
         cycle.skipped |= static.cycle.skipped
         cycle.slots = {**static.cycle.slots, **cycle.slots}
         self._pre_filter()
-        self._filters = [f for f in profile.filter if f.scope is Scope.USAGE and f.name not in cycle.skipped]
+        self._filters = [plugin for plugin in profile.usage_filter if plugin.name not in cycle.skipped]
         skipped = {
             plugin.name
-            for plugin in profile.pre_score
-            if getattr(plugin, "scope", Scope.CLUSTER) is Scope.USAGE
-            and plugin.pre_score(cycle, static.ok).code is Code.SKIP
+            for plugin in profile.usage_pre_score
+            if plugin.pre_score(cycle, static.ok).code is Code.SKIP
         }
-        self._scores = [s for s in profile.score if s.scope is Scope.USAGE and s.name not in skipped]
+        self._scores = [scoring for scoring in profile.usage_score if scoring.name not in skipped]
         self.total: Int64 = np.zeros(0, dtype=np.int64)  # [N]
         self._static_part = self._usage_score = self.total  # [N] each
         self._usage_ok: Bool = np.zeros(0, dtype=np.bool_)  # [N]
         self._size = -1
         self._static_version = -1
         self._usage_seen = -1
-        self._reset_levels(0)
+        self._reset_levels()
 
     def _pre_filter(self) -> None:
-        scopes = {plugin.name: plugin.scope for plugin in self.profile.filter}
-        for plugin in self.profile.class_pre_filter:
-            if scopes[plugin.name] is Scope.STATIC:
-                continue
+        for plugin in self.profile.usage_pre_filter:
             self.cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(self.cycle)
             if status.code is Code.SKIP or not status.ok:
@@ -78,9 +73,13 @@ class NodeScores:
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""
         table = state.nodes
-        usage = table.usage_changes.since(self._usage_seen) if self._size == table.size else None
-        self._usage_seen = table.usage_changes.position
-        if usage is None or len(usage) > table.size // 2:
+        position, size = table.usage_changes.position, table.size
+        if position == self._usage_seen and size == self._size:
+            usage: list[int] | None = []
+        else:
+            usage = table.usage_changes.since(self._usage_seen) if self._size == size else None
+        self._usage_seen = position
+        if usage is None or len(usage) > size // 2:
             self._rebuild(state)
         elif usage:
             self._update(state, np.unique(np.array(usage, dtype=np.int64)))
@@ -94,14 +93,15 @@ class NodeScores:
         view = NodeView.all(state.nodes)
         self._usage_ok = self._fits(view)
         self._usage_score = self._sum(view)
-        self._reset_levels(self._size)
+        self._reset_levels()
         self._static_version = -1
 
     def _update(self, state: ClusterState, slots: NDArray[np.int64]) -> None:
         view = NodeView(state.nodes, slots)
         self._usage_score[slots] = self._sum(view)
-        self._cursor[slots] = 0
-        self._depth[slots] = 1
+        if self._levels:
+            self._cursor[slots] = 0
+            self._depth[slots] = 1
         self._set_usage(slots, self._fits(view))
 
     def _set_usage(self, slots: NDArray[np.int64], ok: Bool) -> None:
@@ -125,11 +125,16 @@ class NodeScores:
     # Asking the plugins
 
     def _sum(self, view: NodeView) -> Int64:
-        total: Int64 = np.zeros(len(view), dtype=np.int64)  # [M]
-        for plugin in self._scores:
-            self.cycle.calling = (plugin.name, "score")
-            total += self.profile.weight(plugin) * plugin.score(self.cycle, view)
-        return total
+        total: Int64 | None = None  # [M]
+        for name, plugin, weight, _, _ in self._scores:
+            self.cycle.calling = (name, "score")
+            score = plugin.score(self.cycle, view)
+            score = score if weight == 1 else weight * score
+            total = score if total is None else total + score
+        if total is None:
+            return np.zeros(len(view), dtype=np.int64)
+        # What a single plugin gave may be its own; the sum is written to.
+        return total.copy() if len(self._scores) == 1 else total
 
     def _fits(self, view: NodeView) -> Bool:
         fits: Bool = np.ones(len(view), dtype=np.bool_)  # [M]
@@ -145,11 +150,15 @@ class NodeScores:
 
     # Levels: the usage part after k more pods of this class
 
-    def _reset_levels(self, size: int) -> None:
-        self._cursor: Int64 = np.zeros(size, dtype=np.int64)  # [N] own pods placed since the base
-        self._depth: Int64 = np.ones(size, dtype=np.int64)  # [N] levels that are valid for the node
-        self._levels: list[tuple[Int64, Bool]] = [(self._usage_score, self._usage_ok)]
+    def _reset_levels(self) -> None:
+        """Start without levels: they are made when a run of placements has earned them."""
+        self._levels: list[tuple[Int64, Bool]] = []
         self._earned = 0
+
+    def _first_level(self) -> None:
+        self._cursor: Int64 = np.zeros(self._size, dtype=np.int64)  # [N] own pods placed since the base
+        self._depth: Int64 = np.ones(self._size, dtype=np.int64)  # [N] levels that are valid for the node
+        self._levels = [(self._usage_score, self._usage_ok)]
 
     def placed(self, state: ClusterState, slot: int) -> None:
         """A pod of this class was put on `slot`: if nothing else changed, answer from a level.
@@ -159,12 +168,12 @@ class NodeScores:
         if self._usage_seen + 1 != state.nodes.usage_changes.position or self._size != state.nodes.size:
             return
         self._earned += 1
-        cursor = int(self._cursor[slot]) + 1
-        if cursor >= self._depth[slot]:
+        cursor = int(self._cursor[slot]) + 1 if self._levels else 1
+        if not self._levels or cursor >= self._depth[slot]:
             if self._earned < _PLACEMENTS_PER_LEVEL:
                 return
-            if cursor >= _MAX_LEVELS or cursor < len(self._levels):
-                self._reset_levels(self._size)
+            if not self._levels or cursor >= _MAX_LEVELS or cursor < len(self._levels):
+                self._first_level()
                 cursor = 1
             self._add_level(state, cursor, slot)
         self._usage_seen += 1

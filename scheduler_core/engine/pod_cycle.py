@@ -10,36 +10,31 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable
 from typing import Final
 
 import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.explain import diagnose
 from scheduler_core.engine.node_scores import INFEASIBLE, NodeScores
 from scheduler_core.engine.select import best_slot, rotation
-from scheduler_core.engine.signature import signature, static_signature
-from scheduler_core.engine.static_scores import StaticScores
+from scheduler_core.engine.signature import signature
 from scheduler_core.errors import PluginError
+from scheduler_core.framework.agenda import Agenda
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import NormalizePlugin, PostFilterResult
+from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import nominated_room
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.status import Bits, Code, Diagnosis, Status, unresolvable
+from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent
 
-# Columns of cached classes held at most: about 40 bytes each.
-_MAX_CACHED_CELLS: Final = 4_000_000
-_MIN_CACHED_CLASSES: Final = 16
-_MAX_STATICS: Final = 64
 DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 
@@ -63,17 +58,16 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class PodCycle:
-    """Finds nodes for single pods and reserves them. Holds the per-class caches, and nothing else."""
+    """Finds nodes for single pods and reserves them. Holds what is kept per class, and nothing else."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
-        self._classes: OrderedDict[Hashable, NodeScores] = OrderedDict()
-        self._statics: OrderedDict[Hashable, StaticScores] = OrderedDict()
+        self.classes = ClassCache(state)
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
         key = signature(pod, labels_matter=False)
-        known = self._classes.get(key)
+        known = self.classes.get(key)
         vector = self.state.vector(pod) if known is None else known.cycle.vector
         cycle = Cycle(self.state, pod, vector, now, profile.name)
         cycle.enabled = profile.enabled
@@ -92,7 +86,7 @@ class PodCycle:
         try:
             status = self.pre_filter(profile, cycle)
             if status is None:
-                scores = self.scores_for(profile, cycle)
+                scores = self.classes.current(profile, cycle)
                 status = scores.status
             if status is None and scores is not None:
                 slot = self._best(profile, cycle, scores)
@@ -102,6 +96,8 @@ class PodCycle:
             if not post_filter:
                 return Attempt(cycle, -1, diagnosis)
             return self._post_filter(profile, cycle, diagnosis)
+        except PluginError:
+            raise
         except Exception as error:
             plugin, point = _calling(cycle, scores)
             raise PluginError(plugin, point, pod.key, error) from error
@@ -111,14 +107,16 @@ class PodCycle:
 
         All of them are asked, so that each leaves what its Filter needs; one that refused is not asked again.
         """
+        agenda = cycle.agenda = profile.agendas.of(self.state, cycle.pod)
+        cycle.skipped |= agenda.idle
         if cycle.pod.needs_claims:
             # Kubernetes' DynamicResources decides these; without it no node may be taken for the pod.
             return unresolvable("resource claims are not supported by this scheduler").of(DYNAMIC_RESOURCES)
         first: Status | None = None
-        for plugin in profile.attempt_pre_filter:
+        for plugin in agenda.pre_filter:
             cycle.calling = (plugin.name, "preFilter")
             status = plugin.pre_filter(cycle)
-            if status.code is Code.SUCCESS:
+            if status is SUCCESS or status.code is Code.SUCCESS:
                 continue
             cycle.skipped.add(plugin.name)
             if status.code is not Code.SKIP and first is None:
@@ -126,42 +124,22 @@ class PodCycle:
         return first
 
     def scores_for(self, profile: Profile, cycle: Cycle) -> NodeScores:
-        """The cached answers for the pod's class, brought up to date."""
-        found = self._classes.get(cycle.signature)
-        if found is None:
-            own = self.new_cycle(profile, cycle.pod, cycle.now)
-            found = self._classes[cycle.signature] = NodeScores(
-                profile, own, self._static_scores(profile, own)
-            )
-            limit = max(_MIN_CACHED_CLASSES, _MAX_CACHED_CELLS // max(1, self.state.nodes.size))
-            while len(self._classes) > limit:
-                self._classes.popitem(last=False)
-        else:
-            self._classes.move_to_end(cycle.signature)
-        found.cycle.now = cycle.now
-        found.refresh(self.state)
-        return found
-
-    def _static_scores(self, profile: Profile, cycle: Cycle) -> StaticScores:
-        """Shared by all classes that differ in nothing a STATIC plugin reads."""
-        key = static_signature(cycle.pod)
-        found = self._statics.get(key)
-        if found is None:
-            found = self._statics[key] = StaticScores(profile, cycle)
-            while len(self._statics) > _MAX_STATICS:
-                self._statics.popitem(last=False)
-        else:
-            self._statics.move_to_end(key)
-        return found
+        """The kept answers for the pod's class, brought up to date."""
+        return self.classes.current(profile, cycle)
 
     def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
+        agenda = self._agenda(profile, cycle)
         total = scores.total
-        if profile.cluster_filter or profile.cluster_score:
-            total = self._with_cluster(profile, cycle, total)
+        if agenda.filter or agenda.pre_score or agenda.score:
+            total = self._with_cluster(agenda, cycle, total)
         start = rotation(cycle.pod.uid, len(total))
         if len(self.state.nominations):
             return self._beside_nominated(profile, cycle, total, start)
         return best_slot(total, start)
+
+    def _agenda(self, profile: Profile, cycle: Cycle) -> Agenda:
+        """Who has something to do for the pod: as PreFilter found it, or as of now."""
+        return cycle.agenda or profile.agendas.of(self.state, cycle.pod)
 
     def _beside_nominated(self, profile: Profile, cycle: Cycle, total: Int64, start: int) -> int:
         """The pod's own nominated node if it fits, else the best one that takes no nominated pod's room.
@@ -186,30 +164,30 @@ class PodCycle:
             slot = best_slot(total, start)
         return slot
 
-    def _with_cluster(self, profile: Profile, cycle: Cycle, total: Int64) -> Int64:
+    def _with_cluster(self, agenda: Agenda, cycle: Cycle, total: Int64) -> Int64:
         """Apply the filters and scores that are computed anew for every attempt."""
         view = NodeView.all(self.state.nodes)
         feasible = total != INFEASIBLE
-        asked = [plugin for plugin in profile.cluster_filter if plugin.name not in cycle.skipped]
+        asked = [plugin for plugin in agenda.filter if plugin.name not in cycle.skipped]
         for plugin in asked:
             cycle.calling = (plugin.name, "filter")
             feasible &= plugin.filter(cycle, view) == 0
         out = np.where(feasible, total, INFEASIBLE) if asked else total
         if asked and not feasible.any():
             return out
-        skipped = self._pre_score(profile, cycle, feasible)
-        for score in profile.cluster_score:
-            if score.name not in skipped:
-                cycle.calling = (score.name, "score")
-                raw = score.score(cycle, view)
-                if isinstance(score, NormalizePlugin):
-                    raw = score.normalize(cycle, raw, feasible)
-                out = out + np.where(feasible, profile.weight(score) * raw, 0)
+        skipped = self._pre_score(agenda, cycle, feasible)
+        for name, scorer, weight, normalize, _ in agenda.score:
+            if name not in skipped:
+                cycle.calling = (name, "score")
+                raw = scorer.score(cycle, view)
+                if normalize is not None:
+                    raw = normalize.normalize(cycle, raw, feasible)
+                out = out + np.where(feasible, weight * raw, 0)
         return out
 
-    def _pre_score(self, profile: Profile, cycle: Cycle, feasible: np.ndarray) -> set[str]:
+    def _pre_score(self, agenda: Agenda, cycle: Cycle, feasible: np.ndarray) -> set[str]:
         skipped = set()
-        for plugin in profile.cluster_pre_score:
+        for plugin in agenda.pre_score:
             cycle.calling = (plugin.name, "preScore")
             if plugin.pre_score(cycle, feasible).code is Code.SKIP:
                 skipped.add(plugin.name)
@@ -251,31 +229,19 @@ class PodCycle:
         """Take the node. On refusal everything is undone, and the refusing status returned."""
         cycle, slot = attempt.cycle, attempt.slot
         try:
+            agenda = self._agenda(profile, cycle)
             self.state.assume(cycle.pod, slot, cycle.now, cycle.vector)
-            status = self._reserve_plugins(profile, cycle, slot)
+            status = _reserve_plugins(agenda, cycle, slot)
             if status.code not in (Code.SUCCESS, Code.WAIT):
                 self.unreserve(profile, cycle, slot)
                 return status
-            scores = self._classes.get(cycle.signature)
+            scores = self.classes.get(cycle.signature)
             if scores is not None:
                 scores.placed(self.state, slot)
-            return self._writes(profile, cycle, slot)
+            return _writes(profile, agenda, cycle, slot)
         except Exception as error:
             self.unreserve(profile, cycle, slot)
             raise PluginError(*cycle.calling, cycle.pod.key, error) from error
-
-    def _reserve_plugins(self, profile: Profile, cycle: Cycle, slot: int) -> Status:
-        for plugin in profile.reserve:
-            cycle.calling = (plugin.name, "reserve")
-            status = plugin.reserve(cycle, slot)
-            if not status.ok:
-                return status.of(plugin.name)
-        for permit in profile.permit:
-            cycle.calling = (permit.name, "permit")
-            status, _ = permit.permit(cycle, slot)
-            if not status.ok:
-                return status.of(permit.name)
-        return Status(Code.SUCCESS)
 
     def unreserve(self, profile: Profile, cycle: Cycle, slot: int) -> list[ClusterEvent]:
         """Undo a reservation: the plugins in reverse order, then the state. Idempotent."""
@@ -283,24 +249,39 @@ class PodCycle:
             plugin.unreserve(cycle, slot)
         return self.state.forget(cycle.pod.uid)
 
-    def _writes(self, profile: Profile, cycle: Cycle, slot: int) -> Reservation:
-        pre_bind: list[Write] = []
-        for plugin in profile.pre_bind:
-            cycle.calling = (plugin.name, "preBind")
-            pre_bind.extend(plugin.pre_bind(cycle, slot))
-        bind: Write | None = None
-        for binder in profile.bind:
-            cycle.calling = (binder.name, "bind")
-            bind = binder.bind(cycle, slot)
-            if bind is not None:
-                break
-        if bind is None:
-            raise ValueError("no bind plugin answered")
-        post_bind: list[Write] = []
-        for after in profile.post_bind:
-            cycle.calling = (after.name, "postBind")
-            post_bind.extend(after.post_bind(cycle, slot))
-        return Reservation(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))
+
+def _reserve_plugins(agenda: Agenda, cycle: Cycle, slot: int) -> Status:
+    for plugin in agenda.reserve:
+        cycle.calling = (plugin.name, "reserve")
+        status = plugin.reserve(cycle, slot)
+        if not status.ok:
+            return status.of(plugin.name)
+    for permit in agenda.permit:
+        cycle.calling = (permit.name, "permit")
+        status, _ = permit.permit(cycle, slot)
+        if not status.ok:
+            return status.of(permit.name)
+    return SUCCESS
+
+
+def _writes(profile: Profile, agenda: Agenda, cycle: Cycle, slot: int) -> Reservation:
+    pre_bind: list[Write] = []
+    for plugin in agenda.pre_bind:
+        cycle.calling = (plugin.name, "preBind")
+        pre_bind.extend(plugin.pre_bind(cycle, slot))
+    bind: Write | None = None
+    for binder in profile.bind:
+        cycle.calling = (binder.name, "bind")
+        bind = binder.bind(cycle, slot)
+        if bind is not None:
+            break
+    if bind is None:
+        raise ValueError("no bind plugin answered")
+    post_bind: list[Write] = []
+    for after in agenda.post_bind:
+        cycle.calling = (after.name, "postBind")
+        post_bind.extend(after.post_bind(cycle, slot))
+    return Reservation(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))
 
 
 def _calling(cycle: Cycle, scores: NodeScores | None) -> tuple[str, str]:

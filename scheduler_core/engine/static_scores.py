@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import NormalizePlugin, Scope, ScorePlugin
-from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.profile import Profile, Scoring
 from scheduler_core.framework.status import Bits, Code, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.state.cluster import ClusterState
@@ -19,7 +18,8 @@ Bool = NDArray[np.bool_]
 class StaticScores:
     """Filter bits and raw scores of STATIC scope over all slots [N], kept current with labels, taints, nodes.
 
-    `ok` is bool [N]: alive and passed by every static filter. `version` changes whenever anything here does.
+    `ok` is bool [N]: alive and passed by every static filter. `version` changes whenever anything here does;
+    `depends_on_feasible` says that `combined` may also change when the set of feasible nodes does.
     `cycle` is that of the first such pod; its slots hold what the plugins left.
     """
 
@@ -28,17 +28,17 @@ class StaticScores:
         self.cycle = cycle
         self.status: Status | None = None
         self.version = 0
+        self.depends_on_feasible = False
         self.bits: dict[str, Bits] = {}
         self.ok: Bool = np.zeros(0, dtype=np.bool_)  # [N]
         self._raw: dict[str, Int64] = {}
-        self._scores: list[ScorePlugin] = []
+        self._scores: list[Scoring] = []
+        self._combined: tuple[int, Int64] | None = None
         self._size = -1
         self._seen = -1
-        scopes = {plugin.name: plugin.scope for plugin in profile.filter}
-        for plugin in profile.class_pre_filter:
-            if scopes[plugin.name] is Scope.STATIC:
-                self._pre_filter(plugin.name, plugin.pre_filter(cycle))
-        self._filters = [f for f in profile.filter if f.scope is Scope.STATIC and f.name not in cycle.skipped]
+        for plugin in profile.static_pre_filter:
+            self._pre_filter(plugin.name, plugin.pre_filter(cycle))
+        self._filters = [plugin for plugin in profile.static_filter if plugin.name not in cycle.skipped]
 
     def _pre_filter(self, name: str, status: Status) -> None:
         if status.code is Code.SKIP or not status.ok:
@@ -69,7 +69,7 @@ class StaticScores:
         self._choose_scores(state)
         for score in self._scores:
             self.cycle.calling = (score.name, "score")
-            self._raw[score.name] = score.score(self.cycle, view)
+            self._raw[score.name] = score.plugin.score(self.cycle, view)
 
     def _update(self, state: ClusterState, slots: NDArray[np.int64]) -> None:
         view = NodeView(state.nodes, slots)
@@ -79,7 +79,7 @@ class StaticScores:
         self._set_ok(state)
         for score in self._scores:
             self.cycle.calling = (score.name, "score")
-            self._raw[score.name][slots] = score.score(self.cycle, view)
+            self._raw[score.name][slots] = score.plugin.score(self.cycle, view)
 
     def _set_ok(self, state: ClusterState) -> None:
         self.ok = state.nodes.alive[: self._size].copy()  # [N]
@@ -89,30 +89,26 @@ class StaticScores:
     def _choose_scores(self, state: ClusterState) -> bool:
         """Score plugins in play: not those that skip. True if they are others than before."""
         skipped = set()
-        for plugin in self.profile.pre_score:
-            if getattr(plugin, "scope", Scope.CLUSTER) is Scope.STATIC:
-                self.cycle.calling = (plugin.name, "preScore")
-                if plugin.pre_score(self.cycle, self.ok).code is Code.SKIP:
-                    skipped.add(plugin.name)
+        for plugin in self.profile.static_pre_score:
+            self.cycle.calling = (plugin.name, "preScore")
+            if plugin.pre_score(self.cycle, self.ok).code is Code.SKIP:
+                skipped.add(plugin.name)
         before = self._scores
-        self._scores = [s for s in self.profile.score if s.scope is Scope.STATIC and s.name not in skipped]
+        self._scores = [scoring for scoring in self.profile.static_score if scoring.name not in skipped]
+        self.depends_on_feasible = any(scoring.by_feasible for scoring in self._scores)
         return self._scores != before
 
-    @property
-    def depends_on_feasible(self) -> bool:
-        """Whether `combined` may change when the set of feasible nodes does."""
-        return any(
-            isinstance(score, NormalizePlugin) and getattr(score, "looks_at_feasible", True)
-            for score in self._scores
-        )
-
     def combined(self, feasible: Bool) -> Int64:
-        """int64 [N]: weighted sum of the static scores, normalised over the feasible nodes."""
+        """int64 [N], read-only: weighted sum of the static scores, normalised over the feasible nodes."""
+        known = self._combined
+        if known is not None and known[0] == self.version and not self.depends_on_feasible:
+            return known[1]
         part: Int64 = np.zeros(self._size, dtype=np.int64)  # [N]
-        for plugin in self._scores:
-            raw = self._raw[plugin.name]
-            if isinstance(plugin, NormalizePlugin):
-                self.cycle.calling = (plugin.name, "normalize")
-                raw = plugin.normalize(self.cycle, raw, feasible)
-            part += self.profile.weight(plugin) * raw
+        for name, _, weight, normalize, _ in self._scores:
+            raw = self._raw[name]
+            if normalize is not None:
+                self.cycle.calling = (name, "normalize")
+                raw = normalize.normalize(self.cycle, raw, feasible)
+            part += weight * raw
+        self._combined = self.version, part
         return part

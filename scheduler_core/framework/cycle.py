@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from scheduler_core.framework.agenda import Agenda
 
 
 class Cycle:
@@ -17,11 +20,13 @@ class Cycle:
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
     that run now, so that broken code can be named. `enabled` are the profile's plugins; `evaluation` is there
     for PostFilter, and while it looks again `after_leaving` says that pods on their way out do not count any
-    more; `signature` is what the pod shares with equal pods.
+    more; `signature` is what the pod shares with equal pods. `agenda` says which plugins have anything to do
+    for the pod, from PreFilter on.
     """
 
     __slots__ = (
         "after_leaving",
+        "agenda",
         "calling",
         "enabled",
         "evaluation",
@@ -48,3 +53,4 @@ class Cycle:
         self.evaluation: Evaluation | None = None
         self.signature: Hashable = None
         self.after_leaving = False
+        self.agenda: Agenda | None = None

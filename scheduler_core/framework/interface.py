@@ -75,6 +75,20 @@ class Plugin(Protocol):
 
 
 @runtime_checkable
+class ConcernPlugin(Plugin, Protocol):
+    """Optional, for any plugin that most pods are no business of."""
+
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Whether there is anything to do for a pod; must be cheap.
+
+        False promises what the plugin would answer until the attempt ends: SKIP at PreFilter and PreScore, no
+        bits, SUCCESS at Reserve and Permit, no writes. It is then not asked. PreEnqueue, PostFilter, Bind
+        and what is kept per class of equal pods are asked all the same.
+        """
+        ...
+
+
+@runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     """Called before a pod enters the active queue; not SUCCESS keeps it out until something changes."""
 

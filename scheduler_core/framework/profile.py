@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from scheduler_core.errors import ConfigError
+from scheduler_core.framework.agenda import Agendas
 from scheduler_core.framework.interface import (
     POINTS,
     BindPlugin,
     EventsPlugin,
     FilterPlugin,
+    NormalizePlugin,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -26,12 +28,27 @@ from scheduler_core.framework.interface import (
 )
 
 Points = Mapping[str, Sequence[Plugin]]
+P = TypeVar("P", bound=Plugin)
+
+
+class Scoring(NamedTuple):
+    """A score plugin in a profile: its weight, and how its raw scores become 0..100 where they are not.
+
+    `by_feasible`: what `normalize` answers depends on which nodes are feasible.
+    """
+
+    name: str
+    plugin: ScorePlugin
+    weight: int
+    normalize: NormalizePlugin | None
+    by_feasible: bool
 
 
 class Profile:
     """Plugin instances of one scheduler name. A plugin that serves several points is one instance.
 
-    `attempt_pre_filter` runs for every attempt, `class_pre_filter` once for a class of equal pods.
+    `attempt_pre_filter` runs for every attempt, `static_pre_filter` and `usage_pre_filter` once for a class
+    of equal pods; `agendas` tells who has anything to do in an attempt.
     Raises ConfigError for a plugin at a point that it does not implement, or without exactly one queue sort.
     """
 
@@ -57,14 +74,36 @@ class Profile:
         self.plugins = list({plugin.name: plugin for at in points.values() for plugin in at}.values())
         self.enabled = frozenset(plugin.name for plugin in self.plugins)
         self.events = [plugin for plugin in self.plugins if isinstance(plugin, EventsPlugin)]
-        scopes = {plugin.name: plugin.scope for plugin in self.filter}
-        per_attempt = [p for p in self.pre_filter if scopes.get(p.name, Scope.CLUSTER) is Scope.CLUSTER]
-        self.attempt_pre_filter = per_attempt
-        self.class_pre_filter = [plugin for plugin in self.pre_filter if plugin not in per_attempt]
-        self.cluster_filter = [plugin for plugin in self.filter if plugin.scope is Scope.CLUSTER]
-        scored = {plugin.name for plugin in self.score if plugin.scope is Scope.CLUSTER}
-        self.cluster_pre_score = [plugin for plugin in self.pre_score if plugin.name in scored]
-        self.cluster_score = [plugin for plugin in self.score if plugin.scope is Scope.CLUSTER]
+        self._sort_by_scope()
+        self.agendas = Agendas(self)
+
+    def _sort_by_scope(self) -> None:
+        """PreFilter goes with the scope of the plugin's Filter, PreScore with that of its Score."""
+        filters = {plugin.name: plugin.scope for plugin in self.filter}
+        scores = {plugin.name: plugin.scope for plugin in self.score}
+
+        def of(scope: Scope, plugins: Sequence[P], scopes: Mapping[str, Scope]) -> list[P]:
+            return [plugin for plugin in plugins if scopes.get(plugin.name) is scope]
+
+        self.static_pre_filter = of(Scope.STATIC, self.pre_filter, filters)
+        self.usage_pre_filter = of(Scope.USAGE, self.pre_filter, filters)
+        shared = (*self.static_pre_filter, *self.usage_pre_filter)
+        self.attempt_pre_filter = [plugin for plugin in self.pre_filter if plugin not in shared]
+        self.static_filter = of(Scope.STATIC, self.filter, filters)
+        self.usage_filter = of(Scope.USAGE, self.filter, filters)
+        self.cluster_filter = of(Scope.CLUSTER, self.filter, filters)
+        self.static_pre_score = of(Scope.STATIC, self.pre_score, scores)
+        self.usage_pre_score = of(Scope.USAGE, self.pre_score, scores)
+        self.cluster_pre_score = of(Scope.CLUSTER, self.pre_score, scores)
+        scoring = [self._scoring(plugin) for plugin in self.score]
+        self.static_score = of(Scope.STATIC, scoring, scores)
+        self.usage_score = of(Scope.USAGE, scoring, scores)
+        self.cluster_score = of(Scope.CLUSTER, scoring, scores)
+
+    def _scoring(self, plugin: ScorePlugin) -> Scoring:
+        normalize = plugin if isinstance(plugin, NormalizePlugin) else None
+        by_feasible = normalize is not None and getattr(plugin, "looks_at_feasible", True)
+        return Scoring(plugin.name, plugin, self.weight(plugin), normalize, by_feasible)
 
     def weight(self, plugin: Plugin) -> int:
         """Weight of a score plugin, 1 unless configured."""

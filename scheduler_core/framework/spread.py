@@ -84,6 +84,13 @@ def constraints_of(
     return tuple(msgspec.structs.replace(item, selector=selector) for item in wanted)
 
 
+def may_spread(pod: Pod, defaults: Sequence[SpreadConstraint]) -> bool:
+    """Whether any constraint may apply to a pod, seen at a glance."""
+    if pod.spread:
+        return True
+    return bool(defaults) and pod.controller is not None and pod.controller.kind in _WORKLOADS
+
+
 def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
     """Placed pods that a constraint counts: of the same namespace, not on their way to deletion.
 

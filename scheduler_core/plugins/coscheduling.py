@@ -39,6 +39,10 @@ class Coscheduling:
         self.require_pod_group = require_pod_group
         self.reservation_seconds = 0.0 if strict else reservation_seconds
 
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Members of groups; every pod where pods without a group are refused."""
+        return self.require_pod_group or group_of(pod) is not None
+
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNRESOLVABLE for a pod whose group is not there (reference, item 2), or that must have one."""
         ref = group_of(cycle.pod)

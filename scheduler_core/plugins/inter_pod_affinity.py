@@ -58,6 +58,12 @@ class InterPodAffinity:
         self.hard_weight = hard_weight
         self.ignore_existing = ignore_existing
 
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Pods with terms of their own, and every pod while a placed one has any."""
+        wants, avoids = pod.pod_affinity, pod.pod_anti_affinity
+        own = wants.required or avoids.required or wants.preferred or avoids.preferred
+        return bool(own) or state.neighbours.have_terms
+
     # Required terms
 
     def pre_filter(self, cycle: Cycle) -> Status:

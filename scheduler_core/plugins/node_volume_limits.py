@@ -36,6 +36,10 @@ class NodeVolumeLimits:
     name = "NodeVolumeLimits"
     scope = Scope.CLUSTER
 
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Pods with volumes."""
+        return bool(pod.volumes)
+
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP without CSI volumes; UNRESOLVABLE for a claim that does not exist. Notes the volumes."""
         if not cycle.pod.volumes:

@@ -17,6 +17,7 @@ from scheduler_core.framework.spread import (
     SYSTEM_CONSTRAINTS,
     constraints_of,
     counted,
+    may_spread,
     spread_domains,
 )
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
@@ -60,6 +61,10 @@ class PodTopologySpread:
     ) -> None:
         self.defaults = tuple(defaults)
         self.system = system
+
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Pods that bring constraints, or whose controller gives them the default ones."""
+        return may_spread(pod, self.defaults)
 
     # Hard constraints
 

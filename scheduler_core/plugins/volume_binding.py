@@ -65,6 +65,10 @@ class VolumeBinding:
     name = "VolumeBinding"
     scope = Scope.CLUSTER
 
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Pods with volumes."""
+        return bool(pod.volumes)
+
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP without claims; UNRESOLVABLE for claims that cannot be used, or that others bind first."""
         pod, storage = cycle.pod, cycle.state.storage

@@ -36,6 +36,10 @@ class VolumeRestrictions:
     name = "VolumeRestrictions"
     scope = Scope.CLUSTER
 
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Pods with volumes."""
+        return bool(pod.volumes)
+
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP where nothing can conflict; UNRESOLVABLE for a claim that does not exist."""
         if not cycle.pod.volumes:

@@ -21,6 +21,7 @@ from scheduler_core.framework.volume_claims import (
     volume_may_help,
 )
 from scheduler_core.model import names
+from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import PersistentVolumeClaim
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import Happened
@@ -46,6 +47,10 @@ class VolumeZone:
 
     name = "VolumeZone"
     scope = Scope.CLUSTER
+
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Pods with volumes."""
+        return bool(pod.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP where no volume is tied to a zone; UNRESOLVABLE for claims without a volume to come."""

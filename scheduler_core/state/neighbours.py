@@ -80,6 +80,11 @@ class Neighbours:
         """int32 [V + 1], read-only: carriers of a term per domain of its topology key."""
         return self._cache.sums(group, self._domains.get(group.term.topology_key))
 
+    @property
+    def have_terms(self) -> bool:
+        """Whether any placed pod may carry a term."""
+        return bool(self._affinity.groups)
+
     def terms_about(self, pod: Pod) -> list[TermGroup]:
         """Terms of placed pods that speak of a pod."""
         namespace = self._namespaces.get(pod.namespace)

@@ -1,0 +1,64 @@
+"""What is kept per class of equal pods, within bounds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
+
+from scheduler_core.engine.node_scores import NodeScores
+from scheduler_core.engine.signature import static_signature
+from scheduler_core.engine.static_scores import StaticScores
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.profile import Profile
+from scheduler_core.state.cluster import ClusterState
+
+# Columns of cached classes held at most: about 40 bytes each.
+_MAX_CACHED_CELLS: Final = 4_000_000
+_MIN_CACHED_CLASSES: Final = 16
+_MAX_STATICS: Final = 64
+
+
+class ClassCache:
+    """Scores by signature, and their static parts by static signature; those not used for longest go."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._classes: OrderedDict[Hashable, NodeScores] = OrderedDict()
+        self._statics: OrderedDict[Hashable, StaticScores] = OrderedDict()
+
+    def get(self, signature: Hashable) -> NodeScores | None:
+        """What is known of a class, as it was when last asked for."""
+        return self._classes.get(signature)
+
+    def current(self, profile: Profile, cycle: Cycle) -> NodeScores:
+        """The answers for the class of the cycle's pod, brought up to date."""
+        found = self._classes.get(cycle.signature)
+        if found is None:
+            found = self._classes[cycle.signature] = self._make(profile, cycle)
+            limit = max(_MIN_CACHED_CLASSES, _MAX_CACHED_CELLS // max(1, self._state.nodes.size))
+            while len(self._classes) > limit:
+                self._classes.popitem(last=False)
+        else:
+            self._classes.move_to_end(cycle.signature)
+        found.cycle.now = cycle.now
+        found.refresh(self._state)
+        return found
+
+    def _make(self, profile: Profile, cycle: Cycle) -> NodeScores:
+        """A class that is new: it keeps a cycle of its own, with the first pod of the class."""
+        own = Cycle(self._state, cycle.pod, cycle.vector, cycle.now, profile.name)
+        own.enabled, own.signature = profile.enabled, cycle.signature
+        return NodeScores(profile, own, self._static_part(profile, own))
+
+    def _static_part(self, profile: Profile, cycle: Cycle) -> StaticScores:
+        """Shared by all classes that differ in nothing a STATIC plugin reads."""
+        key = static_signature(cycle.pod)
+        found = self._statics.get(key)
+        if found is None:
+            found = self._statics[key] = StaticScores(profile, cycle)
+            while len(self._statics) > _MAX_STATICS:
+                self._statics.popitem(last=False)
+        else:
+            self._statics.move_to_end(key)
+        return found
