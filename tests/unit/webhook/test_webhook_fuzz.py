@@ -15,12 +15,48 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.webhook.reservations import FakeApi, Replica, hold
 from tests.unit.webhook.reviews import envelope, namespace, native, node, pod, quota, synced
+from webhook.hold_store import HoldStore, Times
 from webhook.review import review
 from webhook.service import Service
 
 EXAMPLES = int(os.environ.get("MUSTER_FUZZ_REVIEWS", "6000"))
 SLOW_SECONDS = 0.1
+
+OURS = "incubator.scheduling.k8s.io/v1alpha1"
+
+
+def heavy(**extra: Any) -> dict[str, Any]:
+    """A container that asks and is limited."""
+    return {
+        "name": "c",
+        "image": "i",
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
+        **extra,
+    }
+
+
+def member(group_name: str, **spec: Any) -> dict[str, Any]:
+    """A pod of a group."""
+    return pod(meta={"annotations": {"scheduling.k8s.io/group-name": group_name}}, **spec)
+
+
+def group(api_version: str, **spec: Any) -> dict[str, Any]:
+    """A PodGroup of one dialect that asks for a place and a policy."""
+    asks = {
+        "muster.dev/topology-constraints": '{"rack": {"type": "pack"}}',
+        "muster.dev/lifecycle-policy": "restart",
+    }
+    meta = {"name": "g", "namespace": "a", "uid": "g", "annotations": asks}
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+def config_map(label: str, **data: str) -> dict[str, Any]:
+    """A topology or a group."""
+    meta = {"name": "m", "namespace": "a", "labels": {label: ""}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
 
 SEEDS = [
     envelope(pod(schedulerName="default-scheduler")),
@@ -29,6 +65,18 @@ SEEDS = [
     envelope(None, quota(min={"cpu": "2"}, used={"cpu": "1"})),
     envelope(native(hard={"requests.cpu": "3", "pods": "10"}, scopes=["BestEffort"])),
     envelope(native(hard={"cpu": "3"}), native(hard={"cpu": "4"})),
+]
+SEEDS += [
+    envelope({**pod(), "spec": {"containers": [heavy()], "initContainers": [heavy(restartPolicy="Always")]}}),
+    envelope(member("holder", resources={"requests": {"cpu": "1"}}, overhead={"cpu": "1"})),
+    envelope(member("holder"), member("other")),
+    envelope(member("holder"), pod(), subResource="resize"),
+    envelope(group(OURS, minMembers=2, totalResources={"cpu": "1"})),
+    envelope(group(OURS, minMembers=2), group(OURS, minMembers=1)),
+    envelope(group("scheduling.x-k8s.io/v1alpha1", minMember=2, minResources={"cpu": "1"})),
+    envelope(group("scheduling.k8s.io/v1beta1", schedulingPolicy={"gang": {"minCount": 2}})),
+    envelope(config_map("sakkara.topology", tree='{"rack-1": {"n1": {}}}', levels='["rack", "node"]')),
+    envelope(config_map("sakkara.group", size="2", constraints='{"rack": {"type": "pack"}}')),
 ]
 POISON: list[Any] = [
     None, True, 0, -1, 10**30, 1e308, 0.1, "", "x" * 300, "1e9999999", "-0", "NaN", "١٢", "\ud800", "\x00",
@@ -86,12 +134,20 @@ def readable_uid(body: bytes) -> str:
     return uid if isinstance(uid, str) else ""
 
 
+def guarded() -> Service:
+    """A webhook with a quota, a native quota, and two of four CPUs held by a group."""
+    cache = synced(node(cpu="8"), namespace("a"), native(hard={"cpu": "4"}), quota(max={"cpu": "4"}))
+    replica = Replica(FakeApi())
+    times = Times(gather=0.0, barrier=0.0)
+    store = HoldStore(replica.api, cache.holdings, replica.pods, cache.natives, times, replica.slept.append)
+    assert not store.reserve("a", hold("holder", 2))
+    return Service(cache, store=store)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_reviews(seed: int) -> None:
     rng = random.Random(seed)
-    service = Service(
-        synced(node(cpu="8"), namespace("a"), native(hard={"cpu": "4"}), quota(max={"cpu": "4"}))
-    )
+    service = guarded()
     codes = {200: 0, 400: 0}
     for _ in range(EXAMPLES // 4):
         body = damaged(rng)
