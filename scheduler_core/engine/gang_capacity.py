@@ -35,7 +35,8 @@ class Room(msgspec.Struct, frozen=True):
         """What is missing for `need` of them, in words."""
         if not self.nodes:
             return "no node is open to them"
-        return f"{need - self.fits} short of {self.scarce} on {self.nodes} nodes"
+        nodes = f"{self.nodes} nodes" if self.nodes > 1 else "one node"
+        return f"{need - self.fits} short of {self.scarce} on {nodes}"
 
 
 def equal_members(cycle: PodCycle, members: Members, now: float) -> bool:

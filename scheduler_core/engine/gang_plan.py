@@ -84,13 +84,16 @@ def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, m
     seats = _seats(cycle, members, need, now, free, free)
     if seats is None:
         return None
-    kept = []
-    for seat in seats:
-        own = ending[seat.slot, : len(seat.vector)]
-        met = np.minimum(seat.vector, own)
-        own -= met
-        kept.append(Seat(seat.pod, seat.slot, seat.vector - met))
+    kept = [Seat(seat.pod, seat.slot, without(seat.vector, ending[seat.slot])) for seat in seats]
     return Plan(tuple(kept), moment)
+
+
+def without(vector: Int64, ending: Int64) -> Int64:
+    """What of `vector` has to be kept beside what ends by itself; that is taken off `ending`. Both int64 [R]."""
+    own = ending[: len(vector)]
+    met = np.minimum(vector, own)
+    own -= met
+    return vector - met
 
 
 def _seats(

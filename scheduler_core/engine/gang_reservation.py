@@ -8,16 +8,23 @@ end themselves before the gang can start (backfill); pods of higher priority are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final
 
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
 from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
-from scheduler_core.engine.gang_plan import Plan, plan_by_ends, plan_on_empty
+from scheduler_core.engine.gang_plan import Plan, plan_by_ends, plan_on_empty, without
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.framework.preemption.search import awaited
 from scheduler_core.framework.profile import Profile
+from scheduler_core.state.nominations import Nomination
+
+_NOTHING_KEPT: Final = nullcontext()
 
 
 class GangReservations:
@@ -77,14 +84,17 @@ class GangReservations:
             self._cycle.state.nominations.remove(uid)
         self._kept_for = ""
 
-    @contextmanager
-    def aside(self, unit: QueuedUnit, now: float) -> Iterator[None]:
+    def aside(self, unit: QueuedUnit, now: float) -> AbstractContextManager[None]:
         """Try a unit whose pods all end before the kept gang can start as if nothing were kept."""
+        return self._aside(unit, now) if self._kept_for else _NOTHING_KEPT
+
+    @contextmanager
+    def _aside(self, unit: QueuedUnit, now: float) -> Iterator[None]:
         holder = self._queue.units.get(self._kept_for)
         if holder is None or holder is unit or not _ends_by(unit, now, self._start):
             yield
             return
-        nominations = self._cycle.state.nominations
+        nominations, pods = self._cycle.state.nominations, dict(unit.pods)
         known = [nominations.get(uid) for uid in holder.pods]
         kept = [item for item in known if item is not None]
         for item in kept:
@@ -92,8 +102,21 @@ class GangReservations:
         try:
             yield
         finally:
-            for item in kept if self._kept_for == holder.key else ():
-                nominations.put(item.pod, item.node, item.vector, item.victims)
+            if self._kept_for == holder.key:
+                self._keep_again(kept, pods)
+
+    def _keep_again(self, kept: Iterable[Nomination], pods: Iterable[str]) -> None:
+        """Nominate again, for less where one of the pods (uids) was placed: it will have ended by then."""
+        state = self._cycle.state
+        placed = [state.placed[uid] for uid in pods if uid in state.placed]
+        size = len(state.index)
+        ending: dict[int, Int64] = {item.slot: np.zeros(size, dtype=np.int64) for item in placed}  # [R]
+        for item in placed:
+            ending[item.slot][: len(item.vector)] += item.vector
+        for seat in kept:
+            slot = state.nodes.slot(seat.node)
+            vector = without(seat.vector, ending[slot]) if slot in ending else seat.vector
+            state.nominations.put(seat.pod, seat.node, vector, seat.victims)
 
 
 def _ends_by(unit: QueuedUnit, now: float, moment: float) -> bool:

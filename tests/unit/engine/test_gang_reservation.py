@@ -159,6 +159,15 @@ def test_backfill_never_delays_the_gang(pod: PodBuilder, starts: bool) -> None:
     assert len(gang.state.nominations) == 2, "what was kept is kept again"
 
 
+def test_who_ends_in_time_takes_nothing_from_others() -> None:
+    """Of 8, 4 and 2 are taken for a while; 6 are needed then, so that 2 may be used for long."""
+    gang = promised()
+    gang.put(limited("short", 2, 60))
+    gang.step()
+    gang.put(make_pod("a/long").uid("long").requests(cpu=2), make_pod("a/more").uid("more").requests(cpu=1))
+    assert placed(gang.step()) == {"long": "n0"}
+
+
 def test_the_gang_starts_when_the_others_have_ended() -> None:
     gang = promised()
     gang.put(limited("p", 3, 60))
