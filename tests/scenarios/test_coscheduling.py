@@ -20,4 +20,4 @@ def test_scenario(file: Path) -> None:
 
 
 def test_there_are_scenarios() -> None:
-    assert len(FILES) >= 18
+    assert len(FILES) >= 55
