@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler_core.engine.gang_cycle import TOPOLOGY, GangOutcome, missing
-from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved, in_index_order
+from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved, in_index_order, most_placed
 from scheduler_core.engine.group_preemption import preempt_groups
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.profile import Profile
@@ -76,16 +76,14 @@ class GroupCycle:
         return self._try(gang, members, need, now)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
-        """All members together, else those that must start and then others singly; never beyond a size."""
+        """All members together, else as many as the constraints allow; never beyond a size."""
         if gang.group is not None and not need:
             text = f"{gang.ref} has size {gang.min_members}, and so many members are placed or done"
             return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)
         first = need if gang.group is not None else len(members)
         found = self._place(gang, _oldest(members, first), now)
         if isinstance(found, Refusal) and first > max(need, 1):
-            found = self._place(gang, _oldest(members, max(need, 1)), now)
-            if not isinstance(found, Refusal):
-                found += self._others(gang, members, found, now)
+            found = self._fewer(gang, members, found, max(need, 1), now)
         if not isinstance(found, Refusal):
             return self._placed(gang, members, found)
         outcome = self._waits(gang, members, found.reason, now)
@@ -96,6 +94,18 @@ class GroupCycle:
 
     def _place(self, gang: Gang, members: Members, now: float) -> Reserved | Refusal:
         return self.placer.place(gang, in_index_order(members), now)
+
+    def _fewer(
+        self, gang: Gang, members: Members, refused: Refusal, least: int, now: float
+    ) -> Reserved | Refusal:
+        """The most that free slots and constraints allow, else the least; then others singly."""
+        most = min(most_placed(self.state, refused.question), len(members) - 1) if refused.question else 0
+        found: Reserved | Refusal = refused
+        for number in sorted({max(most, least), least}, reverse=True):
+            found = self._place(gang, _oldest(members, number), now)
+            if not isinstance(found, Refusal):
+                return found + self._others(gang, members, found, now)
+        return found
 
     def _others(self, gang: Gang, members: Members, held: Reserved, now: float) -> Reserved:
         """Members of a PodGroup beyond those that must start, one by one while the constraints let them."""

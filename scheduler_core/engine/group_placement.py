@@ -28,10 +28,11 @@ from scheduler_core.model.gang import Gang
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Patch
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.group_members import Seat, counts_of, pod_index, ranks_of, seats_of
 from scheduler_core.state.topology import GroupRun, rules_of
 from scheduler_core.topology.constraints import Rules
-from scheduler_core.topology.placer import Infeasible, Placement, place
+from scheduler_core.topology.placer import Infeasible, Placement, most_members, place
 from scheduler_core.topology.tree import Tree
 
 Members = Sequence[tuple[Profile, Pod]]
@@ -210,6 +211,12 @@ class GroupPlacer:
             )
             for profile, item in reserved
         ]
+
+
+def most_placed(state: ClusterState, question: Question) -> int:
+    """How many of a question's members could be placed together, if only slots and constraints counted."""
+    room = capacity(state, question.slots)
+    return most_members(question.tree, room, question.size, question.rules, question.fixed)
 
 
 def in_index_order(members: Members) -> list[tuple[Profile, Pod]]:

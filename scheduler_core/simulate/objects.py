@@ -77,8 +77,8 @@ class Objects:
             raise ConfigError(f"{path}.metadata.name", "is required")
         if key in self._objects:
             raise ConfigError(path, f"{label(key)} exists already")
-        obj: Object = copy.deepcopy(dict(given))
-        meta = obj.setdefault("metadata", {})
+        obj = _as_read(given)
+        meta = obj["metadata"]
         stamp = self._stamp()
         meta.setdefault("creationTimestamp", stamp)
         meta.setdefault("uid", label(key).replace(" ", "/"))
@@ -94,8 +94,8 @@ class Objects:
         old = self._objects.get(key)
         if old is None:
             raise ConfigError(path, f"{label(key)} does not exist")
-        obj: Object = copy.deepcopy(dict(given))
-        meta = obj.setdefault("metadata", {})
+        obj = _as_read(given)
+        meta = obj["metadata"]
         for field in ("uid", "creationTimestamp"):
             meta.setdefault(field, old["metadata"][field])
         if key[1]:
@@ -180,6 +180,16 @@ class Objects:
             return []
         obj = merge_patch(copy.deepcopy(old), write.body)
         return [self._store(key, obj)] if obj != old else []
+
+
+def _as_read(given: Mapping[str, Any]) -> Object:
+    """A copy as an API server reads it: a label or annotation without a value has the empty one."""
+    obj: Object = copy.deepcopy(dict(given))
+    meta = obj.setdefault("metadata", {})
+    for field in ("labels", "annotations"):
+        if isinstance(meta.get(field), dict):
+            meta[field] = {name: "" if text is None else text for name, text in meta[field].items()}
+    return obj
 
 
 def merge_patch(target: Any, patch: Mapping[str, Any]) -> Any:

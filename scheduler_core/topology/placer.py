@@ -12,7 +12,7 @@ from scheduler_core.topology.conflict import smallest_conflict
 from scheduler_core.topology.constraints import Rules, Term, keep_terms, terms_of
 from scheduler_core.topology.objective import level_values
 from scheduler_core.topology.problem import Problem, pose
-from scheduler_core.topology.reach import any_placement, is_feasible
+from scheduler_core.topology.reach import any_placement, is_feasible, most_feasible
 from scheduler_core.topology.solver import solve
 from scheduler_core.topology.tables import OutOfBudget
 from scheduler_core.topology.tree import Tree
@@ -85,6 +85,13 @@ def can_place(
     """Whether `place` would find a placement; much cheaper, as nothing is optimised."""
     problem = pose(tree, capacity, size, rules, fixed)
     return problem.missing >= 0 and is_feasible(problem)
+
+
+def most_members(
+    tree: Tree, capacity: NDArray[np.int64], size: int, rules: Rules, fixed: NDArray[np.int64] | None = None
+) -> int:
+    """How many of the members that are missing of `size` could be placed together; 0 for none."""
+    return most_feasible(pose(tree, capacity, size, rules, fixed))
 
 
 def _explain(

@@ -27,6 +27,12 @@ def is_feasible(problem: Problem) -> bool:
     return bool(_unit_sets(problem)[0] >> problem.missing & 1)
 
 
+def most_feasible(problem: Problem) -> int:
+    """The largest number of members, up to those that are missing, that meets every strict rule; or 0."""
+    possible = _unit_sets(problem)[0] & ((2 << max(problem.missing, 0)) - 1)
+    return max(0, possible.bit_length() - 1)
+
+
 def any_placement(problem: Problem) -> NDArray[np.int64] | None:
     """Some placement that meets every strict rule, int64 [leaves] of pods added, or None if there is none.
 

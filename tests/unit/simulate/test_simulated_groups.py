@@ -419,6 +419,26 @@ def test_members_beyond_min_members_join_if_the_constraints_let_them() -> None:
     assert any("no place that meets the constraints" in message for message in why(step))
 
 
+def test_as_many_members_start_as_the_constraints_allow() -> None:
+    wish = {"node": {"factor": 2}}
+    first, second = play(
+        [*nodes(), topology()],
+        {"create": [pod_group("pg", 2, wish), *grouped(7, "pg")]},
+        {"create": [pod("pg-7", annotations={"scheduling.k8s.io/group-name": "pg"})]},
+    )
+    assert sorted(per_node(first).values()) == [2, 4]
+    assert len(second["bound"]) == 8
+    assert sorted(per_node(second).values()) == [4, 4]
+
+
+def test_a_label_without_a_value_marks_a_group_as_on_an_api_server() -> None:
+    marked = [topology(), group("g", 2)]
+    for obj in marked:
+        obj["metadata"]["labels"] = dict.fromkeys(obj["metadata"]["labels"])
+    (step,) = play([*nodes(), *marked], {"create": members("g", 2)})
+    assert per_node(step) == {"node-0": 2}
+
+
 def test_a_native_pod_group_stays_in_one_domain_of_its_topology_key() -> None:
     labelled = [node(f"node-{index}", 2, {"zone": f"zone-{index % 2}"}) for index in range(4)]
     native = {
