@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from scheduler_core.controllers.gang_lifecycle import torn
+from scheduler_core.controllers.gang_reserved import reserved_condition
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.writes import Patch, Write
@@ -21,7 +22,7 @@ MIN_INTERVAL_SECONDS: Final = 1.0
 
 
 class GangStatusController:
-    """Looks only at gangs whose members or object changed (`state.gangs.dirty`)."""
+    """Looks only at gangs whose members, object or reservation changed (`state.gangs.dirty`)."""
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
         self._min_interval = min_interval
@@ -37,7 +38,10 @@ class GangStatusController:
             gang = state.gangs.gangs.get(key)
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
-            patch = _patch(gang, take_census(state, key), now)
+            census = take_census(state, key)
+            patch = _patch(
+                gang, census, [*_conditions(gang, census, now), *reserved_condition(state, gang, now)]
+            )
             if patch is not None:
                 self._written[key] = now
                 writes.append(patch)
@@ -79,7 +83,7 @@ def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
     return [scheduled, torn_apart]
 
 
-def _patch(gang: Gang, census: Census, now: float) -> Patch | None:
+def _patch(gang: Gang, census: Census, conditions: list[dict[str, Any]]) -> Patch | None:
     status: dict[str, Any] = {
         "phase": phase_of(gang, census),
         "admitted": census.members,
@@ -95,7 +99,6 @@ def _patch(gang: Gang, census: Census, now: float) -> Patch | None:
         "succeeded": was.succeeded,
         "failed": was.failed,
     }
-    conditions = _conditions(gang, census, now)
     old = {(c.type, c.status, c.reason, c.message) for c in was.conditions or ()}
     new = {(c["type"], c["status"], c["reason"], c["message"]) for c in conditions}
     if same and old == new:

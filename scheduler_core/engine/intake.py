@@ -10,6 +10,7 @@ from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pdb import PodDisruptionBudget
+from scheduler_core.model.reservation_ledger import ReservationLedger
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -34,6 +35,9 @@ def take_in(state: ClusterState, obj: Any) -> list[ClusterEvent]:
             return state.put_quota(obj)
         case Namespace():
             return state.put_namespace(obj)
+        case ReservationLedger():
+            state.gangs.put_ledger(obj)
+            return []
         case _:
             return state.put_object(obj, _LOOKED_UP[type(obj)])
 
@@ -47,5 +51,8 @@ def take_out(state: ClusterState, obj: Any) -> list[ClusterEvent]:
             return state.remove_quota(obj)
         case Namespace():
             return state.remove_namespace(obj.name)
+        case ReservationLedger():
+            state.gangs.remove_ledger(obj.namespace)
+            return []
         case _:
             return state.remove_object(obj, _LOOKED_UP[type(obj)])

@@ -18,6 +18,7 @@ from scheduler_core.model.conditions import ConditionWire
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
 from scheduler_core.model.meta import ObjectMeta, Wire, decode
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.resources import parse_resource_list
 from scheduler_core.model.topology import GroupSpec
 
 Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
@@ -68,7 +69,8 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew.
     `constraints` and `results` are the texts of the topology annotations, `topology_key` the native group's
     single domain, `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
-    `problem` is what is wrong with a group that could not be read: its pods wait with it as their reason.
+    `total` is what it reserves (spec.totalResources). `problem` is what is wrong with a group that could not
+    be read: its pods wait with it as their reason.
     """
 
     ref: GroupRef
@@ -82,6 +84,7 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     results: str = ""
     topology_key: str = ""
     group: GroupSpec | None = None
+    total: dict[str, int] = {}
     status: GangStatus = GangStatus()
     problem: str = ""
 
@@ -107,6 +110,7 @@ def group_of(pod: Pod) -> GroupRef | None:
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int = 1
+    total_resources: dict[str, Any] | None = None
 
 
 class _PodGroupWire(Wire, frozen=True, rename="camel"):
@@ -174,8 +178,17 @@ def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: 
 def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
     """The gang of a PodGroup of the seed. Raises ModelError."""
     wire = decode(raw, _PodGroupWire, "PodGroup")
-    status = wire.status or GangStatus()
-    return _gang(wire.metadata, "PodGroup", wire.spec.min_members, "spec.minMembers", status=status)
+    status, total = wire.status or GangStatus(), _total(wire.spec)
+    minimum = wire.spec.min_members
+    return _gang(wire.metadata, "PodGroup", minimum, "spec.minMembers", status=status, total=total)
+
+
+def _total(spec: _SpecWire) -> dict[str, int]:
+    """Totals decide nothing here, only admission reads them strictly; those at fault reserve nothing."""
+    try:
+        return parse_resource_list(spec.total_resources, "spec.totalResources")
+    except ModelError:
+        return {}
 
 
 def parse_x_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:

@@ -21,6 +21,7 @@ from scheduler_core.model.kinds import (
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
+    RESERVATION_LEDGERS,
     STORAGE_CLASSES,
     X_POD_GROUPS,
     Resource,
@@ -30,6 +31,7 @@ from scheduler_core.model.node import parse_node
 from scheduler_core.model.node_metric import parse_node_metric
 from scheduler_core.model.pdb import parse_pdb
 from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.storage import (
     parse_csi_node,
     parse_persistent_volume,
@@ -51,6 +53,7 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (CSI_NODES, parse_csi_node),
     (PERSISTENT_VOLUMES, parse_persistent_volume),
     (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
+    (RESERVATION_LEDGERS, parse_reservation_ledger),
     (POD_GROUPS, parse_gang),
     (X_POD_GROUPS, parse_x_gang),
     (NATIVE_POD_GROUPS, parse_native_gang),

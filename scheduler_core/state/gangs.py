@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from scheduler_core.model.gang import Gang, GroupRef, group_of
 from scheduler_core.model.names import FAILED, RUNNING, SUCCEEDED
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
 from scheduler_core.state.events import ClusterEvent, Happened
 
 
@@ -30,7 +31,8 @@ class GangTable:
     """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not.
 
     `dirty` are PodGroups whose status may have to be written, `group_dirty` groups on the topology whose
-    results may; `unreviewed` are PodGroups that may have lost their quorum.
+    results may; `unreviewed` are PodGroups that may have lost their quorum. `ledgers` are what PodGroups have
+    reserved, by namespace.
     """
 
     def __init__(self) -> None:
@@ -38,6 +40,7 @@ class GangTable:
         self.dirty: set[str] = set()
         self.group_dirty: set[str] = set()
         self.unreviewed: set[str] = set()
+        self.ledgers: dict[str, ReservationLedger] = {}
         self._members: dict[str, dict[str, Pod]] = {}
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
@@ -52,6 +55,22 @@ class GangTable:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
         return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
+
+    def put_ledger(self, ledger: ReservationLedger) -> None:
+        """What the groups of a namespace have reserved changed; it is said in their status."""
+        old = self.ledgers.get(ledger.namespace) or ReservationLedger(ledger.namespace)
+        self.ledgers[ledger.namespace] = ledger
+        changed = _differing(old.holds, ledger.holds) | _differing(old.charges, ledger.charges)
+        self._reserved_anew(ledger.namespace, changed)
+
+    def remove_ledger(self, namespace: str) -> None:
+        """The ledger of a namespace is gone."""
+        ledger = self.ledgers.pop(namespace, None)
+        self._reserved_anew(namespace, {hold.group for hold in ledger.holds} if ledger is not None else ())
+
+    def _reserved_anew(self, namespace: str, groups: Iterable[str]) -> None:
+        keys = (GroupRef("PodGroup", namespace, name).key for name in groups)
+        self.dirty.update(key for key in keys if key in self.gangs)
 
     def put_pod(self, pod: Pod, old: Pod | None) -> None:
         """A pod was added or changed; it may name another group than before."""
@@ -123,6 +142,17 @@ class GangTable:
 def _has_results(gang: Gang) -> bool:
     """Whether a PodGroup is placed on the topology, or was."""
     return bool(gang.constraints or gang.topology_key or gang.results)
+
+
+def _differing(old: Iterable[Hold | Charge], new: Iterable[Hold | Charge]) -> set[str]:
+    """The groups of the entries that are not the same in both."""
+    before, after = ({entry.uid: entry for entry in entries} for entries in (old, new))
+    return {
+        entry.group
+        for entries, others in ((before, after), (after, before))
+        for uid, entry in entries.items()
+        if others.get(uid) != entry
+    }
 
 
 def _asks(gang: Gang) -> tuple[object, ...]:

@@ -197,6 +197,10 @@ class GroupBuilder(Builder):
         self.raw["spec"]["minMembers"] = members
         return self
 
+    def totals(self, **values: Any) -> Self:
+        self.raw["spec"]["totalResources"] = resources(**values)
+        return self
+
     def annotation(self, key: str, value: str) -> Self:
         self.meta.setdefault("annotations", {})[key] = value
         return self

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.controllers.gang_status import GangStatusController, phase_of
+from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.writes import Patch
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
-from tests.support.builders import make_group, make_node, make_pod
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 GANG = make_group("a/g").needs(3).uid("g1").version("7").obj()
 
@@ -91,3 +92,104 @@ def test_groups_that_others_own_are_left_alone() -> None:
     state.put_pod(make_pod("a/q").group("absent").obj(), 0.0)
     assert GangStatusController().reconcile(state, 10.0) == []
     assert state.gangs.dirty == set()
+
+
+# What is reserved
+
+WANTED = make_group("a/g").needs(3).uid("g1").totals(cpu="6", memory="1Gi")
+
+
+def ledger(**hold: object) -> ReservationLedger:
+    entry = {"group": "g", "uid": "g1", "minMembers": 3, "totalResources": {"cpu": "6", "memory": "1Gi"}}
+    meta = {"name": "reservations", "namespace": "a"}
+    spec = {"holds": [{**entry, **hold}], "charges": [{"uid": "new", "group": "g", "usage": {"cpu": "1"}}]}
+    return parse_reservation_ledger({"metadata": meta, "spec": spec})
+
+
+def reserving(*pods: PodBuilder, entry: ReservationLedger | None = None) -> ClusterState:
+    state = cluster()
+    state.put_gang(WANTED.obj())
+    for pod in pods:
+        state.put_pod(pod.group("g").obj(), 0.0)
+    if entry is not None:
+        state.gangs.put_ledger(entry)
+    return state
+
+
+def told(state: ClusterState) -> tuple[str, str, str]:
+    """(status, reason, message) of the condition Reserved."""
+    (patch,) = GangStatusController().reconcile(state, 10.0)
+    assert isinstance(patch, Patch)
+    assert isinstance(patch.body, dict)
+    (found,) = (item for item in patch.body["status"]["conditions"] if item["type"] == "Reserved")
+    return found["status"], found["reason"], found["message"]
+
+
+def two_cpus(name: str) -> PodBuilder:
+    return make_pod(f"a/{name}").uid(name).requests(cpu=2)
+
+
+RESERVED = [
+    pytest.param(
+        reserving(entry=None),
+        ("False", "NotReserved"),
+        "cpu=6,memory=1Gi is not reserved: the reservation ledger does not list the group",
+        id="no ledger",
+    ),
+    pytest.param(
+        reserving(entry=ledger(uid="older")),
+        ("False", "NotReserved"),
+        "cpu=6,memory=1Gi is not reserved: the reservation ledger does not list the group",
+        id="the entry of an older group of that name",
+    ),
+    pytest.param(
+        reserving(entry=ledger()),
+        ("True", "QuotaReserved"),
+        "members use cpu=1 of cpu=6,memory=1Gi, cpu=5,memory=1Gi is held",
+        id="a member is on its way",
+    ),
+    pytest.param(
+        reserving(two_cpus("p"), two_cpus("new"), two_cpus("done").on("n", "Failed"), entry=ledger()),
+        ("True", "QuotaReserved"),
+        "members use cpu=4 of cpu=6,memory=1Gi, cpu=2,memory=1Gi is held",
+        id="members that live are counted once",
+    ),
+    pytest.param(
+        reserving(*(two_cpus(f"p{i}") for i in range(4)), entry=ledger(spent={"memory": "1Gi"})),
+        ("True", "QuotaReserved"),
+        "members use cpu=9,memory=1Gi of cpu=6,memory=1Gi, nothing is held",
+        id="more is used than was reserved",
+    ),
+    pytest.param(
+        reserving(entry=ledger(ended=True)),
+        ("False", "ReservationEnded"),
+        "the group ended: nothing is reserved any more",
+        id="the group ended",
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "verdict", "words"), RESERVED)
+def test_reserved_is_what_the_ledger_says(state: ClusterState, verdict: tuple[str, str], words: str) -> None:
+    assert told(state) == (*verdict, words)
+
+
+def test_a_change_of_the_ledger_alone_is_told() -> None:
+    state = reserving(entry=ledger())
+    assert len(GangStatusController().reconcile(state, 10.0)) == 1
+    assert state.gangs.dirty == set()
+    state.gangs.put_ledger(ledger())
+    assert state.gangs.dirty == set(), "nothing about the group changed"
+    for change in (ledger(ended=True), ledger()):
+        state.gangs.put_ledger(change)
+        assert state.gangs.dirty == {"a/g PodGroup"}
+        state.gangs.dirty.clear()
+    state.gangs.remove_ledger("a")
+    assert state.gangs.dirty == {"a/g PodGroup"}
+    state.gangs.remove_ledger("a")
+
+
+def test_totals_that_cannot_be_read_reserve_nothing_and_stop_nobody() -> None:
+    broken = make_group("a/g").needs(3)
+    broken.raw["spec"]["totalResources"] = {"cpu": "-1"}
+    assert broken.obj().total == {}
