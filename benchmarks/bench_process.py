@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.session import StreamCut
+from scheduler_core.kube.stream import StreamCut
 from scheduler_core.model.kinds import NAMESPACES, NODES, PODS
 from scheduler_core.model.writes import Create
 from tests.support.control_plane import ControlPlane

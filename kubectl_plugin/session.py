@@ -16,7 +16,8 @@ from kubectl_plugin.options import Connection, all_namespaces, connection_of
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, Target, resolve_target
 from scheduler_core.kube.endpoint import ClientCertificate
-from scheduler_core.kube.session import Answer, Credentials, Limits, Session, Stream
+from scheduler_core.kube.session import Answer, Credentials, Limits, Session
+from scheduler_core.kube.stream import Stream
 
 USER_AGENT: Final = "kubectl-muster"
 _TRACE_LEVEL: Final = 6

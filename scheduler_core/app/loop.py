@@ -32,6 +32,10 @@ _IDLE_SECONDS: Final = 1.0
 # Decisions rest while so many writes have no answer: what is decided later is decided on newer facts.
 _MOST_BACKLOG: Final = 1000
 _BACKLOG_SECONDS: Final = 0.01
+# With so many writes under way, outcomes come in crowds: they are waited for together, as to wake up for each
+# costs more than to take it in.
+_CROWD: Final = 32
+_BREATH: Final = 0.005
 # An accepted binding that the watch has not shown for so long is looked up.
 CONFIRM_SECONDS: Final = 30.0
 
@@ -166,6 +170,9 @@ class Loop:
 
     def _drain(self, timeout: float) -> None:
         """Take everything that is there, waiting at most `timeout` seconds for the first item."""
+        if timeout > 0 and self.carrier is not None and self.carrier.backlog >= _CROWD:
+            time.sleep(_BREATH)
+            timeout -= _BREATH
         try:
             item = self.inbox.get(timeout=timeout) if timeout > 0 else self.inbox.get_nowait()
             while True:

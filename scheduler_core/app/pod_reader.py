@@ -1,11 +1,13 @@
-"""Pods from the API, where most news of a pod is not about its spec.
+"""Pods from the API, most of whose specs are known already.
 
-A binding and a status update leave all but `nodeName` of the spec as it was. Such news costs a look at the
-status instead of working out requests, affinity and the rest again.
+A binding and a status update leave all but `nodeName` of the spec as it was, and pods of one template have
+one spec. Such news costs a look at metadata and status instead of working out requests, affinity and the rest
+again, and such pods share what follows from the spec.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -31,6 +33,11 @@ class _NodeWire(msgspec.Struct, rename="camel"):
 
 # Parts of a spec that are read together with the pod's own labels.
 _READ_LABELS: Final = (b"abelKeys", b"opologySpread", b"odAffinity", b"odAntiAffinity")
+# Generic ephemeral volumes have claims named after their pod.
+_READ_NAME: Final = b'"ephemeral"'
+# The volume with the service account's token, whose name differs from pod to pod and says nothing.
+_TOKEN: Final = b'"kube-api-access-'
+_TOKEN_VOLUME: Final = re.compile(rb'(?<="name":"kube-api-access-)[a-z0-9]{5}(?=",")')
 
 _news: Final = msgspec.json.Decoder(_NewsWire)
 _node: Final = msgspec.json.Decoder(_NodeWire)
@@ -39,11 +46,14 @@ _node: Final = msgspec.json.Decoder(_NodeWire)
 class PodReader:
     """`parse` for a reflector of pods, whose events pass through `forget_deleted`; on the reflector's thread.
 
-    Keeps the pod and the hash of its spec per uid, as long as the pod exists.
+    Keeps the pod and the hash of its spec per uid, as long as the pod exists, and one pod for each of the
+    newest `templates` specs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, templates: int = 1000) -> None:
         self._known: dict[str, tuple[int, Pod]] = {}
+        self._templates: dict[int, Pod] = {}
+        self._most_templates = templates
         self.reused = 0
 
     def __len__(self) -> int:
@@ -60,15 +70,22 @@ class PodReader:
             self._known.pop(uid, None)
             return parse_pod(raw)
         spec, node = _without_node(bytes(wire.spec))
-        mark = hash(spec)
+        mark = hash(_TOKEN_VOLUME.sub(b"", spec) if _TOKEN in spec else spec)
         known = self._known.get(uid)
-        pod = _renewed(known[1], wire, spec, node) if known is not None and known[0] == mark else None
+        like = known[1] if known is not None and known[0] == mark else self._templates.get(mark)
+        pod = _renewed(like, wire, spec, node) if like is not None else None
         if pod is None:
             pod = parse_pod(raw)
+            self._remember(mark, pod)
         else:
             self.reused += 1
         self._known[uid] = (mark, pod)
         return pod
+
+    def _remember(self, mark: int, pod: Pod) -> None:
+        self._templates[mark] = pod
+        if len(self._templates) > self._most_templates:
+            del self._templates[next(iter(self._templates))]
 
     def forget_deleted(self, event: Event) -> None:
         """A pod that is gone will not be heard of again."""
@@ -91,22 +108,29 @@ def _resizes(status: PodStatusWire) -> bool:
     return reported or bool(status.resize)
 
 
-def _renewed(old: Pod, wire: _NewsWire, spec: bytes, node: str) -> Pod | None:
-    """`old` with what metadata and status say; None where they change what follows from the spec."""
+def _renewed(like: Pod, wire: _NewsWire, spec: bytes, node: str) -> Pod | None:
+    """`like` with what metadata and status say; None where they change what follows from the spec."""
     meta, status = wire.metadata, wire.status
     labels = meta.labels or {}
     # API servers add the node's topology labels with the binding; few specs depend on labels.
-    if labels != old.labels and any(word in spec for word in _READ_LABELS):
+    if labels != like.labels and any(word in spec for word in _READ_LABELS):
+        return None
+    if meta.name != like.name and _READ_NAME in spec:
         return None
     initialized = find(status.conditions, names.POD_INITIALIZED)
     done = initialized is not None and initialized.status == "True"
     return structs.replace(
-        old,
+        like,
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid,
         resource_version=meta.resource_version,
         labels=labels,
         annotations=meta.annotations or {},
+        created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
         controller=meta.controller,
+        of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         node_name=node,
         nominated_node=status.nominated_node_name,
         phase=status.phase,

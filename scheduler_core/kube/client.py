@@ -18,7 +18,8 @@ from scheduler_core.kube.errors import (
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
-from scheduler_core.kube.session import Answer, Session, Stream
+from scheduler_core.kube.session import Answer, Session
+from scheduler_core.kube.stream import Stream
 from scheduler_core.kube.timestamps import timestamp
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write

@@ -92,10 +92,15 @@ class Connection:
 
     def stale(self) -> bool:
         """True if the server has closed the idle connection, or said something nobody asked for."""
-        if self._socket is None:
-            return True
+        return self._socket is None or self._polled()
+
+    def readable(self) -> bool:
+        """True if a read would not wait: there are bytes, or the connection has ended."""
+        return self._socket is None or self.holds_more() or self._polled()
+
+    def _polled(self) -> bool:
         poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
+        poll.register(self.raw, select.POLLIN)
         return bool(poll.poll(0))
 
     def abort(self) -> None:

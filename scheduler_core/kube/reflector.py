@@ -16,7 +16,7 @@ from scheduler_core.kube.backoff import Backoff
 from scheduler_core.kube.client import Client, Page
 from scheduler_core.kube.errors import ApiError, Gone, NotFound, Unreachable, error_from_status
 from scheduler_core.kube.pace import Pace, Restart
-from scheduler_core.kube.session import Stream, StreamCut, StreamSilent
+from scheduler_core.kube.stream import Stream, StreamCut, StreamSilent
 from scheduler_core.kube.tracker import Event, Metadata, Tracker, is_older, object_key, read_metadata
 from scheduler_core.model.kinds import Resource
 

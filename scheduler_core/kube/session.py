@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Protocol
@@ -17,9 +17,7 @@ from scheduler_core.kube.connection import Connection, Pool, ProxyRefused
 from scheduler_core.kube.endpoint import ClientCertificate, Endpoint, tls_context
 from scheduler_core.kube.errors import Unreachable
 from scheduler_core.kube.response import Response
-
-MAX_LINE = 64 << 20
-_CHUNK = 1 << 16
+from scheduler_core.kube.stream import Stream
 
 
 class Credentials(Protocol):
@@ -44,50 +42,6 @@ class Answer:
         self.status = status
         self.retry_after = retry_after
         self.body = body
-
-
-class StreamSilent(Exception):
-    """Nothing came for the read timeout."""
-
-
-class StreamCut(Exception):
-    """The connection broke in the middle of the stream."""
-
-
-class Stream:
-    """The body of a watch, line by line. One thread reads; `abort` may be called from any."""
-
-    def __init__(self, connection: Connection, response: Response) -> None:
-        self._connection = connection
-        self._response = response
-
-    def lines(self) -> Iterator[bytes]:
-        """Whole lines until the server ends the stream. Raises StreamSilent, StreamCut."""
-        pending = b""
-        while True:
-            try:
-                chunk = self._response.read1(_CHUNK)
-            except TimeoutError:
-                raise StreamSilent from None
-            except (OSError, HTTPException, ValueError) as error:
-                raise StreamCut(repr(error)) from None
-            if not chunk:
-                if pending.strip():
-                    raise StreamCut("the stream ends in the middle of a line")
-                return
-            lines = (pending + chunk).split(b"\n") if pending else chunk.split(b"\n")
-            pending = lines.pop()
-            if len(pending) > MAX_LINE:
-                raise StreamCut(f"a line is longer than {MAX_LINE} bytes")
-            yield from lines
-
-    def abort(self) -> None:
-        """End a blocked read of another thread."""
-        self._connection.abort()
-
-    def close(self) -> None:
-        self._response.close()
-        self._connection.close()
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,30 @@ def raw(body: dict[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(body, separators=(",", ":")).encode())
 
 
-def pod(node: str = "", cpu: str = "1", labels: Any = None, status: Any = None) -> msgspec.Raw:
+def pod(
+    node: str = "",
+    cpu: str = "1",
+    labels: Any = None,
+    status: Any = None,
+    name: str = "p",
+    volumes: Any = None,
+    owner: str = "",
+) -> msgspec.Raw:
+    """A pod whose uid follows from its name."""
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     spec: dict[str, Any] = {"containers": [container], **({"nodeName": node} if node else {}), "priority": 3}
-    meta = {"name": "p", "namespace": "a", "uid": "u", "resourceVersion": "1", "labels": labels or {}}
+    if volumes:
+        spec["volumes"] = volumes
+    meta: dict[str, Any] = {"name": name, "namespace": "a", "uid": f"u-{name}", "resourceVersion": "1"}
+    meta |= {"labels": labels or {}, "creationTimestamp": f"2026-01-01T00:00:0{len(name)}Z"}
+    if owner:
+        meta["ownerReferences"] = [{"kind": owner, "name": "o", "uid": "o", "controller": True}]
     return raw({"metadata": meta, "spec": spec, "status": status or {}})
+
+
+def token(suffix: str) -> list[dict[str, Any]]:
+    """The volume that admission adds to every pod."""
+    return [{"name": f"kube-api-access-{suffix}", "projected": {"defaultMode": 420}}]
 
 
 def fields(of: Pod) -> dict[str, Any]:
@@ -51,6 +70,55 @@ def test_news_are_read_as_a_whole_reading_would(news: msgspec.Raw, reused: int) 
     assert reader.reused == reused
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "reused"),
+    [
+        pytest.param(pod(name="p"), pod(name="q2", node="n"), 1, id="two of one template"),
+        pytest.param(
+            pod(name="p", volumes=token("abcde")), pod(name="q", volumes=token("f7x2k")), 1, id="their tokens"
+        ),
+        pytest.param(pod(name="p"), pod(name="q", cpu="2"), 0, id="another request"),
+        pytest.param(pod(name="p"), pod(name="q", owner="DaemonSet"), 1, id="another owner"),
+        pytest.param(
+            pod(name="p", volumes=[{"name": "scratch", "ephemeral": {}}]),
+            pod(name="q", volumes=[{"name": "scratch", "ephemeral": {}}]),
+            0,
+            id="claims named after the pods",
+        ),
+        pytest.param(
+            pod(
+                name="p",
+                volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "kube-api-access-abcde"}}],
+            ),
+            pod(
+                name="q",
+                volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "kube-api-access-f7x2k"}}],
+            ),
+            0,
+            id="claims named like tokens",
+        ),
+        pytest.param(pod(name="p", status=ALLOCATED), pod(name="q"), 0, id="after one that is resized"),
+    ],
+)
+def test_pods_of_one_spec_share_what_follows_from_it(
+    first: msgspec.Raw, second: msgspec.Raw, reused: int
+) -> None:
+    reader = PodReader()
+    reader.parse(first)
+    read = reader.parse(second)
+    assert fields(read) == fields(parse_pod(second))
+    assert reader.reused == reused
+
+
+def test_only_the_newest_templates_are_kept() -> None:
+    reader = PodReader(templates=2)
+    for number in (1, 2, 3):
+        reader.parse(pod(name=f"first-{number}", cpu=f"{number}"))
+    for number in (1, 3):
+        reader.parse(pod(name=f"second-{number}", cpu=f"{number}"))
+    assert reader.reused == 1
+
+
 def test_labels_matter_to_a_spec_that_reads_them() -> None:
     term = {"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["a"]}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -71,6 +139,9 @@ NEWS = st.builds(
     cpu=st.sampled_from(["1", "2"]),
     labels=st.sampled_from([{}, {"a": "b"}]),
     status=st.sampled_from([{}, {"phase": "Running", "conditions": [CONDITION]}, ALLOCATED]),
+    name=st.sampled_from(["p", "pp"]),
+    volumes=st.sampled_from([[], token("abcde"), token("f7x2k"), [{"name": "s", "ephemeral": {}}]]),
+    owner=st.sampled_from(["", "Job", "DaemonSet"]),
 )
 
 
@@ -85,7 +156,7 @@ def test_any_history_reads_as_if_each_version_were_the_first(history: list[msgsp
 def test_a_deleted_pod_is_forgotten_and_a_malformed_one_is_an_error() -> None:
     reader = PodReader()
     reader.parse(pod())
-    reader.forget_deleted(Event("DELETED", PODS, "a/p", "u"))
+    reader.forget_deleted(Event("DELETED", PODS, "a/p", "u-p"))
     assert len(reader) == 0
     with pytest.raises(ModelError, match="cpu"):
         reader.parse(pod(cpu="much"))

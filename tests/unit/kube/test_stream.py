@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_core.kube.stream import Unchunked
+
+LAST = b"0\r\n\r\n"
+
+
+def chunked(parts: list[bytes]) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts if part) + LAST
+
+
+def portions(sent: bytes, cuts: list[int]) -> list[bytes]:
+    """`sent` cut at these places."""
+    places = [0, *sorted({cut % (len(sent) + 1) for cut in cuts}), len(sent)]
+    return [sent[start:end] for start, end in pairwise(places)]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.lists(st.integers(0, 400), max_size=20))
+def test_however_the_bytes_arrive_the_body_is_the_same(parts: list[bytes], cuts: list[int]) -> None:
+    unchunked = Unchunked()
+    found = [unchunked.feed(portion) for portion in portions(chunked(parts), cuts)]
+    assert b"".join(found) == b"".join(parts)
+    assert unchunked.ended
+
+
+def test_a_body_without_its_last_chunk_has_not_ended() -> None:
+    unchunked = Unchunked()
+    assert unchunked.feed(b"3;note=x\r\nabc\r\n2\r\nd") == b"abcd"
+    assert not unchunked.ended
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"xyz\r\n", id="no number"),
+        pytest.param(b"\r\n", id="nothing"),
+        pytest.param(b"-3\r\nabc", id="less than nothing"),
+        pytest.param(b"1_0\r\nabc", id="a number as Python writes it"),
+        pytest.param(b"3" * 40, id="a number without an end"),
+    ],
+)
+def test_what_is_no_chunk_size_is_refused(sent: bytes) -> None:
+    with pytest.raises(ValueError, match=r"chunk size|invalid literal"):
+        Unchunked().feed(sent)
