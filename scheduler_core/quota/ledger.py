@@ -127,7 +127,9 @@ class QuotaLedger:
 
     def charge(self, namespace: str, uid: str, requests: ResourceList) -> None:
         """Count a pod. `requests` are its effective requests; raises LedgerError if it is charged already."""
-        account = self._accounts.setdefault(namespace, _Account())
+        account = self._accounts.get(namespace)
+        if account is None:
+            account = self._accounts[namespace] = _Account()
         if uid in account.charges:
             raise LedgerError(namespace, uid, "is charged already")
         account.charges[uid] = requests

@@ -48,7 +48,7 @@ class ClusterState:
         self.storage = Storage(self.nodes)
         self.config_maps = ConfigMapTable(self.nodes)
         self.topology = self.config_maps.topology
-        self.load = LoadIndex(self.nodes)
+        self.load = LoadIndex(self.nodes, self.placed)
         self._followers: dict[Happened, Storage | LoadIndex] = {
             Happened.VOLUME: self.storage,
             Happened.NODE_METRIC: self.load,
@@ -144,7 +144,7 @@ class ClusterState:
             vector = self.vector(pod)
         slot = self.nodes.place(pod, node, vector)
         row = self.table.add(pod, slot, vector, pod.created if assumed_at is None else assumed_at)
-        placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at, learned)
+        placement = self.placed[pod.uid] = Placement(pod, slot, row, vector, assumed_at, learned, pod)
         self._charge(placement)
         return placement
 

@@ -1,11 +1,13 @@
 """Load of the nodes: the reports, who is assigned where, and the columns that are made of them.
 
-The index only notes what changed. Columns exist per LoadSpec from the first time somebody asks for them, and
-bring themselves up to date when they are read, at a cost of the nodes that changed since.
+The index only notes what changed, and of pods only from the first time that somebody asks for columns: most
+clusters never do. Columns, one set per LoadSpec, bring themselves up to date when they are read, at a cost of
+the nodes that changed since.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from scheduler_core.arrays.changes import ChangeLog
@@ -24,8 +26,9 @@ _MAX_KNOWN_PROBLEMS: Final = 4096
 class LoadIndex:
     """NodeMetrics by node, assigned pods by slot, and the columns of every spec in use."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: NodeTable, placed: Mapping[str, Placement]) -> None:
         self._nodes = nodes
+        self._placed = placed
         self.metrics: dict[str, NodeMetric] = {}
         self.assigned = AssignedPods()
         self.changes = ChangeLog()
@@ -57,20 +60,25 @@ class LoadIndex:
 
     def placed(self, placement: Placement) -> None:
         """A pod is on a node from now on."""
-        self.assigned.add(placement)
-        self.changes.append(placement.slot)
+        if self._columns:
+            self._assign(placement)
 
     def removed(self, placement: Placement) -> None:
         """A pod left its node."""
-        self.assigned.remove(placement)
-        self.changes.append(placement.slot)
+        if self._columns:
+            self.assigned.remove(placement)
+            self.changes.append(placement.slot)
 
     def swapped(self, placement: Placement) -> None:
         """A placed pod in a newer form: estimated anew if its spec or conditions changed."""
         if not estimated_alike(placement.estimated, placement.pod):
             placement.estimated = placement.pod
-            self.assigned.add(placement)
-            self.changes.append(placement.slot)
+            if self._columns:
+                self._assign(placement)
+
+    def _assign(self, placement: Placement) -> None:
+        self.assigned.add(placement)
+        self.changes.append(placement.slot)
 
     # What is asked
 
@@ -78,6 +86,9 @@ class LoadIndex:
         """The columns of a spec, up to date."""
         found = self._columns.get(spec)
         if found is None:
+            if not self._columns:
+                for placement in self._placed.values():
+                    self._assign(placement)
             found = self._columns[spec] = LoadColumns(spec)
         found.refresh(self._nodes, self.metrics, self.assigned, self.changes, self.report)
         return found

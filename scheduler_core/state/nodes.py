@@ -189,9 +189,13 @@ class NodeTable:
         self._release(slot)
 
     def _count(self, slot: int, pod: Pod, vector: Int64, sign: int) -> None:
-        self.requested[: len(vector), slot] += sign * vector
-        self.nonzero[0, slot] += sign * pod.nonzero[0]
-        self.nonzero[1, slot] += sign * pod.nonzero[1]
+        # A pod asks for two or three resources: number by number is quicker than any operation on a column.
+        for row, value in enumerate(vector.tolist()):
+            if value:
+                self.requested[row, slot] += sign * value
+        cpu, memory = pod.nonzero
+        self.nonzero[0, slot] += sign * cpu
+        self.nonzero[1, slot] += sign * memory
         self.usage_changes.append(slot)
 
     def check(self) -> list[str]:

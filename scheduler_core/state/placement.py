@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.pod import Pod
 
 
-class Placement:
-    """A pod that holds a node: assumed by us, or bound according to the API.
+class Placement(msgspec.Struct, eq=False):
+    """A pod that holds a node: assumed by us (since `assumed_at`), or bound according to the API.
 
+    `row` is its row in the table of placed pods, `vector` its requests, int64 [R] at the time of placing.
     `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from.
     """
 
-    __slots__ = ("assumed_at", "estimated", "learned", "pod", "row", "slot", "vector")
-
-    def __init__(
-        self, pod: Pod, slot: int, row: int, vector: Int64, assumed_at: float | None, learned: float
-    ) -> None:
-        self.pod = pod
-        self.slot = slot
-        self.row = row
-        self.vector = vector  # [R] at the time of placing
-        self.assumed_at = assumed_at
-        self.learned = learned
-        self.estimated = pod
+    pod: Pod
+    slot: int
+    row: int
+    vector: Int64
+    assumed_at: float | None
+    learned: float
+    estimated: Pod
 
     @property
     def assumed(self) -> bool:

@@ -23,7 +23,8 @@ _SPARE_VALUES: Final = 1024
 
 
 class PodLabels:
-    """Columns over the rows of a PodTable. A key becomes a column when a selector first names it.
+    """Columns over the rows of a PodTable. A key becomes a column when a selector first names it;
+    nothing is kept before the first question.
 
     `leaving` (bool [capacity]) marks pods with a deletion timestamp. Rows that are not alive in the table
     hold anything.
@@ -32,10 +33,13 @@ class PodLabels:
     def __init__(self, table: PodTable) -> None:
         self._table = table
         self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
-        self.leaving: Bool = np.zeros(len(table.alive), dtype=np.bool_)  # [capacity]
+        self._kept = False
+        self.leaving: Bool = np.zeros(0, dtype=np.bool_)  # [capacity]
 
     def set(self, row: int, pod: Pod) -> None:
         """Store the labels of the pod in a row."""
+        if not self._kept:
+            return
         if row >= len(self.leaving):
             self._grow(len(self._table.alive))
         self.leaving[row] = pod.terminating
@@ -55,12 +59,22 @@ class PodLabels:
         for column in self._columns.values():
             column.grow(capacity)
 
+    def _keep(self) -> None:
+        """Start to follow the table: many clusters never ask."""
+        if not self._kept:
+            self._kept = True
+            self._grow(len(self._table.alive))
+            self.leaving[: self._table.size] = [
+                pod is not None and pod.terminating for pod in self._table.pods
+            ]
+
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use and kept current from then on."""
         found = self._columns.get(key)
         if found is not None:
             self._columns.move_to_end(key)
             return found
+        self._keep()
         made = self._columns[key] = LabelColumn(len(self.leaving))
         for row, pod in enumerate(self._table.pods):
             if pod is not None:
@@ -75,6 +89,7 @@ class PodLabels:
         `live` leaves out pods that are being deleted.
         """
         table = self._table
+        self._keep()
         if selector.nothing:
             return np.zeros(0, dtype=np.int64)
         rows: Rows | None = None
@@ -107,7 +122,7 @@ class PodLabels:
         """Broken invariants in words: every column says what the pods in the table say."""
         problems = []
         for row, pod in enumerate(self._table.pods):
-            if pod is None:
+            if pod is None or not self._kept:
                 continue
             if bool(self.leaving[row]) != pod.terminating:
                 problems.append(f"pod {pod.key}: its deletion is not what the label columns have")

@@ -68,8 +68,9 @@ class PodTable:
     def _fill(self, row: int, pod: Pod, slot: int, vector: Int64) -> None:
         self.pods[row] = pod
         self.cover(len(vector))
-        self.requests[:, row] = 0
         self.requests[: len(vector), row] = vector
+        if len(vector) < len(self.requests):
+            self.requests[len(vector) :, row] = 0
         self.slot[row], self.priority[row] = slot, pod.priority
         self.namespace[row] = self.namespaces.id(pod.namespace)
         self.lasts[row] = np.inf if pod.lasts is None else pod.lasts
