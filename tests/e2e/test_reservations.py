@@ -15,6 +15,7 @@ from scheduler_core.kube.connect import Overrides, connect
 from tests.e2e.test_webhook import hard, start, stop
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
+from tests.support.scheduler import scheduler
 from tests.support.server import RequestFailed, Server
 from webhook.registration import Endpoint, register, validating_configuration
 
@@ -216,6 +217,65 @@ def test_group_of_another_namespace_is_refused(guarded: Cluster) -> None:
     said = refusal(guarded, namespace, pod("p", "1", "elsewhere/train"))
     assert f"Pod {namespace}/p: metadata.annotations[{GROUP_ANNOTATION}]=elsewhere/train" in said
     assert "a pod can belong only to a PodGroup of its own namespace" in said
+
+
+def test_pod_stays_in_the_group_that_it_was_created_in(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    create(guarded, namespace, pod("p", "1", "train"))
+    create(guarded, namespace, pod("single", "1"))
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    for name in ("other", None):
+        with pytest.raises(RequestFailed) as refused:
+            guarded.request("PATCH", f"{path}/p", {"metadata": {"annotations": {GROUP_ANNOTATION: name}}})
+        assert refused.value.status == 403
+        assert f"Pod {namespace}/p: metadata.annotations[{GROUP_ANNOTATION}]=" in str(refused.value)
+        assert "create a new pod instead" in str(refused.value)
+    guarded.request("PATCH", f"{path}/p", {"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}})
+    guarded.request("PATCH", f"{path}/single", {"metadata": {"annotations": {GROUP_ANNOTATION: "train"}}})
+
+
+def test_unknown_lifecycle_policy_is_refused_with_those_that_are_known(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    wrong = group("g", cpu="1")
+    wrong["metadata"]["annotations"] = {"muster.dev/lifecycle-policy": "always"}
+    said = refusal(guarded, namespace, wrong)
+    assert "[muster.dev/lifecycle-policy]=always is not known; allowed are ignore, restart" in said
+
+
+def test_group_whose_members_show_that_it_can_never_fit_is_refused(guarded: Cluster) -> None:
+    namespace = guarded.namespace()
+    quota = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "eq"},
+        "spec": {"max": {"cpu": "3"}},
+    }
+    guarded.request("POST", f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas", quota)
+    create(guarded, namespace, pod("p", "1", "train"))
+
+    def told() -> bool:
+        said = refusal(guarded, namespace, group("train", 4), "?dryRun=All")
+        words = "spec.minMembers=4 pods like the 1 that exist ask for cpu=4, which exceeds spec.max[cpu]=3"
+        return words in said
+
+    eventually(told, timeout=40)
+    create(guarded, namespace, group("train", 3))
+
+
+def test_group_says_what_is_reserved_for_it(guarded: Cluster, tmp_path: Path) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("train", 2, cpu="3"))
+    create(guarded, namespace, pod("train-0", "1", "train"))
+    path = f"{GROUPS.format(namespace)}/train"
+
+    def reserved() -> tuple[str, str, str]:
+        status = guarded.request("GET", path).get("status") or {}
+        found = [item for item in status.get("conditions") or () if item["type"] == "Reserved"]
+        return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else ("", "", "")
+
+    with scheduler(guarded, tmp_path):
+        text = "members use cpu=1 of cpu=3, cpu=2 is held"
+        eventually(lambda: reserved() == ("True", "QuotaReserved", text), timeout=40)
 
 
 def test_dry_run_writes_nothing(guarded: Cluster) -> None:
