@@ -65,7 +65,13 @@ def decode_object(body: bytes, content_type: str) -> Obj:
 
 
 def check_type(kind: ApiKind, obj: Obj, name: str = "") -> None:
-    """Check and complete apiVersion, kind and name against the URL. Raises BadRequest."""
+    """Check and complete apiVersion, kind and name against the URL. Raises BadRequest.
+
+    Of a custom resource the URL completes nothing but the name: its body must say what it is.
+    """
+    if kind.custom and not obj.get("kind"):
+        text = f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing"
+        raise errors.bad_request(text)
     found_kind, found_version = (
         obj.setdefault("kind", kind.kind),
         obj.setdefault("apiVersion", kind.api_version),

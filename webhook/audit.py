@@ -94,13 +94,13 @@ def passed_by(
 ) -> list[Slip]:
     """Pods of the default scheduler that the webhook would have sent to Muster's when they were created.
 
-    Only pods younger than the quota of their namespace: the older ones were right when they came.
+    Only pods that are not older than the quota of their namespace: those were right when they came.
     """
     found = []
     for pod in strangers:
         meta = pod.metadata
         quota, home = stored.binding.get(meta.namespace), home_of(meta.namespace)
-        if quota is None or home is None or meta.created <= quota.created:
+        if quota is None or home is None or meta.created < quota.created:
             continue
         if not is_managed(meta.namespace, home.labels, has_quota=True, exempt=exempt):
             continue

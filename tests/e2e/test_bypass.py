@@ -7,8 +7,11 @@ The refusal must be the webhook's, and the same pod that asks for one gets in: w
 from __future__ import annotations
 
 import copy
+import ssl
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +28,7 @@ from tests.e2e.test_reservations import (
     pod,
     refusal,
 )
-from tests.e2e.test_webhook import stop
+from tests.e2e.test_webhook import quota, stop
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.server import RequestFailed, Server
@@ -212,3 +215,38 @@ def test_every_hook_is_asked_for_equivalent_versions_too() -> None:
     ]
     assert entries
     assert {entry["matchPolicy"] for entry in entries} == {"Equivalent"}
+
+
+def test_what_slips_through_while_the_webhook_is_away_is_told(
+    cluster: Cluster, server: Server, tmp_path: Path
+) -> None:
+    namespace = limited(cluster, **{"requests.cpu": "4"})
+    quotas = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas"
+    cluster.request("POST", quotas, quota("eq", max={"cpu": "6"}))
+
+    def told() -> list[Obj]:
+        found: list[Obj] = cluster.request("GET", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")[
+            "items"
+        ]
+        return [event for event in found if event["reason"] == "RuleBroken"]
+
+    running = Hook(server, tmp_path / "first")
+    try:
+        (about_quota,) = eventually(told)
+        assert about_quota["regarding"]["name"] == "eq"
+        assert "spec.max[cpu]=6 exceeds hard[requests.cpu]=4 of ResourceQuota" in about_quota["note"]
+        scrape = urllib.request.urlopen(
+            f"{running.url}/metrics", context=ssl.create_default_context(cadata=running.authority.decode())
+        )
+        assert b'muster_admission_objects_breaking_rules{rule="hard"} 1.0' in scrape.read()
+    finally:
+        assert stop(running.process) == 0, running.log.read_text()
+
+    create(cluster, namespace, pod("left", "1"))
+    again = Hook(server, tmp_path / "second")
+    try:
+        eventually(lambda: len(told()) == 2)
+    finally:
+        assert stop(again.process) == 0, again.log.read_text()
+    about_pod = next(event for event in told() if event["regarding"]["kind"] == "Pod")
+    assert "spec.schedulerName=default-scheduler though ElasticQuota" in about_pod["note"]
