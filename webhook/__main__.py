@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -147,6 +146,10 @@ def cli() -> None:
     metavar="SECONDS",
     help="Time between a failing /readyz and the end, after SIGTERM.",
 )
+@click.option(
+    "-v", "--v", "verbosity", type=click.IntRange(0), default=1, show_default=True, help="Log verbosity."
+)
+@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def serve(
     kubeconfig: str,
     context: str,
@@ -163,6 +166,8 @@ def serve(
     certificate_dir: Path | None,
     hold_timeout: float,
     drain: float,
+    verbosity: int,
+    logging_format: str,
 ) -> None:
     """Answer admission reviews over TLS, from caches of the cluster."""
     if register and address[0] in ALL_ADDRESSES and not (url or service[1]):
@@ -175,10 +180,11 @@ def serve(
     from scheduler_core.kube.connect import Overrides
     from webhook.cert_source import Source
     from webhook.hold_store import Times
+    from webhook.logs import set_up
     from webhook.process import Options, Process
     from webhook.service import Settings
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up(verbosity, logging_format)
     process = Process(
         Options(
             *address,

@@ -1,7 +1,6 @@
 """The WSGI application: /mutate, /validate, /livez, /healthz, /readyz and /metrics.
 
-It knows nothing of the server that runs it: the body limit holds for any WSGI server, with Content-Length
-or chunked, and a body that trickles in is given up after a deadline.
+It knows nothing of the server that runs it: limits of body, memory and time hold for any WSGI server.
 """
 
 from __future__ import annotations
@@ -10,38 +9,34 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
+from webhook.body import (
+    MAX_BODY,
+    READ_SECONDS,
+    BodyTooLarge,
+    BodyUnreadable,
+    Memory,
+    TooManyBodies,
+    read_body,
+)
+from webhook.deadline import seconds_for, within
+from webhook.freshness import Freshness
+from webhook.logs import log_answer
 from webhook.metrics import Metrics
 from webhook.review import Request, review
 from webhook.service import Service
 from webhook.verdict import Verdict
 
-MAX_BODY: Final = 7 << 20
-READ_SECONDS: Final = 3.0
-_STEP: Final = 1 << 15
+# A server may put a function under this key of the environ; it is called when the body was read.
+BODY_READ: Final = "muster.body_read"
 _JSON: Final = "application/json"
 
 log = logging.getLogger("muster.webhook")
-
-
-class Readable(Protocol):
-    """A WSGI input."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; empty at the end."""
-
-
-class BodyTooLarge(Exception):
-    """More than MAX_BODY bytes."""
-
-
-class BodyUnreadable(Exception):
-    """The body did not come in time, or its transfer encoding is broken."""
 
 
 class Lifecycle:
@@ -59,23 +54,37 @@ class Lifecycle:
         self._stopping.set()
 
 
-def create_app(service: Service, metrics: Metrics, lifecycle: Lifecycle | None = None) -> Flask:
+def create_app(
+    service: Service,
+    metrics: Metrics,
+    lifecycle: Lifecycle | None = None,
+    freshness: Freshness | None = None,
+) -> Flask:
     """The application on one service."""
     app = Flask("muster-webhook", static_folder=None)
-    life = lifecycle or Lifecycle()
+    life, fresh, memory = lifecycle or Lifecycle(), freshness or Freshness(), Memory()
 
     def admit(decide: Callable[[Request], Verdict]) -> Response:
         if request.mimetype != _JSON:
             return _problem(metrics, 415, f"Content-Type must be {_JSON}")
-        try:
-            body = read_body(request.environ["wsgi.input"], request.content_length)
-        except BodyTooLarge:
-            return _problem(metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
-        except BodyUnreadable as error:
-            return _problem(metrics, 400, str(error), close=True)
-        started = time.perf_counter()
-        answer = review(body, decide)
-        metrics.reviewed(answer, time.perf_counter() - started)
+        seconds = seconds_for(request.args.get("timeout"))
+        with memory.claims() as claim, within(seconds):
+            try:
+                stream, length = request.environ["wsgi.input"], request.content_length
+                body = read_body(stream, length, claim, min(READ_SECONDS, seconds))
+            except BodyTooLarge:
+                return _problem(metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
+            except BodyUnreadable as error:
+                return _problem(metrics, 400, str(error), close=True)
+            except TooManyBodies:
+                return _problem(metrics, 503, "too many large reviews at the same time", close=True)
+            request.environ.get(BODY_READ, _nothing)()
+            started = time.perf_counter()
+            with metrics.in_flight():
+                answer = review(body, lambda asked: fresh.noted(decide(asked)))
+            took = time.perf_counter() - started
+        metrics.reviewed(answer, took)
+        log_answer(answer, took)
         return Response(answer.body, answer.status, content_type=_JSON)
 
     @app.post("/mutate")
@@ -100,8 +109,8 @@ def create_app(service: Service, metrics: Metrics, lifecycle: Lifecycle | None =
 
     @app.get("/metrics")
     def expose() -> Response:
-        synced = not service.cache.unsynced
-        return Response(metrics.render(synced), content_type="text/plain; version=0.0.4; charset=utf-8")
+        text = metrics.render(not service.cache.unsynced, fresh.ages())
+        return Response(text, content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.after_request
     def part(response: Response) -> Response:
@@ -122,31 +131,8 @@ def create_app(service: Service, metrics: Metrics, lifecycle: Lifecycle | None =
     return app
 
 
-def read_body(stream: Readable, length: int | None, monotonic: Callable[[], float] = time.monotonic) -> bytes:
-    """The whole body in bounded memory and time. Raises BodyTooLarge and BodyUnreadable."""
-    if length is not None and length > MAX_BODY:
-        raise BodyTooLarge
-    deadline = monotonic() + READ_SECONDS
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        try:
-            part = stream.read(_STEP)
-        except TimeoutError:
-            raise BodyUnreadable("the body did not come in time") from None
-        except (OSError, ValueError) as error:
-            # Servers report an oversized chunk as an OSError without a number of its own.
-            if isinstance(error, OSError) and "too large" in str(error).lower():
-                raise BodyTooLarge from None
-            raise BodyUnreadable("the body's transfer encoding is broken") from None
-        if not part:
-            return b"".join(parts)
-        size += len(part)
-        if size > MAX_BODY:
-            raise BodyTooLarge
-        if monotonic() > deadline:
-            raise BodyUnreadable("the body did not come in time")
-        parts.append(part)
+def _nothing() -> None:
+    """Servers of others want to know nothing."""
 
 
 def _text(code: int, text: str) -> Response:

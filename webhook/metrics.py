@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from webhook.review import OPERATIONS, Answer
 
-KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota", "PodGroup"})
+KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota", "PodGroup", "ConfigMap"})
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -37,6 +40,17 @@ class Metrics:
         self._synced = Gauge(
             "muster_webhook_cache_synced",
             "1 if all watched resources were listed once, else 0.",
+            registry=self.registry,
+        )
+        self._in_flight = Gauge(
+            "muster_admission_reviews_in_flight",
+            "Reviews that are being decided.",
+            registry=self.registry,
+        )
+        self._staleness = Gauge(
+            "muster_webhook_watch_staleness_seconds",
+            "Time since the API server was last heard of by the watch of a resource.",
+            ("resource",),
             registry=self.registry,
         )
         self._expiry = Gauge(
@@ -95,7 +109,13 @@ class Metrics:
         """Count a certificate that was not taken."""
         self._reload_failures.inc()
 
-    def render(self, synced: bool) -> bytes:
-        """The exposition text."""
+    def in_flight(self) -> AbstractContextManager[object]:
+        """Counts a review while it is decided."""
+        return self._in_flight.track_inprogress()
+
+    def render(self, synced: bool, ages: Mapping[str, float]) -> bytes:
+        """The exposition text; `ages` are seconds by watched resource."""
         self._synced.set(1 if synced else 0)
+        for resource, age in ages.items():
+            self._staleness.labels(resource).set(age)
         return generate_latest(self.registry)

@@ -16,14 +16,17 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.session import Limits, Session
+from scheduler_core.kube.session import Limits
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.pod_use import parse_pod_use
 from webhook.app import Lifecycle, create_app
+from webhook.auditor import Auditor, look_at
 from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
 from webhook.certs import KeyPair
+from webhook.deadline import BoundedSession
+from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
 from webhook.ledger_api import LiveLedgers
 from webhook.live import LiveReads
@@ -37,7 +40,7 @@ from webhook.server import WebhookServer
 from webhook.service import Service, Settings
 
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
-LIVE_SECONDS: Final = 0.8
+LIVE: Final = Limits(connect=0.4, read=0.8)
 SYNC_POLL_SECONDS: Final = 0.02
 STOP_SECONDS: Final = 5.0
 
@@ -87,7 +90,7 @@ class Process:
         left running then.
         """
         client, target = connect(self._options.overrides)
-        brief = Session(target.endpoint, target.credentials, limits=Limits(LIVE_SECONDS, LIVE_SECONDS))
+        brief = BoundedSession(target.endpoint, target.credentials, limits=LIVE)
         with closing(client.session), closing(brief):
             client.call("GET", "/version", retry_budget=0.0)
             direct = Client(brief)
@@ -99,14 +102,18 @@ class Process:
             owners = OwnerCache(direct)
             service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
             reconciler = Reconciler(ledgers, holdings, watches)
+            look = look_at(self._cache, LiveReads(client), self._options.settings)
+            auditor = Auditor(client, look, self._metrics.registry)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self._metrics)
-            app = create_app(service, self._metrics, self._lifecycle)
+            watched = [self._reflector(client, *kind, self._cache.sink) for kind in WATCHED]
+            ages = Freshness(lambda: {one.resource.plural: one.staleness() for one in watched})
+            app = create_app(service, self._metrics, self._lifecycle, ages)
             address = (self._options.host, self._options.port)
             server = WebhookServer(app, address, rotation.first(self._clock()))
             server.start()
-            reflectors = [self._reflector(client, *watched, self._cache.sink) for watched in WATCHED]
-            reflectors += [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
+            owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
+            reflectors = [*watched, *owned]
             reflectors += source.watches(client, self._wake.set, self._trouble_with_certificates)
             try:
                 for reflector in reflectors:
@@ -114,6 +121,7 @@ class Process:
                 self._await_sync()
                 if not self._stop.is_set():
                     reconciler.start()
+                    auditor.start()
                     self._register(client, rotation, server.port)
                     self._check(rotation, server.use)
                     announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
@@ -123,8 +131,10 @@ class Process:
                 for reflector in reflectors:
                     reflector.stop()
                 reconciler.stop()
+                auditor.stop()
                 server.stop()
                 reconciler.join(STOP_SECONDS)
+                auditor.join(STOP_SECONDS)
                 for reflector in reflectors:
                     reflector.join(STOP_SECONDS)
 

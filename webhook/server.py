@@ -1,42 +1,29 @@
-"""cheroot, set up so that no client can stop the others.
+"""cheroot behind TLS: real read timeouts, HTTP/1.1 only, new certificates without a signal.
 
-Measured choices: real read timeouts, HTTP/1.1 only, hot reload of certificates without a signal. Some things
-are done differently from cheroot's defaults. The TLS handshake runs on a worker thread, not on the thread
-that accepts: there, each silent client would stop all others for the whole timeout. And a new connection
-gets a worker only when it has something to say. And a request that trickles in is cut off: cheroot's
-timeout is for the next byte, not for the whole.
+`connections` says what is done so that no client can stop the others.
 """
 
 from __future__ import annotations
 
-import logging
-import socket
 import ssl
 import tempfile
 import threading
-import time
 from typing import Any, Final
 
-from cheroot import wsgi
-from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 from flask import Flask
 
 from scheduler_core.errors import MusterError
-from webhook.app import MAX_BODY
+from webhook.body import MAX_BODY
 from webhook.certs import CertificateError, KeyPair
+from webhook.connections import HttpServer, cut_off_until
 
 # cheroot never grows its pool by itself; what a thread costs while it waits is address space.
 THREADS: Final = 128
 BACKLOG: Final = 512
 TIMEOUT: Final = 5
-REQUEST_SECONDS: Final = 8.0
 KEEP_ALIVE: Final = 512
 MAX_HEADERS: Final = 16 << 10
-DRAIN_BYTES: Final = 16 << 20
-DRAIN_SECONDS: Final = 1.0
-
-log = logging.getLogger("muster.webhook")
 
 
 class ListenError(MusterError):
@@ -81,109 +68,12 @@ class _TlsAdapter(BuiltinSSLAdapter):
         return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
 
 
-class _Request(HTTPRequest):
-    """Notes on its connection that the client may still be sending when the answer is out."""
-
-    def send_headers(self) -> None:
-        refused = int(self.status[:3]) >= 400
-        # What is left of a chunked body would be taken for the next request.
-        if (b"Connection", b"close") in self.outheaders or (refused and self.chunked_read):
-            self.close_connection = True
-        super().send_headers()
-        self.conn.unread = refused and self.close_connection
-
-    def simple_response(self, status: str, msg: str = "") -> None:
-        self.conn.unread = True
-        super().simple_response(status, msg)
-
-
-class _Connection(HTTPConnection):
-    """Shakes hands before the first request, and lets a client finish sending what was refused."""
-
-    RequestHandlerClass = _Request
-    shaken = False
-    unread = False
-
-    def communicate(self) -> bool:
-        self.server.active[self] = time.monotonic()
-        try:
-            return self._serve() if self.shaken else self._shake()
-        finally:
-            del self.server.active[self]
-
-    def _shake(self) -> bool:
-        """The handshake; then back to the selector, until there is a request to read."""
-        try:
-            self.socket.do_handshake()
-        except OSError:
-            # A scanner, a probe, or a client that does not trust us: nothing to answer.
-            return False
-        self.shaken = True
-        return True if not self.socket.pending() else self._serve()
-
-    def _serve(self) -> bool:
-        keep = bool(super().communicate())  # type: ignore[no-untyped-call]
-        if self.unread and not keep:
-            self._drain()
-        return keep
-
-    def give_up(self) -> None:
-        """Wake the thread that reads from this connection; it will find it closed."""
-        try:
-            # Past the TLS layer, whose state belongs to the thread that reads.
-            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
-        except OSError:
-            return
-
-    def _drain(self) -> None:
-        """Read on for a moment, or the client finds its connection reset before it sees the answer."""
-        until, left = time.monotonic() + DRAIN_SECONDS, DRAIN_BYTES
-        try:
-            self.wfile.flush()
-            self.socket.settimeout(0.1)
-            while left > 0 and time.monotonic() < until:
-                got = len(self.socket.recv(1 << 16))
-                if not got:
-                    return
-                left -= got
-        except (OSError, ValueError):
-            return
-
-
-class _HttpServer(wsgi.Server):
-    ConnectionClass = _Connection
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.active: dict[_Connection, float] = {}
-
-    def process_conn(self, conn: Any) -> None:
-        """A connection that has not been heard of waits in the selector, which costs no thread."""
-        if conn.last_used is None:
-            self._connections.put(conn)  # type: ignore[attr-defined]
-        else:
-            super().process_conn(conn)
-
-    @staticmethod
-    def bind_socket(socket_: socket.socket, bind_addr: Any) -> socket.socket:
-        """Closes the socket where the address is taken, which cheroot forgets."""
-        try:
-            socket_.bind(bind_addr)
-        except OSError:
-            socket_.close()
-            raise
-        return socket_
-
-    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
-        log.log(min(level, logging.WARNING), "%s", " ".join(str(msg).split()), exc_info=traceback)
-
-
 class WebhookServer:
     """The application behind TLS on one address."""
 
     def __init__(self, app: Flask, address: tuple[str, int], pair: KeyPair) -> None:
         self._adapter = _TlsAdapter(tls_context(pair))
-        server = _HttpServer(
+        server = HttpServer(
             address,
             app,
             numthreads=THREADS,
@@ -200,7 +90,9 @@ class WebhookServer:
         self._stopped = threading.Event()
         self._threads = (
             threading.Thread(target=server.serve, name="webhook-accept", daemon=True),
-            threading.Thread(target=self._cut_off, name="webhook-cut-off", daemon=True),
+            threading.Thread(
+                target=cut_off_until, args=(server, self._stopped), name="webhook-cut-off", daemon=True
+            ),
         )
 
     @property
@@ -225,14 +117,6 @@ class WebhookServer:
         self._server.stop()
         for thread in self._threads:
             thread.join(TIMEOUT)
-
-    def _cut_off(self) -> None:
-        """End requests that have been under way for too long; a thread each is all they can hold."""
-        while not self._stopped.wait(1.0):
-            oldest = time.monotonic() - REQUEST_SECONDS
-            for connection, began in list(self._server.active.items()):
-                if began < oldest:
-                    connection.give_up()
 
     def use(self, pair: KeyPair) -> None:
         """Serve new connections with this pair. Raises CertificateError; a bad pair changes nothing."""

@@ -9,7 +9,6 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,9 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import Obj, envelope, namespace, node, pod, quota, synced
 from webhook import app as app_module
-from webhook import server as server_module
-from webhook.app import MAX_BODY, Lifecycle, create_app
+from webhook import connections as connections_module
+from webhook.app import Lifecycle, create_app
+from webhook.body import MAX_BODY
 from webhook.cache import Cache
 from webhook.cert_store import FileStore, ensure
 from webhook.certs import CertificateError, KeyPair, issue_serving
@@ -197,7 +197,7 @@ def test_rest_of_a_refused_chunked_body_is_no_next_request(running: Running) -> 
 
 
 def test_header_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(connections_module, "REQUEST_SECONDS", 0.3)
     with running.raw() as sock:
         sock.sendall(b"POST /validate HTTP/1.1\r\n")
 
@@ -221,44 +221,6 @@ def test_oversized_headers_get_413(running: Running) -> None:
     with running.raw() as sock:
         sock.sendall(head(JSON_TYPE, "X-Long: " + "x" * 20_000))
         assert status_of(sock) == 413
-
-
-def silent(running: Running) -> socket.socket:
-    """Connects and says nothing, not even a handshake."""
-    return socket.create_connection(("127.0.0.1", running.server.port), timeout=15)
-
-
-def shaken(running: Running) -> socket.socket:
-    """Shakes hands and says nothing more."""
-    return running.raw()
-
-
-def half_header(running: Running) -> socket.socket:
-    sock = running.raw()
-    sock.sendall(b"POST /validate HTTP/1.1\r\nHost:")
-    return sock
-
-
-def half_body(running: Running) -> socket.socket:
-    sock = running.raw()
-    sock.sendall(head(JSON_TYPE, "Content-Length: 1000") + b"{")
-    return sock
-
-
-@pytest.mark.parametrize(
-    ("open_one", "count"),
-    [(silent, 200), (shaken, 200), (half_header, 100), (half_body, 100)],
-    ids=["silent", "handshake only", "half a header", "half a body"],
-)
-def test_idle_clients_do_not_stop_the_others(running: Running, open_one: object, count: int) -> None:
-    assert callable(open_one)
-    with ExitStack() as opened:
-        for _ in range(count):
-            opened.enter_context(open_one(running))
-        began = time.monotonic()
-        for _ in range(10):
-            assert running.post(REVIEW)[0] == 200
-        assert time.monotonic() - began < 3.0
 
 
 def test_body_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from webhook.app import MAX_BODY, READ_SECONDS, BodyTooLarge, BodyUnreadable, Readable, read_body
+from webhook.body import (
+    MAX_BODY,
+    READ_SECONDS,
+    BodyTooLarge,
+    BodyUnreadable,
+    Memory,
+    Readable,
+    TooManyBodies,
+    read_body,
+)
 
 
 class Failing:
@@ -64,7 +73,7 @@ def test_slow_body_is_given_up_at_the_deadline() -> None:
     clock: Iterator[float] = iter(float(n) for n in range(100))
     stream = Failing(AssertionError("read on after the deadline"), b"x" * (1 << 15) * 4)
     with pytest.raises(BodyUnreadable, match="in time"):
-        read_body(stream, None, lambda: next(clock))
+        read_body(stream, None, monotonic=lambda: next(clock))
     assert next(clock) == READ_SECONDS + 2
 
 
@@ -81,3 +90,20 @@ def test_errors_of_the_stream(error: Exception, outcome: type[Exception]) -> Non
     stream: Readable = Failing(error, b"{")
     with pytest.raises(outcome):
         read_body(stream, None)
+
+
+def test_bodies_share_their_memory_and_give_it_back() -> None:
+    memory = Memory(100)
+    with memory.claims() as first, memory.claims() as second:
+        first(60)
+        second(40)
+        with pytest.raises(TooManyBodies):
+            second(1)
+    with memory.claims() as third:
+        third(100)
+
+
+def test_claim_is_made_for_all_that_was_read() -> None:
+    claimed: list[int] = []
+    read_body(io.BytesIO(b"x" * 100_000), None, claimed.append)
+    assert sum(claimed) == 100_000

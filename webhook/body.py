@@ -1,0 +1,102 @@
+"""Bodies of requests, read in bounded memory and time whatever the server gives."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+MAX_BODY: Final = 7 << 20
+READ_SECONDS: Final = 3.0
+# All bodies together, while they are read and judged; a usual review is a few KiB.
+MAX_BODIES: Final = 64 << 20
+_STEP: Final = 1 << 15
+
+
+class Readable(Protocol):
+    """A WSGI input."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; empty at the end."""
+
+
+class BodyTooLarge(Exception):
+    """More than MAX_BODY bytes."""
+
+
+class BodyUnreadable(Exception):
+    """The body did not come in time, or its transfer encoding is broken."""
+
+
+class TooManyBodies(Exception):
+    """Other bodies take up all the memory there is for them."""
+
+
+class Memory:
+    """Bytes that requests may hold at the same time. Thread-safe."""
+
+    def __init__(self, limit: int = MAX_BODIES) -> None:
+        self._left = limit
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def claims(self) -> Iterator[Callable[[int], None]]:
+        """A function that claims so many bytes, or raises TooManyBodies; all are given back at the end."""
+        claimed = 0
+
+        def claim(size: int) -> None:
+            nonlocal claimed
+            with self._lock:
+                if size > self._left:
+                    raise TooManyBodies
+                self._left -= size
+            claimed += size
+
+        try:
+            yield claim
+        finally:
+            with self._lock:
+                self._left += claimed
+
+
+def read_body(
+    stream: Readable,
+    length: int | None,
+    claim: Callable[[int], None] = lambda size: None,
+    seconds: float = READ_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> bytes:
+    """The whole body. `claim` is told of every part before the next is read.
+
+    Raises BodyTooLarge, BodyUnreadable, and what `claim` raises.
+    """
+    if length is not None and length > MAX_BODY:
+        raise BodyTooLarge
+    deadline = monotonic() + seconds
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        part = _read(stream)
+        if not part:
+            return b"".join(parts)
+        size += len(part)
+        if size > MAX_BODY:
+            raise BodyTooLarge
+        claim(len(part))
+        if monotonic() > deadline:
+            raise BodyUnreadable("the body did not come in time")
+        parts.append(part)
+
+
+def _read(stream: Readable) -> bytes:
+    try:
+        return stream.read(_STEP)
+    except TimeoutError:
+        raise BodyUnreadable("the body did not come in time") from None
+    except (OSError, ValueError) as error:
+        # Servers report an oversized chunk as an OSError without a number of its own.
+        if isinstance(error, OSError) and "too large" in str(error).lower():
+            raise BodyTooLarge from None
+        raise BodyUnreadable("the body's transfer encoding is broken") from None

@@ -1,0 +1,198 @@
+"""Connections of cheroot, so that no client can stop the others.
+
+Some things are done differently from cheroot's defaults. The TLS handshake runs on a worker thread, not on
+the thread that accepts: there, each silent client would stop all others for the whole timeout. A new connection
+gets a worker only when it has something to say. A request that trickles in, and an answer that nobody reads,
+are cut off: cheroot's timeout is for the next byte, not for the whole; and where clients keep all workers
+waiting while others queue, those that have kept theirs longest are cut off first. Of too many connections
+those that never sent a request give way. One that did may rest for longer than API servers keep it.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import socket
+import threading
+import time
+from typing import Any, Final
+
+from cheroot import wsgi
+from cheroot.server import HTTPConnection, HTTPRequest
+
+from webhook.app import BODY_READ
+
+REQUEST_SECONDS: Final = 8.0
+PRESSED_SECONDS: Final = 1.0
+PRESSED_AT_ONCE: Final = 16
+# API servers give up an idle connection after 90 s; they shall be the ones to do it.
+REST_SECONDS: Final = 120.0
+MAX_CONNECTIONS: Final = 4096
+# Descriptors for everything else than clients.
+SPARE_DESCRIPTORS: Final = 64
+DRAIN_BYTES: Final = 16 << 20
+DRAIN_SECONDS: Final = 1.0
+
+log = logging.getLogger("muster.webhook")
+
+
+class Request(HTTPRequest):
+    """Notes on its connection that the client may still be sending when the answer is out."""
+
+    def send_headers(self) -> None:
+        refused = int(self.status[:3]) >= 400
+        # What is left of a chunked body would be taken for the next request.
+        if (b"Connection", b"close") in self.outheaders or (refused and self.chunked_read):
+            self.close_connection = True
+        self.conn.asked = self.conn.asked or not refused
+        self.conn.wait_for_client()
+        super().send_headers()
+        self.conn.unread = refused and self.close_connection
+
+    def simple_response(self, status: str, msg: str = "") -> None:
+        self.conn.unread = True
+        super().simple_response(status, msg)
+
+
+class Connection(HTTPConnection):
+    """Shakes hands before the first request, and lets a client finish sending what was refused.
+
+    `waiting_since`: since when, on the monotonic clock, a worker waits for this client to send or to read;
+    None while it does not.
+    """
+
+    RequestHandlerClass = Request
+    shaken = False
+    unread = False
+    asked = False
+    waiting_since: float | None = None
+
+    def communicate(self) -> bool:
+        self.wait_for_client()
+        self.server.active.add(self)
+        try:
+            return self._serve() if self.shaken else self._shake()
+        finally:
+            self.server.active.discard(self)
+            self.waiting_since = None
+
+    def wait_for_client(self) -> None:
+        """The client's time runs from now on."""
+        self.waiting_since = time.monotonic()
+
+    def body_read(self) -> None:
+        """The client has done its part."""
+        self.waiting_since = None
+
+    def _shake(self) -> bool:
+        """The handshake; then back to the selector, until there is a request to read."""
+        try:
+            self.socket.do_handshake()
+        except OSError:
+            # A scanner, a probe, or a client that does not trust us: nothing to answer.
+            return False
+        self.shaken = True
+        return True if not self.socket.pending() else self._serve()
+
+    def _serve(self) -> bool:
+        keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+        if self.unread and not keep:
+            self._drain()
+        return keep
+
+    def give_up(self) -> None:
+        """Wake the thread that waits for this client; it will find the connection closed."""
+        try:
+            # Past the TLS layer, whose state belongs to that thread.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        except OSError:
+            return
+
+    def _drain(self) -> None:
+        """Read on for a moment, or the client finds its connection reset before it sees the answer."""
+        until, left = time.monotonic() + DRAIN_SECONDS, DRAIN_BYTES
+        try:
+            self.wfile.flush()
+            self.socket.settimeout(0.1)
+            while left > 0 and time.monotonic() < until:
+                got = len(self.socket.recv(1 << 16))
+                if not got:
+                    return
+                left -= got
+        except (OSError, ValueError):
+            return
+
+
+class Gateway(wsgi.Gateway_10):
+    """Tells the application how to say that it has the whole body."""
+
+    def get_environ(self) -> dict[str, Any]:  # type: ignore[override]
+        environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
+        environ[BODY_READ] = self.req.conn.body_read
+        return environ
+
+
+class HttpServer(wsgi.Server):
+    """cheroot with these connections; `active` are those that a worker has."""
+
+    ConnectionClass = Connection
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.gateway = Gateway
+        self.active: set[Connection] = set()
+        self.limit = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS)
+
+    def process_conn(self, conn: Any) -> None:
+        """A connection that has not been heard of waits in the selector, which costs no thread."""
+        if conn.last_used is None:
+            self._make_room()
+            self._connections.put(conn)  # type: ignore[attr-defined]
+        else:
+            super().process_conn(conn)
+
+    def put_conn(self, conn: Any) -> None:
+        """Back to the selector, which closes what it has not heard of for `timeout` seconds."""
+        super().put_conn(conn)
+        if conn.asked:
+            conn.last_used = time.time() + REST_SECONDS - self.timeout
+
+    def _make_room(self) -> None:
+        """Beyond the limit, of connections that never asked the oldest goes. On the selector's thread."""
+        selector = self._connections._selector  # type: ignore[attr-defined]
+        if len(selector) + len(self.active) + self.requests.qsize <= self.limit:
+            return
+        silent = [found for found in selector.connections if found[1] is not self and not found[1].asked]
+        if silent:
+            descriptor, oldest = min(silent, key=lambda found: found[1].last_used)
+            selector.unregister(descriptor)
+            oldest.close()
+
+    def cut_off(self, now: float) -> None:
+        """End what clients keep waiting for too long; a thread each is all they can hold."""
+        waiting = [(since, conn) for conn in list(self.active) if (since := conn.waiting_since) is not None]
+        waiting.sort(key=lambda entry: entry[0])
+        wanted = max(self.requests.qsize, PRESSED_AT_ONCE) if self.requests.qsize else 0
+        for position, (since, conn) in enumerate(waiting):
+            limit = PRESSED_SECONDS if position < wanted else REQUEST_SECONDS
+            if since < now - limit:
+                conn.give_up()
+
+    @staticmethod
+    def bind_socket(socket_: socket.socket, bind_addr: Any) -> socket.socket:
+        """Closes the socket where the address is taken, which cheroot forgets."""
+        try:
+            socket_.bind(bind_addr)
+        except OSError:
+            socket_.close()
+            raise
+        return socket_
+
+    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
+        log.log(min(level, logging.WARNING), "%s", " ".join(str(msg).split()), exc_info=traceback)
+
+
+def cut_off_until(server: HttpServer, stopped: threading.Event, interval: float = 0.25) -> None:
+    """The body of the thread that looks after slow clients."""
+    while not stopped.wait(interval):
+        server.cut_off(time.monotonic())
