@@ -95,8 +95,8 @@ def _read(stream: Readable) -> bytes:
         return stream.read(_STEP)
     except TimeoutError:
         raise BodyUnreadable("the body did not come in time") from None
-    except (OSError, ValueError) as error:
-        # Servers report an oversized chunk as an OSError without a number of its own.
-        if isinstance(error, OSError) and "too large" in str(error).lower():
+    except Exception as error:
+        # Every server has errors of its own for this; an oversized chunk is told by its words alone.
+        if "too large" in str(error).lower():
             raise BodyTooLarge from None
         raise BodyUnreadable("the body's transfer encoding is broken") from None

@@ -1,11 +1,11 @@
 """Connections of cheroot, so that no client can stop the others.
 
 Some things are done differently from cheroot's defaults. The TLS handshake runs on a worker thread, not on
-the thread that accepts: there, each silent client would stop all others for the whole timeout. A new connection
-gets a worker only when it has something to say. A request that trickles in, and an answer that nobody reads,
-are cut off: cheroot's timeout is for the next byte, not for the whole; and where clients keep all workers
-waiting while others queue, those that have kept theirs longest are cut off first. Of too many connections
-those that never sent a request give way. One that did may rest for longer than API servers keep it.
+the thread that accepts: there, each silent client would stop all others for the whole timeout. A new
+connection gets a worker only when it has something to say. A request that trickles in, and an answer that
+nobody reads, are cut off: cheroot's timeout is for the next byte, not for the whole; and where clients keep
+all workers waiting while others queue, those that have kept theirs longest are cut off first. Of too many
+connections those that never asked give way. One that did may rest for longer than API servers keep it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.unit.webhook.reviews import Obj, envelope, namespace, node, pod, quota, synced
+from tests.unit.webhook.reviews import Obj, envelope, namespace, node, quota, synced
 from webhook import app as app_module
 from webhook import connections as connections_module
 from webhook.app import Lifecycle, create_app
@@ -83,65 +83,11 @@ def decoded(body: bytes) -> Obj:
     return found
 
 
-def test_reviews_are_answered_on_one_connection(running: Running) -> None:
-    connection = running.connect()
-    try:
-        for _ in range(20):
-            connection.request("POST", "/validate?timeout=5s", REVIEW, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            assert answer.version == 11
-            assert answer.getheader("Connection") is None
-            assert decoded(answer.read())["response"]["allowed"] is True
-    finally:
-        connection.close()
-
-
-def test_pods_are_answered_with_a_patch(running: Running) -> None:
-    status, body = running.post(json.dumps(envelope(pod(meta={"namespace": "b"}))).encode(), "/mutate")
-    assert status == 200
-    assert decoded(body)["response"]["patchType"] == "JSONPatch"
-
-
-def test_large_review_within_the_limit_is_answered(running: Running) -> None:
-    big = json.dumps(envelope(quota(meta={"annotations": {"a": "x" * (6 << 20)}}))).encode()
-    status, body = running.post(big)
-    assert (status, decoded(body)["response"]["allowed"]) == (200, True)
-
-
-REFUSED = [
-    ("no JSON", b"{", "/validate", {}, 400),
-    ("empty", b"", "/validate", {}, 400),
-    ("another content type", REVIEW, "/validate", {"Content-Type": "text/plain"}, 415),
-    ("another path", REVIEW, "/elsewhere", {}, 404),
-    ("a path that is only read", REVIEW, "/readyz", {}, 405),
-]
-
-
-@pytest.mark.parametrize(
-    ("body", "path", "headers", "code"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
-)
-def test_refusals_are_json(
-    running: Running, body: bytes, path: str, headers: dict[str, str], code: int
-) -> None:
-    status, answer = running.post(body, path, **headers)
-    assert status == code
-    assert decoded(answer)
-
-
 def head(*lines: str) -> bytes:
     return "\r\n".join(["POST /validate HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
 
 
 JSON_TYPE = "Content-Type: application/json"
-CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-
-
-def send_until_refused(sock: ssl.SSLSocket, piece: bytes, times: int) -> None:
-    try:
-        for _ in range(times):
-            sock.sendall(piece)
-    except OSError:
-        return
 
 
 def status_of(sock: ssl.SSLSocket) -> int:
@@ -152,34 +98,6 @@ def status_of(sock: ssl.SSLSocket) -> int:
         return response.status
     finally:
         response.close()
-
-
-OVERSIZED = [
-    ("Content-Length", f"Content-Length: {300 << 20}", b"x" * 0x10000, 200),
-    ("8 MiB, all of it sent", f"Content-Length: {8 << 20}", b"x" * 0x10000, 128),
-    ("chunks", "Transfer-Encoding: chunked", CHUNK, 400),
-    ("one chunk", "Transfer-Encoding: chunked", b"%x\r\n" % (300 << 20) + b"x" * 0x1000, 1),
-]
-
-
-@pytest.mark.parametrize(
-    ("header", "piece", "times"), [o[1:] for o in OVERSIZED], ids=[o[0] for o in OVERSIZED]
-)
-def test_oversized_bodies_get_413(running: Running, header: str, piece: bytes, times: int) -> None:
-    with running.raw() as sock:
-        sock.sendall(head(JSON_TYPE, header))
-        send_until_refused(sock, piece, times)
-        assert status_of(sock) == 413
-    assert running.post(REVIEW)[0] == 200
-
-
-def test_chunked_review_is_answered(running: Running) -> None:
-    with running.raw() as sock:
-        sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked"))
-        half = len(REVIEW) // 2
-        for part in (REVIEW[:half], REVIEW[half:], b""):
-            sock.sendall(b"%x\r\n%b\r\n" % (len(part), part))
-        assert status_of(sock) == 200
 
 
 def test_rest_of_a_refused_chunked_body_is_no_next_request(running: Running) -> None:
@@ -209,12 +127,6 @@ def test_header_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytes
             return False
 
         assert eventually(refused, timeout=5)
-
-
-def test_broken_chunks_get_400(running: Running) -> None:
-    with running.raw() as sock:
-        sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n")
-        assert status_of(sock) == 400
 
 
 def test_oversized_headers_get_413(running: Running) -> None:

@@ -1,0 +1,244 @@
+"""What every server of the application must do: our own, and gunicorn with threads."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.webhook_app import make
+from tests.unit.webhook.reviews import Obj, envelope, pod, quota
+from webhook.certs import KeyPair, issue_serving, make_authority
+from webhook.server import WebhookServer
+
+ROOT = Path(__file__).parents[3]
+REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
+
+
+class Running:
+    """A server's port, and how to trust it."""
+
+    def __init__(self, port: int, authority: bytes) -> None:
+        self.port = port
+        self.context = ssl.create_default_context(cadata=authority.decode())
+
+    def connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.context)
+
+    def post(self, body: bytes, path: str = "/validate", **headers: str) -> tuple[int, bytes]:
+        connection = self.connect()
+        try:
+            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = self.connect()
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def raw(self) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return self.context.wrap_socket(plain, server_hostname="localhost")
+
+
+def gunicorn(folder: Path, pair: KeyPair, authority: bytes) -> Iterator[Running]:
+    """A process of its own that listens on a socket of ours."""
+    certificate, key = folder / "tls.crt", folder / "tls.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        command = [sys.executable, "-m", "gunicorn", "--bind", f"fd://{listening.fileno()}"]
+        command += ["--certfile", str(certificate), "--keyfile", str(key), "--threads", "16"]
+        command += ["--worker-class", "gthread", "--keep-alive", "120", "--no-control-socket"]
+        command += ["tests.support.webhook_app:make()"]
+        with (folder / "gunicorn.log").open("w") as log:
+            process = subprocess.Popen(
+                command, cwd=ROOT, stdout=log, stderr=log, pass_fds=[listening.fileno()]
+            )
+        try:
+            running = Running(listening.getsockname()[1], authority)
+
+            def answers() -> bool:
+                assert process.poll() is None, (folder / "gunicorn.log").read_text()
+                with suppress(OSError):
+                    return running.get("/livez")[0] == 200
+                return False
+
+            eventually(answers, timeout=60)
+            yield running
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+
+
+@pytest.fixture(scope="module", params=["cheroot", "gunicorn"])
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    now = time.time()
+    authority = make_authority(now)
+    pair = issue_serving(authority, ("localhost", "127.0.0.1"), now)
+    if request.param == "gunicorn":
+        yield from gunicorn(tmp_path_factory.mktemp("gunicorn"), pair, authority.certificate)
+        return
+    server = WebhookServer(make(), ("127.0.0.1", 0), pair)
+    server.start()
+    yield Running(server.port, authority.certificate)
+    server.stop()
+
+
+def decoded(body: bytes) -> Obj:
+    found: Obj = json.loads(body)
+    return found
+
+
+def test_reviews_are_answered_on_one_connection(running: Running) -> None:
+    connection = running.connect()
+    try:
+        for _ in range(20):
+            connection.request("POST", "/validate?timeout=5s", REVIEW, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.version == 11
+            assert answer.getheader("Connection") != "close"
+            assert decoded(answer.read())["response"]["allowed"] is True
+    finally:
+        connection.close()
+
+
+def test_pods_are_answered_with_a_patch(running: Running) -> None:
+    status, body = running.post(json.dumps(envelope(pod(meta={"namespace": "b"}))).encode(), "/mutate")
+    assert status == 200
+    assert decoded(body)["response"]["patchType"] == "JSONPatch"
+
+
+def test_large_review_within_the_limit_is_answered(running: Running) -> None:
+    big = json.dumps(envelope(quota(meta={"annotations": {"a": "x" * (6 << 20)}}))).encode()
+    status, body = running.post(big)
+    assert (status, decoded(body)["response"]["allowed"]) == (200, True)
+
+
+REFUSED = [
+    ("no JSON", b"{", "/validate", {}, 400),
+    ("empty", b"", "/validate", {}, 400),
+    ("another content type", REVIEW, "/validate", {"Content-Type": "text/plain"}, 415),
+    ("another path", REVIEW, "/elsewhere", {}, 404),
+    ("a path that is only read", REVIEW, "/readyz", {}, 405),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "headers", "code"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
+)
+def test_refusals_are_json(
+    running: Running, body: bytes, path: str, headers: dict[str, str], code: int
+) -> None:
+    status, answer = running.post(body, path, **headers)
+    assert status == code
+    assert decoded(answer)
+
+
+def head(*lines: str) -> bytes:
+    return "\r\n".join(["POST /validate HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
+
+
+JSON_TYPE = "Content-Type: application/json"
+CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+
+
+def send_until_refused(sock: ssl.SSLSocket, piece: bytes, times: int) -> None:
+    try:
+        for _ in range(times):
+            sock.sendall(piece)
+    except OSError:
+        return
+
+
+def status_of(sock: ssl.SSLSocket) -> int:
+    response = http.client.HTTPResponse(sock)
+    try:
+        response.begin()
+        response.read()
+        return response.status
+    finally:
+        response.close()
+
+
+OVERSIZED = [
+    ("Content-Length", f"Content-Length: {300 << 20}", b"x" * 0x10000, 200),
+    ("8 MiB, all of it sent", f"Content-Length: {8 << 20}", b"x" * 0x10000, 128),
+    ("chunks", "Transfer-Encoding: chunked", CHUNK, 400),
+    ("one chunk", f"Transfer-Encoding: chunked\r\n\r\n{300 << 20:x}", b"x" * 0x10000, 200),
+]
+
+
+@pytest.mark.parametrize(
+    ("header", "piece", "times"), [o[1:] for o in OVERSIZED], ids=[o[0] for o in OVERSIZED]
+)
+def test_oversized_bodies_get_413(running: Running, header: str, piece: bytes, times: int) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, header).removesuffix(b"\r\n" if "\r\n\r\n" in header else b""))
+        send_until_refused(sock, piece, times)
+        assert status_of(sock) == 413
+    assert running.post(REVIEW)[0] == 200
+
+
+def test_chunked_review_is_answered(running: Running) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked"))
+        half = len(REVIEW) // 2
+        for part in (REVIEW[:half], REVIEW[half:], b""):
+            sock.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+        assert status_of(sock) == 200
+
+
+def test_broken_chunks_get_400(running: Running) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n")
+        assert status_of(sock) == 400
+
+
+def test_malformed_reviews_are_answered_with_their_uid(running: Running) -> None:
+    status, body = running.post(json.dumps({"request": {"uid": "u-1", "operation": "CREATE"}}).encode())
+    assert status == 400
+    assert decoded(body)["response"]["uid"] == "u-1"
+
+
+def test_refusals_carry_reason_causes_and_audit_annotations(running: Running) -> None:
+    status, body = running.post(json.dumps(envelope(quota(min={"cpu": 3}, max={"cpu": 2}))).encode())
+    response = decoded(body)["response"]
+    assert (status, response["allowed"], response["status"]["code"]) == (200, False, 403)
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.min[cpu]"
+    assert response["auditAnnotations"] == {"decision": "deny", "rules": "bounds", "quota": "a/eq"}
+
+
+def test_health_readiness_and_metrics(running: Running) -> None:
+    for path in ("/livez", "/healthz", "/readyz"):
+        assert running.get(path) == (200, "ok\n")
+    status, text = running.get("/metrics")
+    assert status == 200
+    assert "muster_webhook_cache_synced 1.0" in text
+
+
+def test_body_that_stops_is_no_end_of_the_server(running: Running) -> None:
+    with running.raw() as sock:
+        sock.sendall(head(JSON_TYPE, "Content-Length: 100") + b"{")
+        assert running.post(REVIEW)[0] == 200
