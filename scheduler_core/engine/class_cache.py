@@ -47,8 +47,8 @@ class ClassCache:
 
     def _make(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """A class that is new: it keeps a cycle of its own, with the first pod of the class."""
-        own = Cycle(self._state, cycle.pod, cycle.vector, cycle.now, profile.name)
-        own.enabled, own.signature = profile.enabled, cycle.signature
+        pod, vector, key = cycle.pod, cycle.vector, cycle.signature
+        own = Cycle(self._state, pod, vector, cycle.now, profile.name, profile.enabled, key)
         return NodeScores(profile, own, self._static_part(profile, own))
 
     def _static_part(self, profile: Profile, cycle: Cycle) -> StaticScores:

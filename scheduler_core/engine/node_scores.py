@@ -73,20 +73,21 @@ class NodeScores:
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""
         table = state.nodes
-        position, size = table.usage_changes.position, table.size
-        if position == self._usage_seen and size == self._size:
-            usage: list[int] | None = []
-        else:
-            usage = table.usage_changes.since(self._usage_seen) if self._size == size else None
-        self._usage_seen = position
-        if usage is None or len(usage) > size // 2:
-            self._rebuild(state)
-        elif usage:
-            self._update(state, np.unique(np.array(usage, dtype=np.int64)))
+        if table.usage_changes.position != self._usage_seen or table.size != self._size:
+            self._refresh_usage(state)
         self.static.refresh(state)
         if self._static_version != self.static.version:
             self._static_version = self.static.version
             self._combine()
+
+    def _refresh_usage(self, state: ClusterState) -> None:
+        table = state.nodes
+        usage = table.usage_changes.since(self._usage_seen) if self._size == table.size else None
+        self._usage_seen = table.usage_changes.position
+        if usage is None or len(usage) > table.size // 2:
+            self._rebuild(state)
+        elif usage:
+            self._update(state, np.unique(np.array(usage, dtype=np.int64)))
 
     def _rebuild(self, state: ClusterState) -> None:
         self._size = state.nodes.size

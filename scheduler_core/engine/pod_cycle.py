@@ -69,10 +69,7 @@ class PodCycle:
         key = signature(pod, labels_matter=False)
         known = self.classes.get(key)
         vector = self.state.vector(pod) if known is None else known.cycle.vector
-        cycle = Cycle(self.state, pod, vector, now, profile.name)
-        cycle.enabled = profile.enabled
-        cycle.signature = key
-        return cycle
+        return Cycle(self.state, pod, vector, now, profile.name, profile.enabled, key)
 
     # Steps 1 to 5
 

@@ -49,10 +49,10 @@ class StaticScores:
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""
         table = state.nodes
+        if table.static_changes.position == self._seen and table.size == self._size:
+            return
         changed = table.static_changes.since(self._seen) if self._size == table.size else None
         self._seen = table.static_changes.position
-        if changed is not None and not changed:
-            return
         self.version += 1
         if changed is None or len(changed) > table.size // 2 or self._choose_scores(state):
             self._rebuild(state)

@@ -6,7 +6,8 @@ glance (`ConcernPlugin`) is left out of all points that are asked for every atte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from scheduler_core.errors import PluginError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from scheduler_core.framework.profile import Profile
 
 P = TypeVar("P", bound=Plugin)
+Concerns = Callable[[ClusterState, Pod], bool]
 
 
 class Agenda:
@@ -59,9 +61,13 @@ class Agendas:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        able = [plugin for plugin in profile.plugins if isinstance(plugin, ConcernPlugin)]
-        self._names = [plugin.name for plugin in able]
-        self._asked = [(plugin.concerns, 1 << bit) for bit, plugin in enumerate(able)]
+        # Plugins that share a function are asked once.
+        asked: dict[Concerns, list[str]] = {}
+        for plugin in profile.plugins:
+            if isinstance(plugin, ConcernPlugin):
+                asked.setdefault(plugin.concerns, []).append(plugin.name)
+        self._names = list(asked.values())
+        self._asked = [(concerns, 1 << bit) for bit, concerns in enumerate(asked)]
         self._made: dict[int, Agenda] = {}
 
     def of(self, state: ClusterState, pod: Pod) -> Agenda:
@@ -72,9 +78,9 @@ class Agendas:
                 if not concerns(state, pod):
                     idle |= bit
         except Exception as error:
-            raise PluginError(self._names[bit.bit_length() - 1], "concerns", pod.key, error) from error
+            raise PluginError(self._names[bit.bit_length() - 1][0], "concerns", pod.key, error) from error
         found = self._made.get(idle)
         if found is None:
-            names = (name for number, name in enumerate(self._names) if idle >> number & 1)
-            found = self._made[idle] = Agenda(self._profile, frozenset(names))
+            names = (group for number, group in enumerate(self._names) if idle >> number & 1)
+            found = self._made[idle] = Agenda(self._profile, frozenset(chain.from_iterable(names)))
         return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.model.pod import Pod
@@ -14,43 +16,26 @@ if TYPE_CHECKING:
     from scheduler_core.framework.agenda import Agenda
 
 
-class Cycle:
+class Cycle(msgspec.Struct, eq=False):
     """Data of one attempt. `slots` belongs to the plugins, keyed by plugin name.
 
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
-    that run now, so that broken code can be named. `enabled` are the profile's plugins; `evaluation` is there
-    for PostFilter, and while it looks again `after_leaving` says that pods on their way out do not count any
-    more; `signature` is what the pod shares with equal pods. `agenda` says which plugins have anything to do
-    for the pod, from PreFilter on.
+    that run now, so that broken code can be named. `enabled` are the profile's plugins, `signature` is what
+    the pod shares with equal pods; `agenda` says, from PreFilter on, who has anything to do for the pod.
+    `evaluation` is there for PostFilter, and while it looks again `after_leaving` says that pods on their
+    way out do not count any more.
     """
 
-    __slots__ = (
-        "after_leaving",
-        "agenda",
-        "calling",
-        "enabled",
-        "evaluation",
-        "now",
-        "pod",
-        "profile",
-        "signature",
-        "skipped",
-        "slots",
-        "state",
-        "vector",
-    )
-
-    def __init__(self, state: ClusterState, pod: Pod, vector: Int64, now: float, profile: str) -> None:
-        self.state = state
-        self.pod = pod
-        self.vector = vector
-        self.now = now
-        self.profile = profile
-        self.slots: dict[str, Any] = {}
-        self.skipped: set[str] = set()
-        self.calling = ("", "")
-        self.enabled: frozenset[str] = frozenset()
-        self.evaluation: Evaluation | None = None
-        self.signature: Hashable = None
-        self.after_leaving = False
-        self.agenda: Agenda | None = None
+    state: ClusterState
+    pod: Pod
+    vector: Int64
+    now: float
+    profile: str
+    enabled: frozenset[str] = frozenset()
+    signature: Hashable = None
+    slots: dict[str, Any] = msgspec.field(default_factory=dict)
+    skipped: set[str] = msgspec.field(default_factory=set)
+    calling: tuple[str, str] = ("", "")
+    evaluation: Evaluation | None = None
+    after_leaving: bool = False
+    agenda: Agenda | None = None

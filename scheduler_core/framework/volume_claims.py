@@ -12,6 +12,11 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent
 
 
+def has_volumes(state: ClusterState, pod: Pod) -> bool:
+    """Pods without volumes concern no plugin that looks at volumes."""
+    return bool(pod.volumes)
+
+
 def claim_volumes(pod: Pod) -> list[PodVolume]:
     """The pod's volumes that are claims, generic ephemeral ones included."""
     return [volume for volume in pod.volumes if not volume.disk]

@@ -16,7 +16,7 @@ from scheduler_core.framework.pod_terms import reached, reached_by_all
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
-from scheduler_core.state.affinity_index import Role, TermGroup
+from scheduler_core.state.affinity_index import Role, TermGroup, carries_terms
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.domains import Domains
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -60,9 +60,7 @@ class InterPodAffinity:
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
         """Pods with terms of their own, and every pod while a placed one has any."""
-        wants, avoids = pod.pod_affinity, pod.pod_anti_affinity
-        own = wants.required or avoids.required or wants.preferred or avoids.preferred
-        return bool(own) or state.neighbours.have_terms
+        return state.neighbours.have_terms or carries_terms(pod)
 
     # Required terms
 

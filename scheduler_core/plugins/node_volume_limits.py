@@ -15,6 +15,7 @@ from scheduler_core.framework.volume_claims import (
     claim_may_help,
     claim_volumes,
     find_claim,
+    has_volumes,
     prepared,
 )
 from scheduler_core.model.pod import Pod
@@ -35,10 +36,7 @@ class NodeVolumeLimits:
 
     name = "NodeVolumeLimits"
     scope = Scope.CLUSTER
-
-    def concerns(self, state: ClusterState, pod: Pod) -> bool:
-        """Pods with volumes."""
-        return bool(pod.volumes)
+    concerns = staticmethod(has_volumes)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP without CSI volumes; UNRESOLVABLE for a claim that does not exist. Notes the volumes."""

@@ -19,6 +19,7 @@ from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volume_claims import (
     claim_volumes,
     find_claim,
+    has_volumes,
     not_found,
     prepared,
     volume_may_help,
@@ -64,10 +65,7 @@ class VolumeBinding:
 
     name = "VolumeBinding"
     scope = Scope.CLUSTER
-
-    def concerns(self, state: ClusterState, pod: Pod) -> bool:
-        """Pods with volumes."""
-        return bool(pod.volumes)
+    concerns = staticmethod(has_volumes)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP without claims; UNRESOLVABLE for claims that cannot be used, or that others bind first."""

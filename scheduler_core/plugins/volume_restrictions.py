@@ -14,6 +14,7 @@ from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volume_claims import (
     claim_may_help,
     find_claim,
+    has_volumes,
     named_claims,
     not_found,
     prepared,
@@ -35,10 +36,7 @@ class VolumeRestrictions:
 
     name = "VolumeRestrictions"
     scope = Scope.CLUSTER
-
-    def concerns(self, state: ClusterState, pod: Pod) -> bool:
-        """Pods with volumes."""
-        return bool(pod.volumes)
+    concerns = staticmethod(has_volumes)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP where nothing can conflict; UNRESOLVABLE for a claim that does not exist."""

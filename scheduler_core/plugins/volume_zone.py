@@ -15,13 +15,13 @@ from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status,
 from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volume_claims import (
     find_claim,
+    has_volumes,
     named_claims,
     not_found,
     prepared,
     volume_may_help,
 )
 from scheduler_core.model import names
-from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import PersistentVolumeClaim
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import Happened
@@ -47,10 +47,7 @@ class VolumeZone:
 
     name = "VolumeZone"
     scope = Scope.CLUSTER
-
-    def concerns(self, state: ClusterState, pod: Pod) -> bool:
-        """Pods with volumes."""
-        return bool(pod.volumes)
+    concerns = staticmethod(has_volumes)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SKIP where no volume is tied to a zone; UNRESOLVABLE for claims without a volume to come."""

@@ -171,9 +171,10 @@ class QuotaLedger:
 
     def _move(self, account: _Account, requests: ResourceList, sign: int) -> None:
         total = self.total_used if account.quotas else None
+        used = account.used
         for name, value in charged(requests).items():
             if value:
-                account.used[name] = account.used.get(name, 0) + sign * value
+                used[name] = used.get(name, 0) + sign * value
                 if total is not None:
                     total[name] = total.get(name, 0) + sign * value
         account.known.clear()

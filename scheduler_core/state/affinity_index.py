@@ -52,11 +52,15 @@ def _key(role: Role, pod: Pod, term: PodTerm, weight: int) -> TermKey:
     return TermKey(role, weight, term.topology_key, namespaces, term.namespace_selector, term.selector)
 
 
+def carries_terms(pod: Pod) -> bool:
+    """Whether a pod has any term of affinity or anti-affinity."""
+    wants, avoids = pod.pod_affinity, pod.pod_anti_affinity
+    return bool(wants.required or avoids.required or wants.preferred or avoids.preferred)
+
+
 def terms_of(pod: Pod) -> Iterator[TermKey]:
     """Every term that a pod carries. One that selects no pod at all is left out."""
     wants, avoids = pod.pod_affinity, pod.pod_anti_affinity
-    if not (wants.required or avoids.required or wants.preferred or avoids.preferred):
-        return
     carried = (
         (Role.REPELS, 0, avoids.required),
         (Role.REQUIRES, 0, wants.required),

@@ -15,7 +15,7 @@ from scheduler_core.arrays.intern import Int32
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.selectors import Selector
-from scheduler_core.state.affinity_index import AffinityIndex, TermGroup
+from scheduler_core.state.affinity_index import AffinityIndex, TermGroup, carries_terms
 from scheduler_core.state.domains import CountCache, DomainCache, Domains
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.pod_labels import PodLabels
@@ -42,13 +42,17 @@ class Neighbours:
     def placed(self, row: int, pod: Pod, slot: int) -> None:
         """A pod took a node, and a row in the table."""
         self._labels.set(row, pod)
-        self._selections.add(pod, slot, 1)
-        self._affinity.add(pod, slot, 1)
+        if self._selections.watched:
+            self._selections.add(pod, slot, 1)
+        if carries_terms(pod):
+            self._affinity.add(pod, slot, 1)
 
     def removed(self, pod: Pod, slot: int) -> None:
         """A pod left its node. Its row must not be alive any more."""
-        self._selections.add(pod, slot, -1)
-        self._affinity.add(pod, slot, -1)
+        if self._selections.watched:
+            self._selections.add(pod, slot, -1)
+        if carries_terms(pod):
+            self._affinity.add(pod, slot, -1)
 
     def swapped(self, row: int, old: Pod, pod: Pod, slot: int) -> None:
         """A placed pod has a newer form."""

@@ -177,7 +177,9 @@ class NodeTable:
 
     def place(self, pod: Pod, node: str, vector: Int64) -> int:
         """Put a pod on a node (known or not yet) and count its requests; returns the slot."""
-        slot = self._slot_for(node)
+        slot = self._slots.get(node)
+        if slot is None:
+            slot = self._slot_for(node)
         self.pods[slot][pod.uid] = pod
         self._count(slot, pod, vector, 1)
         return slot

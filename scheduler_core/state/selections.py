@@ -53,14 +53,16 @@ class Selections:
         return self._cache.sums(watched, domains)
 
     def add(self, pod: Pod, slot: int, times: int) -> None:
-        """A pod came to a node (1) or left it (-1). Its labels must be in the columns already."""
+        """A pod came to a node (1) or left it (-1) while something is watched; its labels are known."""
         self._latest = None
-        if not self.watched:
-            return
         for watched in self.index.candidates(pod.labels):
             if watched.selection.takes(pod):
                 for counts in watched.counts.values():
                     counts.add(slot, times)
+
+    def forget_latest(self) -> None:
+        """Nobody tells where pods come and go while nothing is watched."""
+        self._latest = None
 
     def slots(self, selection: Selection) -> Int64:
         """Node slots of the pods of a selection; found once for all topology keys that are asked about."""
@@ -87,5 +89,6 @@ class _Watched:
 
     def unused(self) -> None:
         """Stop watching."""
+        self.home.forget_latest()
         del self.home.watched[self.selection]
         self.home.index.remove(self)
