@@ -1,0 +1,208 @@
+"""What a cluster asks of Muster in a day, in a minute: quotas, gangs, topology, volumes, load."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.scheduler import bound, make_node, make_pod, make_quota
+
+NODES = ("node-0", "node-1")
+GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+SECONDS = 60.0
+
+
+def nodes_with_load(cluster: Cluster) -> None:
+    """Two nodes of four CPUs, and a metrics API that knows how busy they are."""
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name in NODES:
+        make_node(cluster, name)
+        use = {
+            "apiVersion": "metrics.k8s.io/v1beta1",
+            "kind": "NodeMetrics",
+            "metadata": {"name": name},
+            "timestamp": now,
+            "window": "30s",
+            "usage": {"cpu": "1", "memory": "1Gi"},
+        }
+        cluster.request("POST", "/apis/metrics.k8s.io/v1beta1/nodes", use)
+
+
+def a_stranger(cluster: Cluster) -> None:
+    """A pod of the default scheduler where a quota is: what slips through while no webhook is there."""
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "early"}})
+    make_quota(cluster, "early", {}, {"cpu": "1"})
+    make_pod(cluster, "early", "stranger", schedulerName="default-scheduler", nodeName=NODES[0], cpu="100m")
+
+
+def borrowed_and_reclaimed(cluster: Cluster) -> None:
+    """One team takes all CPUs, the other asks for its min."""
+    lender, borrower = cluster.namespace("lender"), cluster.namespace("borrower")
+    make_quota(cluster, borrower, {"cpu": "2"}, {"cpu": "6"})
+    make_quota(cluster, lender, {"cpu": "5"}, {"cpu": "6"})
+    for number in range(6):
+        make_pod(cluster, borrower, f"idle-{number}", schedulerName="")
+    eventually(lambda: len(bound(cluster, borrower)) == 6, SECONDS)
+    make_pod(cluster, lender, "owner", cpu="3", schedulerName="")
+    eventually(lambda: "owner" in bound(cluster, lender), SECONDS)
+    for namespace in (lender, borrower):
+        cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--force", "--grace-period=0")
+
+
+def a_gang_with_a_reservation(cluster: Cluster) -> None:
+    """A group that reserves what its pods will use, under a native quota; beside it the pod of a Job."""
+    namespace = cluster.namespace("gang")
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    limits = {"requests.cpu": "2"}
+    cluster.request("POST", quotas, {"metadata": {"name": "hard"}, "spec": {"hard": limits}})
+    used = {"status": {"hard": limits, "used": {"requests.cpu": "0"}}}
+    cluster.request("PATCH", f"{quotas}/hard/status", used)
+    group = {
+        "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "workers"},
+        "spec": {"minMembers": 2, "totalResources": {"cpu": "1"}},
+    }
+    cluster.request("POST", GROUPS.format(namespace), group)
+    for number in range(2):
+        member(cluster, namespace, f"worker-{number}", {"annotations": {GROUP_ANNOTATION: "workers"}})
+    owned = {"apiVersion": "batch/v1", "kind": "Job", "name": "gone", "uid": "1", "controller": True}
+    member(cluster, namespace, "owned", {"ownerReferences": [owned]})
+    eventually(lambda: len(bound(cluster, namespace)) >= 2, SECONDS)
+
+    def told() -> bool:
+        status = cluster.request("GET", GROUPS.format(namespace) + "/workers").get("status", {})
+        return bool(status.get("conditions"))
+
+    eventually(told, SECONDS)
+
+
+def member(cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any], **spec: Any) -> None:
+    """A small pod with labels, annotations or owners."""
+    resources = {"requests": {"cpu": "100m"}}
+    body = {
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "containers": [{"name": "main", "image": "example.com/app:1", "resources": resources}],
+            **spec,
+        },
+    }
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+
+def a_group_in_the_tree(cluster: Cluster) -> None:
+    """A topology and two groups in it: one as a ConfigMap, one as a PodGroup with constraints."""
+    tree = {
+        "metadata": {"name": "tree", "labels": {"sakkara.topology": ""}},
+        "data": {
+            "name": "tree",
+            "resource-names": '["cpu"]',
+            "level-names": '["rack", "node"]',
+            "tree": '{"rack-0": {"node-0": {}}, "rack-1": {"node-1": {}}}',
+        },
+    }
+    cluster.request("POST", "/api/v1/namespaces/default/configmaps", tree)
+    namespace = cluster.namespace("topology")
+    constraints = '{"rack": {"type": "pack"}}'
+    group = {
+        "metadata": {"name": "pair", "labels": {"sakkara.group": ""}},
+        "data": {"name": "pair", "size": "2", "priority": "0", "constraints": constraints},
+    }
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", group)
+    native = {
+        "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "trio", "annotations": {"muster.dev/topology-constraints": constraints}},
+        "spec": {"minMembers": 2},
+    }
+    cluster.request("POST", GROUPS.format(namespace), native)
+    for number in range(2):
+        labels = {"labels": {"sakkara.group.name": "pair"}}
+        member(cluster, namespace, f"pair-{number}", labels, schedulerName="muster-topology")
+        mark = {"annotations": {GROUP_ANNOTATION: "trio"}}
+        member(cluster, namespace, f"trio-{number}", mark, schedulerName="muster-topology")
+    eventually(lambda: len(bound(cluster, namespace)) == 4, SECONDS)
+
+    def reported() -> bool:
+        found = cluster.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/pair")
+        return bool(found["data"].get("rank"))
+
+    eventually(reported, SECONDS)
+
+
+def volumes_for_pods(cluster: Cluster) -> None:
+    """A claim that a volume of the chosen node fits, and one that a provisioner has to serve."""
+    namespace = cluster.namespace("volumes")
+    for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "example.com/disks")):
+        storage = {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        cluster.request("POST", "/apis/storage.k8s.io/v1/storageclasses", storage)
+        claim = {
+            "metadata": {"name": name},
+            "spec": {
+                "storageClassName": name,
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        cluster.request("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
+    on_node = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [NODES[0]]}]
+    volume = {
+        "metadata": {"name": "disk"},
+        "spec": {
+            "storageClassName": "local",
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": on_node}]}},
+        },
+    }
+    cluster.request("POST", "/api/v1/persistentvolumes", volume)
+    # There is no controller of volumes here to say so.
+    available = {"status": {"phase": "Available"}}
+    cluster.request("PATCH", "/api/v1/persistentvolumes/disk/status", available)
+    for name in ("local", "made"):
+        claims = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        member(cluster, namespace, name, {}, schedulerName="muster-scheduler", volumes=claims)
+
+    def chosen() -> bool:
+        disk = cluster.request("GET", "/api/v1/persistentvolumes/disk")
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/made"
+        notes = cluster.request("GET", path)["metadata"].get("annotations", {})
+        pods = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+        assert "claimRef" in disk["spec"], [pod["status"] for pod in pods]
+        assert "volume.kubernetes.io/selected-node" in notes, [pod["status"] for pod in pods]
+        return True
+
+    eventually(chosen, SECONDS)
+
+
+def load_is_reported(cluster: Cluster) -> None:
+    """NodeMetrics are filled, follow the configuration, and go with their node."""
+
+    def filled() -> bool:
+        found = cluster.request("GET", METRICS)["items"]
+        return len([item for item in found if item.get("status", {}).get("updateTime")]) == len(NODES)
+
+    eventually(filled, SECONDS)
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}})
+    settings = '{"enable": true, "metricAggregateDurationSeconds": 600, "metricReportIntervalSeconds": 120}'
+    policy = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": settings}}
+    cluster.request("POST", "/api/v1/namespaces/koordinator-system/configmaps", policy)
+
+    def followed() -> bool:
+        spec = cluster.request("GET", f"{METRICS}/{NODES[0]}")["spec"]["metricCollectPolicy"]
+        return bool(spec["reportIntervalSeconds"] == 120)
+
+    eventually(followed, SECONDS)
+    cluster.request("DELETE", f"/api/v1/nodes/{NODES[1]}")
+    eventually(lambda: len(cluster.request("GET", METRICS)["items"]) == 1, SECONDS)

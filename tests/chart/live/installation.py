@@ -1,0 +1,105 @@
+"""A control plane with a log of all requests, and Muster's programs on it with the rights the chart gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chart.rendering import NAMESPACE, Obj, one
+from tests.support.cluster import Cluster
+from tests.support.server import write_kubeconfig
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+DEFAULT_TOKEN_SECONDS = 3600
+
+Right = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a service account, as the API server saw it."""
+
+    right: Right
+    code: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The server, and where it writes down who asked what."""
+
+    cluster: Cluster
+    log: Path
+
+    def requests(self, account: str) -> list[Request]:
+        """What a service account of Muster has asked for resources, in order."""
+        user = f"system:serviceaccount:{NAMESPACE}:{account}"
+        found = []
+        for line in self.log.read_text().splitlines():
+            event = json.loads(line)
+            target = event.get("objectRef")
+            if event["user"]["username"] == user and target and "resource" in target:
+                name = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+                right = (event["verb"], target.get("apiGroup", ""), name)
+                found.append(Request(right, event["responseStatus"]["code"], event["requestURI"]))
+        return found
+
+    def kubeconfig(self, account: str, folder: Path) -> Path:
+        """A kubeconfig with the rights of a service account, and no others."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+        body = {"spec": {"expirationSeconds": DEFAULT_TOKEN_SECONDS}}
+        token = self.cluster.request("POST", path, body)["status"]["token"]
+        found = folder / f"{account}.kubeconfig"
+        write_kubeconfig(found, self.cluster.url, self.cluster.ca_file, token)
+        return found
+
+
+def arguments(rendered: list[Obj], component: str) -> list[str]:
+    """What the chart's Deployment starts: the command without the program, and its arguments."""
+    deployment = one(rendered, "Deployment", f"muster-{component}")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return [*container["command"][1:], *container["args"]]
+
+
+@contextmanager
+def program(module: str, log: Path, flags: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs until the block ends."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+def replaced(flags: list[str], **values: str | Path | int) -> list[str]:
+    """Flags with other values: `bind_address="127.0.0.1"` for `--bind-address=...`. All must be there."""
+    wanted = {name.replace("_", "-"): str(value) for name, value in values.items()}
+    found = []
+    for flag in flags:
+        name = flag.partition("=")[0].removeprefix("--")
+        found.append(f"--{name}={wanted.pop(name)}" if name in wanted else flag)
+    assert not wanted, f"the chart does not set {', '.join(wanted)}"
+    return found

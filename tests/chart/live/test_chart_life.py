@@ -1,0 +1,280 @@
+"""One life of the chart on a real kube-apiserver: installed, at work with its rights alone, upgraded, gone.
+
+Service accounts get tokens of the server's, RBAC decides, and the server's audit log says what was asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.chart.live import cluster_life as life
+from tests.chart.live.installation import Plane, Right, arguments, program, replaced
+from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, of_kind, one, succeed
+from tests.support.cluster import Cluster, await_established
+from tests.support.eventually import eventually
+from tests.support.scheduler import free_port, make_pod, make_quota
+from tests.support.server import RequestFailed
+
+CASE = "everything"
+SECONDS = 60.0
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CONFIGURATIONS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+
+# Granted for what this life does not bring about.
+NOT_PLAYED = {
+    "muster-scheduler": {
+        # a binding whose answer was lost is looked up
+        ("get", "", "pods"),
+        # the same Event again after half a minute
+        ("patch", "events.k8s.io", "events"),
+        # dialects of groups that this server does not know
+        ("patch", "scheduling.x-k8s.io", "podgroups"),
+        ("patch", "scheduling.x-k8s.io", "podgroups/status"),
+        ("patch", "scheduling.k8s.io", "podgroups"),
+        ("patch", "scheduling.k8s.io", "podgroups/status"),
+        ("watch", "scheduling.x-k8s.io", "podgroups"),
+        ("watch", "scheduling.k8s.io", "podgroups"),
+    },
+    "muster-webhook": {
+        # owners that the watches do not show yet
+        ("get", "apps", "replicasets"),
+        ("get", "apps", "deployments"),
+        ("get", "apps", "statefulsets"),
+        ("get", "jobset.x-k8s.io", "jobsets"),
+        ("get", "kubeflow.org", "pytorchjobs"),
+        ("get", "kubeflow.org", "mpijobs"),
+        # a namespace that the watch does not show yet
+        ("get", "", "namespaces"),
+    },
+}
+
+
+def release(*action: str, plane: Plane) -> str:
+    return succeed(*action, "-n", NAMESPACE, kubeconfig=plane.cluster.kubeconfig)
+
+
+def configuration(plane: Plane, plural: str) -> dict[str, object]:
+    found: dict[str, object] = plane.cluster.request("GET", f"{ADMISSION}/{plural}/muster-webhook")
+    return found
+
+
+def bundles(plane: Plane) -> set[str]:
+    """The CAs that the API server verifies the webhook by; an empty text where there is none."""
+    return {
+        entry["clientConfig"].get("caBundle", "")
+        for plural in CONFIGURATIONS
+        for entry in configuration(plane, plural)["webhooks"]  # type: ignore[attr-defined]
+    }
+
+
+def reach(plane: Plane, port: int) -> None:
+    """Send reviews to a port of this machine: nothing here routes to a Service."""
+    for plural in CONFIGURATIONS:
+        found = configuration(plane, plural)
+        for entry in found["webhooks"]:  # type: ignore[attr-defined]
+            service = entry["clientConfig"].pop("service")
+            entry["clientConfig"]["url"] = f"https://127.0.0.1:{port}{service['path']}"
+        plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
+
+
+def ask_the_service(plane: Plane) -> None:
+    """What the chart says again, instead of `reach`."""
+    for plural in CONFIGURATIONS:
+        found = configuration(plane, plural)
+        for entry in found["webhooks"]:  # type: ignore[attr-defined]
+            path = urlsplit(entry["clientConfig"].pop("url")).path
+            service = {"namespace": NAMESPACE, "name": "muster-webhook", "port": 443, "path": path}
+            entry["clientConfig"]["service"] = service
+        plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
+
+
+@pytest.fixture(scope="module")
+def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The chart installed, and its programs at work as their service accounts; the folder of their logs."""
+    folder = tmp_path_factory.mktemp("life")
+    # One CRD is there already, as on a cluster that had Muster before; Helm brings the others.
+    plane.cluster.kubectl("apply", "-f", str(CHART / "crds" / "scheduling.x-k8s.io_elasticquotas.yaml"))
+    await_established(plane.cluster.server)
+    life.nodes_with_load(plane.cluster)
+    life.a_stranger(plane.cluster)
+    release(
+        "install",
+        "muster",
+        str(CHART),
+        "-f",
+        str(VALUES / f"{CASE}.yaml"),
+        "--set",
+        "namespace.create=false",
+        plane=plane,
+    )
+    rendered = objects(CASE)
+    config = folder / "config.yaml"
+    settings = yaml.safe_load(one(rendered, "ConfigMap", "muster-scheduler")["data"]["config.yaml"])
+    settings["clientConnection"]["kubeconfig"] = str(plane.kubeconfig("muster-scheduler", folder))
+    config.write_text(yaml.safe_dump(settings))
+    port = free_port()
+    reach(plane, port)
+    scheduler = replaced(
+        arguments(rendered, "scheduler"), config=config, bind_address="127.0.0.1", secure_port=free_port()
+    )
+    webhook = replaced(arguments(rendered, "webhook"), listen=f"127.0.0.1:{port}", drain=0)
+    webhook.append(f"--kubeconfig={plane.kubeconfig('muster-webhook', folder)}")
+    with ExitStack() as running:
+        started = running.enter_context(program("webhook", folder / "webhook.log", webhook))
+        running.enter_context(program("scheduler_core.app", folder / "scheduler.log", scheduler))
+
+        def serving() -> bool:
+            said = (folder / "webhook.log").read_text()
+            if started.poll() is not None:
+                pytest.fail(f"the webhook ended:\n{said[-3000:]}")
+            return "serving on" in said
+
+        eventually(serving, SECONDS)
+        eventually(lambda: "" not in bundles(plane), SECONDS)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def lived(plane: Plane, installed: Path) -> Plane:
+    """The plane after a day's work."""
+    await_asked(plane)
+    for chapter in (
+        life.borrowed_and_reclaimed,
+        life.a_gang_with_a_reservation,
+        life.a_group_in_the_tree,
+        life.volumes_for_pods,
+        life.load_is_reported,
+    ):
+        try:
+            chapter(plane.cluster)
+        except AssertionError as error:
+            said = "\n".join(log.read_text()[-3000:] for log in sorted(installed.glob("*.log")))
+            raise AssertionError(f"{chapter.__name__}: {error}\n{said}") from error
+    return plane
+
+
+def await_asked(plane: Plane) -> None:
+    """API servers read webhook configurations with a delay: wait for the first refusal."""
+
+    def refused() -> bool:
+        wrong = {
+            "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": "probe"},
+            "spec": {"minMembers": 4, "totalResources": {"pods": "2"}},
+        }
+        try:
+            plane.cluster.request("POST", life.GROUPS.format("default") + "?dryRun=All", wrong)
+        except RequestFailed as error:
+            return error.status == 403
+        return False
+
+    eventually(refused, SECONDS)
+
+
+def granted(account: str) -> set[Right]:
+    return {
+        (verb, group, resource)
+        for kind in ("ClusterRole", "Role")
+        for role in of_kind(objects(CASE), kind)
+        if role["metadata"]["name"].startswith(account)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("account", NOT_PLAYED)
+def test_no_request_is_denied(lived: Plane, account: str) -> None:
+    asked = lived.requests(account)
+    assert [(found.right, found.path) for found in asked if found.code in (401, 403)] == []
+    assert len(asked) > 20
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("account", NOT_PLAYED)
+def test_every_right_is_used(lived: Plane, account: str) -> None:
+    used = {found.right for found in lived.requests(account)}
+    assert granted(account) - used - NOT_PLAYED[account] == set()
+
+
+def test_another_account_has_none_of_this(plane: Plane) -> None:
+    """RBAC decides here: otherwise the tests above prove nothing."""
+    account = {"metadata": {"name": "stranger"}}
+    plane.cluster.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
+    user = f"--as=system:serviceaccount:{NAMESPACE}:stranger"
+    assert plane.cluster.kubectl("get", "pods", "-A", user, check=False).returncode == 1
+
+
+def test_the_webhook_can_neither_make_nor_remove_a_configuration(lived: Plane) -> None:
+    """So what an administrator deletes in an emergency stays deleted."""
+    user = f"--as=system:serviceaccount:{NAMESPACE}:muster-webhook"
+    for verb in ("create", "delete", "deletecollection"):
+        for plural in CONFIGURATIONS:
+            done = lived.cluster.kubectl("auth", "can-i", verb, plural, user, check=False)
+            assert done.stdout.strip() == "no"
+
+
+@pytest.mark.timeout(400)
+def test_an_upgrade_keeps_the_certificates_authorities(lived: Plane) -> None:
+    ask_the_service(lived)
+    before = bundles(lived)
+    assert all(before)
+    release("upgrade", "muster", str(CHART), "--reuse-values", "--set", "webhook.sumOfMin=off", plane=lived)
+    assert bundles(lived) == before
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/muster-webhook"
+    (container,) = lived.cluster.request("GET", path)["spec"]["template"]["spec"]["containers"]
+    assert "--sum-of-min=off" in container["args"]
+
+
+@pytest.mark.timeout(400)
+def test_the_emergency_command_works_and_an_upgrade_takes_it_back(lived: Plane) -> None:
+    kinds = "validatingwebhookconfiguration,mutatingwebhookconfiguration"
+    lived.cluster.kubectl("delete", kinds, "muster-webhook")
+    make_pod(lived.cluster, lived.cluster.namespace("emergency"), "free", schedulerName="")
+    release("upgrade", "muster", str(CHART), "--reuse-values", plane=lived)
+    # And the webhook, which is running, puts its CA in.
+    eventually(lambda: "" not in bundles(lived), SECONDS)
+
+
+@pytest.mark.timeout(400)
+def test_after_uninstall_nothing_blocks_the_cluster(lived: Plane) -> None:
+    """The programs still run, as they do for a moment in a real uninstall; nothing comes back."""
+    release("uninstall", "muster", plane=lived)
+    cluster = lived.cluster
+    assert remaining(cluster) == []
+    namespace = cluster.namespace("after")
+    make_quota(cluster, namespace, {"cpu": "900"}, {"cpu": "1000"})
+    life.member(cluster, namespace, "free", {})
+    pod = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods/free")
+    assert pod["spec"]["schedulerName"] == "default-scheduler"
+    kinds = (
+        "all,secrets,configmaps,networkpolicies,poddisruptionbudgets,roles,rolebindings,serviceaccounts,"
+        "clusterroles,clusterrolebindings,priorityclasses,servicemonitors,prometheusrules,"
+        "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    )
+    left = cluster.kubectl("get", kinds, "-A", "-l", "app.kubernetes.io/name=muster", "-o", "name")
+    assert left.stdout == ""
+    # The webhook's watch has told it meanwhile that its configurations went: it leaves them alone.
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        assert remaining(cluster) == []
+        time.sleep(0.2)
+
+
+def remaining(cluster: Cluster) -> list[str]:
+    """The webhook configurations of the whole cluster."""
+    return [
+        item["metadata"]["name"]
+        for plural in CONFIGURATIONS
+        for item in cluster.request("GET", f"{ADMISSION}/{plural}")["items"]
+    ]

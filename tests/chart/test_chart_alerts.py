@@ -1,0 +1,64 @@
+"""Alerts ask for metrics that exist, and each has a runbook."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.rendering import CHART, objects, of_kind
+
+ROOT = Path(__file__).parents[2]
+ALERTS: list[dict[str, Any]] = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]
+RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text()
+DOCUMENTED = set(
+    re.findall(
+        r"^\| `((?:muster|scheduler)_\w+)`",
+        "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("operations", "webhook")),
+        re.M,
+    )
+)
+SUFFIX = re.compile(r"_(bucket|count|sum)$")
+
+
+def metrics(expression: str) -> set[str]:
+    """The metrics of ours in an expression, by the name that they are documented with."""
+    return {SUFFIX.sub("", name) for name in re.findall(r"\b(?:muster|scheduler)_\w+", expression)}
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_alert_asks_for_metrics_that_exist(alert: dict[str, Any]) -> None:
+    found = metrics(alert["expr"])
+    assert found
+    assert found - DOCUMENTED == set()
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_alert_has_a_runbook_that_says_what_to_do(alert: dict[str, Any]) -> None:
+    section = RUNBOOKS.partition(f"\n## {alert['alert']}\n")[2].partition("\n## ")[0]
+    assert len(section.split()) > 20
+
+
+def test_runbooks_are_of_alerts_that_exist() -> None:
+    titles = re.findall(r"^## (Muster\w+)$", RUNBOOKS, re.M)
+    assert titles == [alert["alert"] for alert in ALERTS]
+
+
+def test_the_rule_holds_every_alert_with_its_severity() -> None:
+    (rule,) = of_kind(objects("everything"), "PrometheusRule")
+    (group,) = rule["spec"]["groups"]
+    assert [found["alert"] for found in group["rules"]] == [alert["alert"] for alert in ALERTS]
+    assert {found["labels"]["severity"] for found in group["rules"]} <= {"critical", "warning", "info"}
+    for found in group["rules"]:
+        anchor = found["annotations"]["runbook"].partition("#")[2]
+        assert f"\n## {found['alert']}\n".lower() in RUNBOOKS.lower()
+        assert anchor == found["alert"].lower()
+
+
+def test_braces_of_prometheus_survive_helm() -> None:
+    (rule,) = of_kind(objects("everything"), "PrometheusRule")
+    summaries = [found["annotations"]["summary"] for found in rule["spec"]["groups"][0]["rules"]]
+    assert [text for text in summaries if "{{ $labels.kind }}" in text]

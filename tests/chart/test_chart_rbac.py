@@ -1,0 +1,263 @@
+"""The chart's rights are exactly what the code can ask for: nothing is missing, and nothing is to spare.
+
+Requests are found in the syntax (`api_calls`). Whoever adds one has to add the right in
+`charts/muster/rbac/`; whoever removes the last one has to take it away.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler_core.app.load_reporter import NODE_USAGE, POD_USAGE
+from scheduler_core.model import kinds
+from scheduler_core.model.gang import RESOURCES
+from scheduler_core.model.kinds import Resource
+from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
+from tests.chart.api_calls import Call, calls
+from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind
+from webhook.cache import WATCHED as WEBHOOK_WATCHED
+from webhook.owners import WORKLOADS
+from webhook.registration import NAME
+
+RULES = CHART / "rbac"
+CODE = {
+    "scheduler": tuple(
+        f"scheduler_core/{name}"
+        for name in ("app", "engine", "controllers", "plugins", "framework", "state", "kube")
+    ),
+    "webhook": ("webhook",),
+}
+
+# verb, API group, resource or resource/subresource
+Right = tuple[str, str, str]
+
+# Which file of rules a request belongs to, where it is not the component's main one.
+PARTS = {
+    "scheduler_core/kube/lease.py": "scheduler-own-namespace",
+    "scheduler_core/controllers/topology_group_status.py": "scheduler-topology",
+    "scheduler_core/engine/group_placement.py": "scheduler-topology",
+    "scheduler_core/controllers/node_metric_policy.py": "scheduler-node-metrics",
+    "scheduler_core/app/load_reporter.py": "scheduler-load-report",
+    "webhook/cert_store.py": "webhook-own-namespace",
+    "webhook/ca_bundle.py": "webhook-ca-bundle",
+}
+GROUP_KINDS = tuple(RESOURCES.values())
+CONFIGURATIONS = (kinds.VALIDATING_WEBHOOKS, kinds.MUTATING_WEBHOOKS)
+
+# Requests whose resource is a variable: what it can be.
+VARIABLE: dict[Call, tuple[Resource, ...]] = {
+    Call("scheduler_core/app/debugger.py", "list"): (kinds.NODES, kinds.PODS, kinds.ELASTIC_QUOTAS),
+    Call("scheduler_core/app/load_reporter.py", "list"): (NODE_USAGE, POD_USAGE),
+    Call("scheduler_core/app/wiring.py", "watch"): tuple(kind for kind, _ in SCHEDULER_WATCHED),
+    Call("scheduler_core/controllers/gang_status.py", "patch", subresource="status"): GROUP_KINDS,
+    Call("scheduler_core/controllers/topology_group_status.py", "patch"): GROUP_KINDS,
+    Call("webhook/ca_bundle.py", "get"): CONFIGURATIONS,
+    Call("webhook/ca_bundle.py", "update"): CONFIGURATIONS,
+    Call("webhook/ledger_api.py", "list"): (kinds.PODS, kinds.POD_GROUPS, kinds.RESOURCE_QUOTAS),
+    Call("webhook/live.py", "list"): (kinds.ELASTIC_QUOTAS, kinds.RESOURCE_QUOTAS),
+    Call("webhook/owners.py", "get"): WORKLOADS,
+    Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
+}
+# One call site that is a request of several parts.
+ELSEWHERE: dict[Call, dict[str, tuple[Resource, ...]]] = {
+    Call("webhook/cert_source.py", "watch"): {
+        "webhook-own-namespace": (kinds.SECRETS,),
+        "webhook-ca-bundle": CONFIGURATIONS,
+    },
+}
+# Not requests of their own: they carry out what others ask for, or need no more than a login.
+CARRIERS = {
+    Call("scheduler_core/kube/client.py", "call"),
+    Call("scheduler_core/kube/client.py", "list"),
+    Call("scheduler_core/kube/discovery.py", "call"),
+    Call("scheduler_core/kube/reflector.py", "list"),
+    Call("webhook/owners.py", "call"),
+    Call("webhook/process.py", "call"),
+}
+# Done by an administrator, or by the chart, where Muster is installed by the chart.
+BY_OTHERS = {
+    *(Call("webhook/registration.py", verb) for verb in ("create", "delete", "get", "update")),
+    Call("webhook/cert_store.py", "create", "SECRETS"),
+}
+VERBS = {"watch": ("list", "watch"), "evict": ("delete",)}
+
+
+def right(verb: str, resource: Resource, subresource: str = "") -> Right:
+    return verb, resource.group, f"{resource.plural}/{subresource}" if subresource else resource.plural
+
+
+@functools.cache
+def needed() -> dict[str, set[Right]]:
+    """What the code can ask for, by the file of rules that should grant it."""
+    found: dict[str, set[Right]] = defaultdict(set)
+    for component, folders in CODE.items():
+        for call in calls(*folders) - CARRIERS - BY_OTHERS:
+            for part, resources in targets(call, component).items():
+                verbs = VERBS.get(call.verb, (call.verb,))
+                found[part] |= {right(v, r, call.subresource) for v in verbs for r in resources}
+    return found
+
+
+def targets(call: Call, component: str) -> dict[str, tuple[Resource, ...]]:
+    """The resources that a call can be about, by part."""
+    if call in ELSEWHERE:
+        return ELSEWHERE[call]
+    found = VARIABLE.get(call)
+    if found is None:
+        named = getattr(kinds, call.resource, None)
+        assert isinstance(named, Resource), f"{call}: which resources can this be? Add it to VARIABLE"
+        found = (named,)
+    return {PARTS.get(call.file, component): found}
+
+
+def granted(rules: Iterable[dict[str, Any]]) -> set[Right]:
+    return {
+        (verb, group, resource)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def rules_of(name: str) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = yaml.safe_load((RULES / f"{name}.yaml").read_text())["rules"]
+    return rules
+
+
+FILES = sorted(path.stem for path in RULES.glob("*.yaml"))
+
+
+def test_every_part_has_its_file_of_rules() -> None:
+    assert sorted(needed()) == FILES
+
+
+@pytest.mark.parametrize("part", FILES)
+def test_the_code_may_do_what_it_can_do(part: str) -> None:
+    assert needed()[part] - granted(rules_of(part)) == set()
+
+
+@pytest.mark.parametrize("part", FILES)
+def test_nothing_is_allowed_that_the_code_cannot_do(part: str) -> None:
+    assert granted(rules_of(part)) - needed()[part] == set()
+
+
+@pytest.mark.parametrize("part", FILES)
+def test_no_right_is_granted_twice(part: str) -> None:
+    each = [found for rule in rules_of(part) for found in granted([rule])]
+    assert len(each) == len(set(each))
+
+
+def test_what_the_tables_name_is_in_the_code() -> None:
+    """A table that outlives its call site would hide the next one."""
+    present = calls(*CODE["scheduler"], *CODE["webhook"])
+    assert {*VARIABLE, *ELSEWHERE, *CARRIERS, *BY_OTHERS} - present == set()
+    assert {path for path in PARTS if not (Path(CHART).parents[1] / path).exists()} == set()
+
+
+# What is rendered
+
+
+def roles(case: str, kind: str) -> list[Obj]:
+    return list(of_kind(objects(case), kind))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_role_reaches_for_more(case: str) -> None:
+    rules = [rule for kind in ("ClusterRole", "Role") for role in roles(case, kind) for rule in role["rules"]]
+    found = granted(rules)
+    assert not {"*"} & {part for each in found for part in each}
+    assert not {verb for verb, _, _ in found} & {"escalate", "bind", "impersonate", "deletecollection"}
+    assert not {resource for _, _, resource in found} & {"pods/exec", "pods/attach", "serviceaccounts/token"}
+    assert not any("nonResourceURLs" in rule for rule in rules)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_secrets_and_webhook_configurations_are_reached_by_name_alone(case: str) -> None:
+    own = {"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}
+    for role in roles(case, "ClusterRole"):
+        for rule in role["rules"]:
+            assert "secrets" not in rule["resources"]
+            if own & set(rule["resources"]):
+                assert rule["resourceNames"] == [NAME]
+    for role in roles(case, "Role"):
+        for rule in role["rules"]:
+            assert "secrets" not in rule["resources"] or rule["resourceNames"] == [
+                "muster-webhook-certificate"
+            ]
+            assert rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
+    found = objects(case)
+    accounts = {item["metadata"]["name"] for item in of_kind(found, "ServiceAccount")}
+    assert accounts == {"muster-scheduler", "muster-webhook"}
+    bound = set()
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        for binding in of_kind(found, kind):
+            (subject,) = binding["subjects"]
+            role = binding["roleRef"]["name"]
+            assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", NAMESPACE)
+            assert role.startswith(subject["name"])
+            bound.add((binding["roleRef"]["kind"], role))
+    defined = {
+        (item["kind"], item["metadata"]["name"])
+        for kind in ("ClusterRole", "Role")
+        for item in of_kind(found, kind)
+    }
+    assert bound == defined
+
+
+@pytest.mark.parametrize(
+    ("case", "present"),
+    [
+        ("default", {"scheduler", "webhook", "webhook-owners", "webhook-ca-bundle"}),
+        ("cert-manager", {"scheduler", "webhook", "webhook-owners"}),
+        ("small", {"scheduler", "webhook", "webhook-ca-bundle"}),
+        (
+            "everything",
+            {
+                "scheduler",
+                "scheduler-topology",
+                "scheduler-node-metrics",
+                "scheduler-load-report",
+                "webhook",
+                "webhook-owners",
+                "webhook-ca-bundle",
+            },
+        ),
+    ],
+)
+def test_what_is_switched_off_has_no_rights(case: str, present: set[str]) -> None:
+    assert {role["metadata"]["name"] for role in roles(case, "ClusterRole")} == {
+        f"muster-{name}" for name in present
+    }
+
+
+def test_topology_in_named_namespaces_reaches_no_other() -> None:
+    found = objects("cert-manager-issuer")
+    everywhere = {item["roleRef"]["name"] for item in of_kind(found, "ClusterRoleBinding")}
+    assert "muster-scheduler-topology" not in everywhere
+    places = {
+        item["metadata"]["namespace"]
+        for item in of_kind(found, "RoleBinding")
+        if item["roleRef"]["name"] == "muster-scheduler-topology"
+    }
+    assert places == {"team-a", "team-b"}
+
+
+def test_whose_annotations_may_be_read_is_a_value() -> None:
+    (role,) = (r for r in roles("default", "ClusterRole") if r["metadata"]["name"] == "muster-webhook-owners")
+    assert granted(role["rules"]) == {
+        ("get", "jobset.x-k8s.io", "jobsets"),
+        ("get", "kubeflow.org", "pytorchjobs"),
+        ("get", "kubeflow.org", "mpijobs"),
+    }

@@ -1,0 +1,105 @@
+"""Values: what is wrong is refused by name, and what the chart passes on is understood by the programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from scheduler_core.app.__main__ import main as scheduler
+from tests.chart.rendering import CASES, CHART, VALUES, helm, objects, one
+from webhook.__main__ import serve as webhook
+
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+PROGRAMS: dict[str, click.Command] = {"scheduler": scheduler, "webhook": webhook}
+
+REFUSED = {
+    "a misspelt value": ("schedular.replicas=2", "schedular"),
+    "no replica at all": ("scheduler.replicas=0", "replicas"),
+    "a text for a number": ("webhook.replicas=two", "replicas"),
+    "a mode of certificates that nobody knows": ("certificates.mode=vault", "mode"),
+    "a sum of min that nobody knows": ("webhook.sumOfMin=maybe", "sumOfMin"),
+    "leader election, which is the chart's": (
+        "scheduler.config.leaderElection.leaderElect=false",
+        "config",
+    ),
+    "every resource of a group": ("webhook.readableOwners[0].resources[0]=*", "resources"),
+    "a digest that is none": ("image.digest=latest", "digest"),
+    "a failure policy that nobody knows": (
+        r"webhook.failurePolicies.podgroups\.validate\.muster\.dev=Sometimes",
+        "failurePolicies",
+    ),
+    "an address range that is none": ("networkPolicy.apiServerCIDRs[0]=everywhere", "apiServerCIDRs"),
+    "a class above what users may have": ("priorityClass.value=2000000000", "value"),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_refuses(sentence: str) -> None:
+    setting, name = REFUSED[sentence]
+    done = helm("template", "muster", str(CHART), "--set", setting)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+    assert name in done.stderr
+
+
+def leaves(node: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, value in node.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, name))
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("path", list(leaves(DEFAULTS)), ids=".".join)
+def test_every_value_is_in_the_schema(path: tuple[str, ...]) -> None:
+    node = SCHEMA
+    for name in path:
+        properties = node.get("properties", {})
+        if name not in properties:
+            # Inside an object that is passed on as it is.
+            assert node.get("additionalProperties", True) is not False, ".".join(path)
+            return
+        node = properties[name]
+
+
+def flags_of(case: str, component: str) -> list[str]:
+    deployment = one(objects(case), "Deployment", f"muster-{component}")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["command"][0] == f"muster-{component}"
+    return list(container["args"])
+
+
+@pytest.mark.parametrize("component", PROGRAMS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_program_understands_every_flag(case: str, component: str) -> None:
+    program = PROGRAMS[component]
+    with click.Context(program, info_name=component) as context:
+        _, rest, _ = program.make_parser(context).parse_args(flags_of(case, component))
+        values, _, order = program.make_parser(context).parse_args(flags_of(case, component))
+        for parameter in order:
+            parameter.handle_parse_result(context, values, [])
+    assert rest == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_files_change_something(case: str) -> None:
+    """A values file that renders what the defaults render tests nothing."""
+    asked = yaml.safe_load((VALUES / f"{case}.yaml").read_text())
+    assert (not asked) == (case == "default")
+    assert case == "default" or objects(case) != objects("default")
+
+
+def test_documented_values_exist() -> None:
+    document = (Path(CHART).parents[1] / "docs" / "install.md").read_text()
+    table = document.partition("## Values")[2].partition("\n## ")[0]
+    named = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    known = {".".join(path[: depth + 1]) for path in leaves(DEFAULTS) for depth in range(len(path))}
+    assert named
+    assert set(named) <= known

@@ -1,0 +1,88 @@
+"""The webhooks that the chart registers are those of `webhook.registration`, which is their one source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler_core.model.names import EXEMPT_NAMESPACES
+from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, objects, of_kind
+from tests.tools.chart_webhooks import FILE, text
+from webhook.registration import Endpoint, mutating_configuration, validating_configuration
+
+KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+ELSEWHERE = "batch"
+
+
+def by_name(configuration: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in configuration["webhooks"]}
+
+
+def rendered(case: str, namespace: str, *extra: str) -> dict[str, dict[str, dict[str, Any]]]:
+    found = objects(case, namespace, *extra)
+    return {kind: by_name(next(of_kind(found, kind))) for kind in KINDS}
+
+
+def registered(namespace: str, exempt: list[str], name: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """What the webhook itself would register for the Service; the CA is put in by whoever owns it."""
+    endpoint = Endpoint(b"", namespace=namespace, service="muster-webhook")
+    wanted = {
+        KINDS[0]: by_name(validating_configuration(endpoint, exempt)),
+        KINDS[1]: by_name(mutating_configuration(endpoint, exempt, name)),
+    }
+    for entries in wanted.values():
+        for entry in entries.values():
+            entry["clientConfig"].pop("caBundle", None)
+    return wanted
+
+
+def test_the_chart_s_file_is_up_to_date() -> None:
+    assert FILE.read_text() == text(), "run `python -m tests.tools.chart_webhooks`"
+
+
+@pytest.mark.parametrize("namespace", [NAMESPACE, ELSEWHERE])
+@pytest.mark.parametrize("case", CASES)
+def test_webhooks_are_those_of_the_code(case: str, namespace: str) -> None:
+    values = yaml.safe_load((VALUES / f"{case}.yaml").read_text()).get("webhook", {})
+    exempt = sorted({*EXEMPT_NAMESPACES, namespace, *values.get("exemptNamespaces", ())})
+    wanted = registered(namespace, exempt, "muster-scheduler")
+    for name, policy in values.get("failurePolicies", {}).items():
+        for entries in wanted.values():
+            if name in entries:
+                entries[name]["failurePolicy"] = policy
+    assert rendered(case, namespace) == wanted
+
+
+def test_another_scheduler_s_name_is_matched() -> None:
+    found = rendered("default", NAMESPACE, "--set", "webhook.schedulerName=batch-scheduler")
+    assert found == registered(NAMESPACE, sorted(EXEMPT_NAMESPACES), "batch-scheduler")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_cluster_needs_to_recover_is_never_asked_about(case: str) -> None:
+    for entries in rendered(case, ELSEWHERE).values():
+        for entry in entries.values():
+            (first, *_) = entry["namespaceSelector"]["matchExpressions"]
+            assert (first["key"], first["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+            assert {"kube-system", "kube-node-lease", ELSEWHERE} <= set(first["values"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_process_leaves_the_same_namespaces_alone(case: str) -> None:
+    found = objects(case, ELSEWHERE)
+    (deployment,) = (d for d in of_kind(found, "Deployment") if d["metadata"]["name"] == "muster-webhook")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    flag = "--exempt-namespace="
+    told = {arg.removeprefix(flag) for arg in container["args"] if arg.startswith(flag)}
+    for entries in rendered(case, ELSEWHERE).values():
+        for entry in entries.values():
+            selected = entry["namespaceSelector"]["matchExpressions"][0]["values"]
+            assert set(selected) == {*EXEMPT_NAMESPACES, *told}
+
+
+def test_the_ca_is_not_part_of_the_release() -> None:
+    """An upgrade must not take away what the webhook, or cert-manager, has put there."""
+    assert "caBundle" not in (CHART / "templates" / "webhook" / "configurations.yaml").read_text()
+    assert "caBundle" not in FILE.read_text()
