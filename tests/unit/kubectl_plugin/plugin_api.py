@@ -89,6 +89,7 @@ class Api:
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         self.requests.append((url.path, query))
         parts = url.path.strip("/").split("/")
+        version = "/".join(parts[1:3]) if parts[0] == "apis" else parts[1]
         parts = parts[3:] if parts[0] == "apis" else parts[2:]
         namespace = ""
         if parts[0] == "namespaces" and len(parts) > 2:
@@ -98,7 +99,11 @@ class Api:
             return 404, _status(404, "NotFound", "the server could not find the requested resource")
         if (plural, namespace) in self.forbidden:
             return 403, _status(403, "Forbidden", f'{plural} is forbidden: User "me" cannot list {plural}')
-        items = [o for o in self.objects[plural] if namespace in ("", o["metadata"].get("namespace"))]
+        items = [
+            o
+            for o in self.objects[plural]
+            if namespace in ("", o["metadata"].get("namespace")) and o.get("apiVersion", version) == version
+        ]
         if not name:
             return 200, {"metadata": {"resourceVersion": "9"}, "items": items}
         for item in items:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from kubectl_plugin.group_standing import constraints_text
 from kubectl_plugin.podgroup import podgroup
-from kubectl_plugin.status_report import constraints_text
 from scheduler_core.model.gang import Gang, GroupRef
 from scheduler_core.model.topology import GroupSpec, parse_constraints
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_pod

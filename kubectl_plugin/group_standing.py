@@ -1,0 +1,159 @@
+"""Where one group stands, counted from its pods: what all forms of `kubectl podgroup status` are made of."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from kubectl_plugin.group_view import GroupView
+from kubectl_plugin.objects_get import Complaints
+from kubectl_plugin.reading import Reader, Scope, list_if_served, parsed
+from kubectl_plugin.snapshot import UNKNOWN_RESERVED
+from scheduler_core.controllers.gang_status import phase_of
+from scheduler_core.errors import ModelError
+from scheduler_core.model.elastic_quota import parse_elastic_quota
+from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, RESERVATION_LEDGERS, Resource
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.reservation_ledger import parse_reservation_ledger
+from scheduler_core.model.resources import to_strings
+from scheduler_core.model.topology import LevelConstraint, parse_constraints
+from scheduler_core.state.census import take_census
+from scheduler_core.state.gangs import Census
+from scheduler_core.state.reservations import Reservation, reservation_of
+
+_OUR_DIALECT: Final = "PodGroup"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A group's figures. `reserved` is its entry in the ledger, None where it has none."""
+
+    gang: Gang
+    phase: str
+    census: Census
+    members: tuple[Pod, ...]
+    reserved: Reservation | None
+    topology: str
+    reason: str
+
+    @property
+    def resource(self) -> Resource:
+        """What kind of object the group is."""
+        dialect = self.gang.ref.dialect
+        return CONFIG_MAPS if dialect == "ConfigMap" else RESOURCES[dialect]
+
+    @property
+    def held_text(self) -> str:
+        """`cpu=12/16`: what is still held of the totals; `-` for a group that reserves nothing (any more)."""
+        if not self.gang.total or (self.reserved is not None and self.reserved.ended):
+            return "-"
+        held = self.reserved.held if self.reserved is not None else {}
+        return ",".join(
+            f"{name}={format_resource(name, held.get(name, 0))}/{format_resource(name, total)}"
+            for name, total in sorted(self.gang.total.items())
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The figures as data, quantities exact."""
+        census, gang, entry = self.census, self.gang, self.reserved
+        reserved = None
+        if gang.total:
+            reserved = {
+                "listed": entry is not None,
+                "ended": entry is not None and entry.ended,
+                "total": to_strings(gang.total),
+                "used": to_strings(entry.used if entry is not None else {}),
+                "held": to_strings(entry.held if entry is not None else {}),
+            }
+        return {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "namespace": gang.ref.namespace,
+            "name": gang.ref.name,
+            "phase": self.phase,
+            "minMembers": gang.min_members,
+            "bound": census.allocated,
+            "running": census.running,
+            "pending": census.waiting,
+            "succeeded": census.succeeded,
+            "failed": census.failed,
+            "topology": self.topology,
+            "reserved": reserved,
+            "reason": self.reason,
+            "members": [
+                {"name": pod.name, "node": pod.node_name, "state": state_of(pod)} for pod in self.members
+            ],
+        }
+
+
+def standing_of(view: GroupView, gang: Gang) -> Standing:
+    """Count a group's members as they are."""
+    census = take_census(view.state, gang.key)
+    members = tuple(sorted(view.members(gang), key=lambda pod: pod.name))
+    reserved = reservation_of(view.state, gang) if gang.ref.dialect == _OUR_DIALECT else None
+    reason = _reason(view, gang, members)
+    return Standing(gang, phase_of(gang, census), census, members, reserved, constraints_text(gang), reason)
+
+
+def read_reservations(client: Reader, namespace: str, view: GroupView, complaints: Complaints) -> bool:
+    """Take in the ledgers of a namespace (or of all, empty); False, with a note, if they may not be read."""
+    ledgers = list_if_served(client, RESERVATION_LEDGERS, Scope(namespace))
+    if ledgers is None:
+        complaints.note(UNKNOWN_RESERVED)
+    for ledger in parsed(ledgers or (), parse_reservation_ledger, complaints.about_content):
+        view.state.gangs.put_ledger(ledger)
+    return ledgers is not None
+
+
+def read_quotas(client: Reader, namespace: str, view: GroupView, complaints: Complaints) -> None:
+    """Take in the ElasticQuotas of a namespace, if they may be read."""
+    for quota in parsed(
+        list_if_served(client, ELASTIC_QUOTAS, Scope(namespace)) or (),
+        parse_elastic_quota,
+        complaints.about_content,
+    ):
+        view.state.put_quota(quota)
+
+
+def state_of(pod: Pod) -> str:
+    """One word: the phase, or what is more urgent to know."""
+    if pod.terminating and not pod.finished:
+        return "Terminating"
+    if pod.gates and not pod.assigned:
+        return "Gated"
+    if pod.finished and pod.reason:
+        return pod.reason
+    return "Scheduled" if pod.assigned and pod.phase in ("", "Pending") else pod.phase or "Pending"
+
+
+def constraints_text(gang: Gang) -> str:
+    """What a group asks of the topology, in short: `rack:spread/2,node:pack`."""
+    if gang.topology_key:
+        return f"one {gang.topology_key}"
+    try:
+        given = gang.group.constraints if gang.group is not None else parse_constraints(gang.constraints)
+    except ModelError:
+        return "invalid"
+    return ",".join(map(_constraint, given)) or ("pack" if gang.group is not None else "-")
+
+
+def _constraint(wish: LevelConstraint) -> str:
+    text = f"{wish.level}:{'hard-' if wish.hard else ''}{wish.type}"
+    if wish.partitions is not None:
+        text += f"/{wish.partitions}"
+    if wish.min is not None or wish.max is not None:
+        text += f"[{wish.min or ''}..{wish.max or ''}]"
+    return f"{text}x{wish.factor}" if wish.factor is not None else text
+
+
+def _reason(view: GroupView, gang: Gang, members: tuple[Pod, ...]) -> str:
+    """What the group says itself, else what the first member that waits was told."""
+    config_map = view.state.config_maps.of(gang.key)
+    text = gang.problem or (config_map.data.get("reason", "") if config_map is not None else "")
+    for pod in members:
+        told = pod.scheduled_condition
+        if not text and told is not None and told.status == "False" and not pod.assigned:
+            text = told.message
+    return text

@@ -1,0 +1,78 @@
+"""`kubectl podgroup status NAME`: one group with every member, and why it waits, with numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from kubectl_plugin.age import age
+from kubectl_plugin.group_standing import Standing, state_of
+from kubectl_plugin.group_view import GroupView
+from kubectl_plugin.table import Cell, TablePrinter, visible
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.quota.holds import amounts_text
+
+MEMBER_COLUMNS: Final = ("MEMBER", "NODE", "STATE", "AGE")
+_NONE: Final = "-"
+
+
+def detail(view: GroupView, standing: Standing, *, known: bool) -> list[str]:
+    """The lines of one group. `known`: the reservations could be read."""
+    facts = list(_facts(view, standing, known=known))
+    width = max(len(title) for title, _ in facts) + 1
+    lines = [f"{title + ':':<{width}}  {visible(text)}" for title, text in facts]
+    if not standing.members:
+        return lines
+    now = time.time()
+    rows = [
+        [Cell(pod.name), Cell(pod.node_name or _NONE), Cell(state_of(pod)), Cell(age(pod.created, now))]
+        for pod in standing.members
+    ]
+    return [*lines, "", *TablePrinter(MEMBER_COLUMNS).lines(rows)]
+
+
+def _facts(view: GroupView, standing: Standing, *, known: bool) -> Iterator[tuple[str, str]]:
+    gang, census = standing.gang, standing.census
+    yield "Group", str(gang.ref)
+    yield "Phase", standing.phase
+    yield (
+        "Members",
+        f"needs {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "
+        f"{census.succeeded} succeeded, {census.failed} failed",
+    )
+    if gang.total:
+        yield "Reserved", _reserved(standing, known=known)
+    if standing.topology != _NONE:
+        yield "Topology", standing.topology
+    quota = _quota(view, standing)
+    if quota:
+        yield "Quota", quota
+    if standing.reason:
+        yield "Waits for", standing.reason
+
+
+def _reserved(standing: Standing, *, known: bool) -> str:
+    if not known:
+        return "not known: you may not list reservationledgers"
+    if standing.reserved is None:
+        return (
+            f"nothing of {amounts_text(standing.gang.total)}: the reservation ledger does not list it"
+        )
+    return str(standing.reserved)
+
+
+def _quota(view: GroupView, standing: Standing) -> str:
+    """`ElasticQuota a/quota: cpu 2 of 8 left`: what its max leaves, of what the members ask for."""
+    ledger, namespace = view.state.ledger, standing.gang.ref.namespace
+    quota = ledger.quota_of(namespace)
+    asked = {name for pod in standing.members for name, value in pod.requests.items() if value}
+    if quota is None or not asked & quota.max.keys():
+        return ""
+    used = ledger.used(namespace)
+    parts = [
+        f"{name} {format_resource(name, max(0, quota.max[name] - used.get(name, 0)))} "
+        f"of {format_resource(name, quota.max[name])} left"
+        for name in sorted(asked & quota.max.keys())
+    ]
+    return f"ElasticQuota {quota.key}: {', '.join(parts)}"
