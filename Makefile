@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
 CHECKED := .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e fuzz check bench tools
+.PHONY: help demo test test-e2e test-faults fuzz check bench tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -20,9 +20,9 @@ demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with r
 	@$(TOOLS) --link $(BIN) kubectl >/dev/null
 	@$(BIN)/muster-sandbox demo
 
-test: $(READY) ## all tests that this machine allows; end-to-end ones on the sandbox
+test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl || true
-	@$(PYTEST)
+	@$(PYTEST) --ignore=tests/faults
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver
 	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd kube-apiserver
@@ -33,6 +33,10 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
 		MUSTER_ORACLE_INSTANCES=3000 $(PYTEST) --timeout 1800 \
 		tests/unit/webhook/test_webhook_fuzz.py tests/e2e/test_reservations.py tests/property
+
+test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
+	@$(TOOLS) etcd kube-apiserver
+	@$(PYTEST) tests/faults --server both
 
 check: $(READY) ## lint, format and types
 	@$(BIN)/ruff check $(CHECKED)

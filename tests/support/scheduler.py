@@ -76,8 +76,11 @@ def free_port() -> int:
         return port
 
 
-def command(cluster: Cluster, port: int, *flags: str) -> list[str]:
-    base = [sys.executable, "-m", "scheduler_core.app", f"--secure-port={port}"]
+PROGRAM = ("-m", "scheduler_core.app")
+
+
+def command(cluster: Cluster, port: int, *flags: str, program: Sequence[str] = PROGRAM) -> list[str]:
+    base = [sys.executable, *program, f"--secure-port={port}"]
     if not any(flag.startswith("--config") for flag in flags):
         base.append(f"--kubeconfig={cluster.kubeconfig}")
     return [*base, *flags]
@@ -91,8 +94,12 @@ def scheduler(
     name: str = "scheduler",
     elect: bool = False,
     ready: bool = True,
+    program: Sequence[str] = PROGRAM,
 ) -> Iterator[SchedulerProcess]:
-    """A scheduler that runs until the block ends; ready when the block starts."""
+    """A scheduler that runs until the block ends; ready when the block starts.
+
+    `program` is what Python runs in place of the scheduler itself.
+    """
     port = free_port()
     election: Sequence[str] = () if elect else ("--leader-elect=false",)
     config = any(flag.startswith("--config") for flag in flags)
@@ -100,7 +107,7 @@ def scheduler(
     log = folder / f"{name}.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command(cluster, port, *election, *rate, *flags),
+            command(cluster, port, *election, *rate, *flags, program=program),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

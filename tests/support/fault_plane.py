@@ -1,0 +1,53 @@
+"""A real control plane whose API server can be killed and started again, and whose etcd can be compacted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.support.control_plane import ControlPlane
+
+
+class FaultPlane(ControlPlane):
+    """As ControlPlane. Objects are stored as JSON, so that etcd's own history can be read."""
+
+    def __init__(self) -> None:
+        super().__init__(extra_flags=("--storage-media-type=application/json",))
+        self.etcd = ""
+        self._running: dict[str, tuple[subprocess.Popen[bytes], Path, tuple[str, ...]]] = {}
+
+    def _start_etcd(self, binary: Path) -> str:
+        self.etcd = super()._start_etcd(binary)
+        return self.etcd
+
+    def _start(self, name: str, binary: Path, *flags: str) -> subprocess.Popen[bytes]:
+        process = super()._start(name, binary, *flags)
+        self._running[name] = (process, binary, flags)
+        return process
+
+    def kill_apiserver(self) -> None:
+        """SIGKILL: nothing is finished, nothing is said."""
+        process = self._running["kube-apiserver"][0]
+        process.kill()
+        process.wait(10)
+
+    def start_apiserver(self) -> None:
+        """The same one again, on the same port and the same etcd."""
+        _, binary, flags = self._running["kube-apiserver"]
+        process = self._start("kube-apiserver", binary, *flags)
+        self._await("kube-apiserver", process, f"{self.url}/readyz", self.ca_file)
+
+    def compact(self) -> int:
+        """Let etcd forget every revision but the newest; which one that is."""
+        revision = int(self._etcd("/v3/kv/range", {"key": "AA=="})["header"]["revision"])
+        self._etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
+        return revision
+
+    def _etcd(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        call = urllib.request.Request(f"{self.etcd}{path}", json.dumps(body).encode(), method="POST")
+        with urllib.request.urlopen(call, timeout=30) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+        return found

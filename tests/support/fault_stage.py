@@ -1,0 +1,112 @@
+"""A server, a proxy in front of it, a witness behind it, and schedulers that know the proxy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.fault_burst import SETTLE_SECONDS, Burst, Losses
+from tests.support.fault_plane import FaultPlane
+from tests.support.fault_proxy import Proxy
+from tests.support.fault_rules import Rule
+from tests.support.fault_witness import Witness
+from tests.support.sandbox_server import SandboxServer
+from tests.support.scheduler import PROGRAM, SchedulerProcess, scheduler
+
+NO_KUBECTL = Path("kubectl")
+# A burst takes about a second at this rate, so that a fault can come in its middle.
+RATE = ("--kube-api-qps=30", "--kube-api-burst=5")
+# So many pods have a node when a fault comes in the middle of a burst.
+SOME = 4
+
+
+class Ground:
+    """One running API server of either kind."""
+
+    def __init__(self, kind: str, server: SandboxServer | FaultPlane, witness: Witness) -> None:
+        self.kind = kind
+        self.server = server
+        self.witness = witness
+        self.cluster = Cluster(server, NO_KUBECTL, kind)
+
+
+class Stage:
+    """What one module of fault tests plays on; `process` is the scheduler that runs now."""
+
+    def __init__(self, ground: Ground, folder: Path) -> None:
+        self.ground = ground
+        self.cluster = ground.cluster
+        self.folder = folder
+        self.proxy = Proxy(ground.server, folder)
+        self.journal = self.proxy.journal
+        self._exits = ExitStack()
+        self._process: SchedulerProcess | None = None
+        self._started = 0
+
+    def __enter__(self) -> Stage:
+        self._exits.enter_context(self.proxy)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def start(
+        self, *flags: str, door: str = "main", elect: bool = False, program: tuple[str, ...] = PROGRAM
+    ) -> SchedulerProcess:
+        """Another scheduler behind a door; it ends with the stage."""
+        self._started += 1
+        through = Cluster(self.proxy.door(door), NO_KUBECTL, self.ground.kind)
+        name = f"scheduler-{self._started}"
+        started = scheduler(through, self.folder, *RATE, *flags, name=name, elect=elect, program=program)
+        return self._exits.enter_context(started)
+
+    @property
+    def process(self) -> SchedulerProcess:
+        """The one scheduler of tests that need just one; a new one if it has ended."""
+        if self._process is None or self._process.process.poll() is not None:
+            self._process = self.start()
+        return self._process
+
+    def burst(self) -> Burst:
+        """A new burst, seen by a scheduler that is ready for it."""
+        found = Burst(self.cluster, self.ground.witness)
+        assert self.process.page("/readyz")[0] == 200
+        return found
+
+    def during(self, *rules: Rule, hits: int = 1) -> Losses:
+        """A burst under these faults until they hit so often; then without them to the steady state."""
+        burst = self.burst()
+        self.journal.add(*rules)
+        burst.begin()
+        self._await_hits(burst, rules, hits)
+        return burst.settle(lambda: self.process)
+
+    def amidst(self, *rules: Rule, hits: int = 1) -> Losses:
+        """As `during`; in the middle of the burst all connections break, so that watches begin anew."""
+        burst = self.burst()
+        burst.begin()
+        burst.await_bound(SOME)
+        self.journal.add(*rules)
+        self.proxy.door("main").break_connections()
+        self._await_hits(burst, rules, hits)
+        return burst.settle(lambda: self.process)
+
+    def _await_hits(self, burst: Burst, rules: Sequence[Rule], hits: int) -> None:
+        def enough() -> bool:
+            # A burst that is over has no events left that a fault could hit.
+            burst.stir()
+            return sum(rule.hits for rule in rules) >= hits
+
+        eventually(enough, SETTLE_SECONDS)
+        self.journal.clear()
+
+    def clean(self) -> None:
+        """Take away what a test left, faults first."""
+        self.journal.clear()
+        for door in self.proxy.doors.values():
+            door.open()
+        self.cluster.clean()
+        self.ground.witness.peaks.clear()
