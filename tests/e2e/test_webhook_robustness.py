@@ -1,0 +1,274 @@
+"""The webhook behind a real API server while replicas come, go and die, and while clients misbehave."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from socket import socket
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.server import RequestFailed
+from tests.support.service_proxy import ServiceProxy
+from tests.support.webhook_clients import HEAD, SLOW, Asker, half_body
+from tests.support.webhook_process import WebhookProcess
+
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u",
+        "operation": "UPDATE",
+        "kind": {"group": "", "version": "v1", "kind": "ResourceQuota"},
+        "namespace": "default",
+        "name": "rq",
+        "dryRun": True,
+        "object": {"metadata": {"name": "rq", "namespace": "default"}, "spec": {"hard": {"cpu": "4"}}},
+        "oldObject": {"metadata": {"name": "rq", "namespace": "default"}, "spec": {"hard": {"cpu": "5"}}},
+    },
+}
+BODY = json.dumps(REVIEW).encode()
+GROUP = "/apis/scheduling.x-k8s.io/v1alpha1"
+
+
+class Replicas:
+    """Replicas that share a Secret, behind one address that is registered."""
+
+    def __init__(self, cluster: Cluster, folder: Path, service: ServiceProxy) -> None:
+        self.cluster = cluster
+        self.service = service
+        self.namespace = cluster.namespace("replicas")
+        self._folder = folder
+        self.running: list[WebhookProcess] = []
+        self.started = 0
+
+    def start(self) -> WebhookProcess:
+        """One more, which is asked from now on."""
+        self.started += 1
+        made = WebhookProcess(
+            self.cluster.server,
+            self._folder / f"webhook-{self.started}.log",
+            *("--certificate-secret", f"{self.namespace}/certificates", "--register", "--drain", "1"),
+            *("--url", f"https://127.0.0.1:{self.service.port}", "--logging-format", "json"),
+        )
+        self.running.append(made)
+        self.service.ports.append(made.port)
+        return made
+
+    def retire(self, replica: WebhookProcess) -> int:
+        """SIGTERM; who routes to it hears of that only a moment later. Its exit code."""
+        replica.terminate()
+        eventually(lambda: self.readiness(replica) != 200)
+        return self.remove(replica).wait()
+
+    def remove(self, replica: WebhookProcess) -> WebhookProcess:
+        """Route nothing to it any more."""
+        self.running.remove(replica)
+        self.service.ports.remove(replica.port)
+        return replica
+
+    def readiness(self, replica: WebhookProcess) -> int:
+        """The status of /readyz."""
+        with closing(self.connect(replica.port)) as link:
+            link.request("GET", "/readyz")
+            return link.getresponse().status
+
+    def context(self) -> ssl.SSLContext:
+        secret = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/secrets/certificates")
+        return ssl.create_default_context(cadata=base64.b64decode(secret["data"]["ca.crt"]).decode())
+
+    def connect(self, port: int = 0) -> http.client.HTTPSConnection:
+        target = port or self.service.port
+        return http.client.HTTPSConnection("127.0.0.1", target, timeout=30, context=self.context())
+
+
+@pytest.fixture
+def replicas(cluster: Cluster, tmp_path: Path) -> Iterator[Replicas]:
+    cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": "big"}})
+    allocatable = {"cpu": "8", "memory": "8Gi"}
+    status = {"status": {"allocatable": allocatable, "capacity": allocatable}}
+    cluster.request("PATCH", "/api/v1/nodes/big/status", status)
+    with ServiceProxy() as service:
+        made = Replicas(cluster, tmp_path, service)
+        try:
+            made.start()
+            await_asked(cluster, made.namespace)
+            yield made
+        finally:
+            for replica in made.running:
+                replica.kill()
+
+
+def ask(cluster: Cluster, namespace: str, low: int = 1) -> int:
+    """The status of a quota's creation, as a dry run; only the webhook knows that more than 8 is too much."""
+    body = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "eq"},
+        "spec": {"min": {"cpu": str(low)}, "max": {"cpu": "100"}},
+    }
+    try:
+        cluster.request("POST", f"{GROUP}/namespaces/{namespace}/elasticquotas?dryRun=All", body)
+    except RequestFailed as error:
+        return error.status
+    return 201
+
+
+def await_asked(cluster: Cluster, namespace: str) -> None:
+    """API servers read webhook configurations with a delay: wait for a refusal."""
+    eventually(lambda: ask(cluster, namespace, 9) == 403, timeout=30)
+
+
+class Creator(threading.Thread):
+    """Creates quotas through the API server, legal and illegal in turn; `wrong` are unexpected answers.
+
+    `patience` is how often one is tried: what fails because its webhook died may be sent again.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str, patience: int) -> None:
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._namespace = namespace
+        self._patience = patience
+        self._stopping = threading.Event()
+        self.done = 0
+        self.wrong: list[int] = []
+
+    def run(self) -> None:
+        while not self._stopping.wait(0.01):
+            low, wanted = ((1, 201), (9, 403))[self.done % 2]
+            for left in reversed(range(self._patience)):
+                found = ask(self._cluster, self._namespace, low)
+                if found == wanted or self._stopping.wait(0.1 if left else 0.0):
+                    break
+            if found != wanted and not self._stopping.is_set():
+                self.wrong.append(found)
+            self.done += 1
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(60)
+
+
+class Load:
+    """Clients of the webhook's address, and clients of the API server; nobody is told of any change."""
+
+    def __init__(self, replicas: Replicas, patience: int) -> None:
+        self.askers = [Asker(replicas.connect, BODY, pause=0.005) for _ in range(2)]
+        self.creators = [Creator(replicas.cluster, replicas.namespace, patience) for _ in range(2)]
+
+    def __enter__(self) -> Load:
+        for thread in (*self.askers, *self.creators):
+            thread.start()
+        self.go_on()
+        return self
+
+    def go_on(self, count: int = 10) -> None:
+        """Until each has been answered so many times more."""
+        before = [*(one.answered for one in self.askers), *(one.done for one in self.creators)]
+
+        def enough() -> bool:
+            now = [*(one.answered for one in self.askers), *(one.done for one in self.creators)]
+            return all(after >= start + count for start, after in zip(before, now, strict=True))
+
+        eventually(enough, timeout=60)
+
+    def __exit__(self, *_: object) -> None:
+        for thread in (*self.askers, *self.creators):
+            thread.stop()
+
+    def failures(self) -> list[object]:
+        return [
+            *(failure for one in self.askers for failure in one.failures),
+            *(status for one in self.creators for status in one.wrong),
+        ]
+
+
+def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) -> None:
+    replicas.start()
+    with Load(replicas, patience=1) as load:
+        for _ in range(2):
+            replicas.start()
+            load.go_on()
+            assert replicas.retire(replicas.running[0]) == 0
+            load.go_on()
+    assert load.failures() == []
+
+
+def test_replica_that_is_killed_fails_nobody_who_asks_again(replicas: Replicas) -> None:
+    replicas.start()
+    with Load(replicas, patience=3) as load:
+        for _ in range(2):
+            replicas.running[0].kill()
+            load.go_on()
+            replicas.remove(replicas.running[0])
+            replicas.start()
+            load.go_on()
+    assert load.failures() == []
+
+
+@pytest.mark.parametrize("kind", SLOW[:-1])
+def test_slow_clients_fail_no_creation(
+    replicas: Replicas, kind: Callable[[int, ssl.SSLContext], socket]
+) -> None:
+    port, context = replicas.running[0].port, replicas.context()
+    with ExitStack() as opened:
+        for _ in range(64):
+            opened.enter_context(kind(port, context))
+        found = [ask(replicas.cluster, replicas.namespace, low) for low in (1, 9) * 10]
+    assert found == [201, 403] * 10
+
+
+def test_more_slow_clients_than_workers_are_survived(replicas: Replicas) -> None:
+    port, context = replicas.running[0].port, replicas.context()
+    with ExitStack() as opened:
+        for _ in range(200):
+            opened.enter_context(half_body(port, context))
+        began = time.monotonic()
+        eventually(lambda: ask(replicas.cluster, replicas.namespace, 9) == 403, timeout=30)
+        recovered = time.monotonic() - began
+        found = [ask(replicas.cluster, replicas.namespace, low) for low in (1, 9) * 10]
+    assert found == [201, 403] * 10
+    assert recovered <= 15
+
+
+def oversized(replicas: Replicas, *, chunked: bool) -> int:
+    """The status for a body of 300 MB, as much of it as is taken."""
+    piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n" if chunked else b"x" * 0x10000
+    header = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % (300 << 20)
+    with closing(replicas.connect(replicas.running[0].port)) as link:
+        link.connect()
+        link.sock.sendall(HEAD + header + b"\r\n\r\n")
+        with suppress(OSError):
+            for _ in range((300 << 20) // 0x10000):
+                link.sock.sendall(piece)
+        response = http.client.HTTPResponse(link.sock)
+        response.begin()
+        response.close()
+        return response.status
+
+
+def test_oversized_bodies_take_no_memory(replicas: Replicas) -> None:
+    replica = replicas.running[0]
+    before = replica.resident()
+    assert [oversized(replicas, chunked=chunked) for chunked in (False, True) * 3] == [413] * 6
+    assert replica.resident() - before <= 20 << 20
+    assert ask(replicas.cluster, replicas.namespace, 9) == 403
+
+
+def test_logs_are_json_throughout(replicas: Replicas) -> None:
+    replica = replicas.running[0]
+    assert ask(replicas.cluster, replicas.namespace, 9) == 403
+    lines = [json.loads(line) for line in replica.text.splitlines()]
+    refusals = [line for line in lines if line["message"] == "review: deny"]
+    assert {line["rules"] for line in refusals} == {"capacity"}
+    assert all(line["user"] for line in refusals)
