@@ -1,74 +1,22 @@
 """Dividing pods among the children of one parent, where only one total is asked for.
 
-Three ways, all exact. A bound on the number of used units (packing, partitions) leaves only few candidates:
-of all units given c pods, one is among the K best for c, or could be swapped for one that is. Where units
-spread, a Lagrangian bound leaves only counts near the even share. Otherwise everything is merged.
+Three ways, all exact. Where the number of used units is bounded (packing, partitions) the best few are
+searched. Where units spread, a Lagrangian bound leaves only counts near the even share. Otherwise everything
+is merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.topology.constraints import LevelRule
+from scheduler_core.topology.division import Division, Mask, fewest_units, largest_counts, water_level
 from scheduler_core.topology.merge import Siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE
-from scheduler_core.topology.tables import (
-    MOST_BYTES,
-    Expired,
-    OutOfBudget,
-    Table,
-    first_smallest,
-    infeasible,
-    keep_smaller,
-)
+from scheduler_core.topology.tables import Expired, Table
+from scheduler_core.topology.unit_search import best_units, search
 
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Division:
-    """`target` pods to be added below one parent. tables: [words, units, C] of its children, in tree order.
-
-    rule: of the children's level; weight: of that level's component in word 0, if it is there, or 0.
-    based: bool [units], children that hold pods already.
-    """
-
-    tables: Table
-    rule: LevelRule
-    target: int
-    weight: int
-    based: Mask
-
-    @cached_property
-    def feasible(self) -> Mask:
-        """bool [units, C]."""
-        return self.tables[0] < INFEASIBLE
-
-    @cached_property
-    def largest(self) -> NDArray[np.int64]:
-        """The largest feasible count of each unit, int64 [units]."""
-        return _largest(self.feasible)
-
-    @cached_property
-    def least(self) -> int:
-        """A lower bound of the level's component: used units (pack) or sum of squares (spread)."""
-        if not self.rule.spread:
-            return self.rule.exact or fewest_units(self.largest, self.target)
-        level = _water(np.sort(self.largest), self.target)
-        counts = np.minimum(self.largest, level)
-        raised = max(0, self.target - int(counts.sum()))
-        return int((counts * counts).sum()) + raised * (2 * level + 1)
-
-    def cost(self, shares: Mapping[int, int]) -> Table:
-        """[words], the price of giving these shares."""
-        counts = np.zeros(self.tables.shape[1], dtype=np.int64)
-        counts[list(shares)] = list(shares.values())
-        return self.tables[:, np.arange(len(counts)), counts].sum(axis=1)
+# Up to so many used units are searched as an exact number, on shorter tables.
+FEW_UNITS = 3
 
 
 def apportion(division: Division, expired: Expired) -> dict[int, int] | None:
@@ -77,7 +25,7 @@ def apportion(division: Division, expired: Expired) -> dict[int, int] | None:
     if rule.contradictory:
         return None
     if division.target == 0 or division.based.any():
-        return _merge(division, division.tables, division.target, expired)
+        return _merge(division, division.tables, rule.exact, division.target, expired)
     if int(division.largest.sum()) < division.target:
         return None
     if rule.spread:
@@ -89,87 +37,16 @@ def _fewest(division: Division, expired: Expired) -> dict[int, int] | None:
     """Pack: guess how many units are used, search among the candidates, and check the guess."""
     units = len(division.largest)
     guess = fewest_units(division.largest, division.target)
+    while guess < units and guess <= FEW_UNITS:
+        shares = search(division, best_units(division, guess), guess, expired)
+        if shares is not None:
+            return shares
+        guess += 1
     while True:
-        shares = _search(division, _best_units(division, guess), expired)
+        shares = search(division, best_units(division, guess), None, expired)
         if guess >= units or (shares is not None and len(shares) <= guess):
             return shares
         guess = min(len(shares) if shares is not None else 2 * guess, units)
-
-
-def fewest_units(rooms: NDArray[np.int64], target: int) -> int:
-    """How many of these units it takes at least; more than there are when all are not enough."""
-    return int(np.searchsorted(np.cumsum(np.sort(rooms)[::-1]), target)) + 1
-
-
-def _largest(feasible: Mask) -> NDArray[np.int64]:
-    """The largest feasible count of each unit, int64 [units]."""
-    reverse = feasible[:, ::-1]
-    return np.where(feasible.any(axis=1), feasible.shape[1] - 1 - reverse.argmax(axis=1), 0)
-
-
-def _best_units(division: Division, most_used: int) -> Mask:
-    """bool [units, C]: entries that a best solution with at most `most_used` units needs to look at."""
-    largest = np.sort(division.largest)[::-1]
-    lowest = max(1, division.target - int(largest[: most_used - 1].sum()))
-    candidates = division.feasible.copy()
-    candidates[:, :lowest] = False
-    keep = np.zeros_like(candidates)
-    units = len(candidates)
-    if most_used >= units:
-        return candidates
-    needed = np.full(candidates.shape[1], most_used)  # [C]
-    for word in division.tables:
-        values = np.where(candidates, word, INFEASIBLE)[:, lowest:]
-        rank = np.clip(needed[lowest:] - 1, 0, units - 1)
-        bound = np.full(candidates.shape[1], -1)
-        bound[lowest:] = np.take_along_axis(np.sort(values, axis=0), rank[None, :], axis=0)[0]
-        keep |= candidates & (word < bound)
-        candidates &= word == bound
-        needed = most_used - keep.sum(axis=0)
-    return keep | (candidates & (np.cumsum(candidates, axis=0) <= needed))
-
-
-def _search(division: Division, keep: Mask, expired: Expired) -> dict[int, int] | None:
-    """Dynamic programme over the units that have kept entries.
-
-    Where the rule fixes how many units are used, pods are counted above the lowest kept count of a unit,
-    which keeps the tables short.
-    """
-    tables, exact = division.tables, division.rule.exact
-    units = np.flatnonzero(keep.any(axis=1)).tolist()
-    used = step = base = 0
-    if exact is not None:
-        if len(units) < exact:
-            return None
-        used, step, base = exact, 1, int(keep.any(axis=0).argmax())
-    rest = division.target - used * base
-    if rest < 0:
-        return None
-    best = infeasible((len(tables), used + 1, rest + 1))
-    best[0, 0, 0] = 0
-    if best.nbytes * len(units) > MOST_BYTES:
-        raise OutOfBudget
-    history: list[Table] = []
-    for unit in units:
-        if expired():
-            raise OutOfBudget
-        history.append(best)
-        best = best.copy()
-        for extra in (np.flatnonzero(keep[unit, : base + rest + 1]) - base).tolist():
-            before = history[-1][:, : used + 1 - step, : rest + 1 - extra]
-            keep_smaller(best[:, step:, extra:], before + tables[:, unit, base + extra, None, None])
-    if best[0, used, rest] >= INFEASIBLE:
-        return None
-    shares: dict[int, int] = {}
-    for unit, before in zip(reversed(units), reversed(history), strict=True):
-        if (best[:, used, rest] != before[:, used, rest]).any():
-            extras = np.flatnonzero(keep[unit, : base + rest + 1]) - base
-            costs = tables[:, unit, base + extras] + before[:, used - step, rest - extras]
-            extra = int(extras[first_smallest(costs)])
-            shares[unit] = base + extra
-            used, rest = used - step, rest - extra
-        best = before
-    return shares
 
 
 def _even(division: Division, expired: Expired) -> dict[int, int] | None:
@@ -181,7 +58,7 @@ def _even(division: Division, expired: Expired) -> dict[int, int] | None:
     tables, target, weight, exact = division.tables, division.target, division.weight, division.rule.exact
     usable = division.feasible if exact is None else division.feasible & (np.arange(tables.shape[2]) > 0)
     sold = np.sort(division.largest)[-exact:] if exact else np.sort(division.largest)
-    price = weight * (2 * _water(sold, target) + 1)
+    price = weight * (2 * water_level(sold, target) + 1)
     if price == 0 or price * int(sold[-1]) > INFEASIBLE // 2:
         return _unbounded(division, expired)  # the bound itself would not fit an int64
     reduced = np.where(usable, tables[0] - price * np.arange(tables.shape[2]), INFEASIBLE)
@@ -203,10 +80,11 @@ def _prove(division: Division, excess: Table, bound: int, expired: Expired) -> d
     most = int(excess[excess < INFEASIBLE].max(initial=0))
     while True:
         keep = excess <= gap
-        if division.rule.exact is None:
+        exact = division.rule.exact
+        if exact is None or exact == np.count_nonzero(keep.any(axis=1)):
             shares = _merge_windows(division, keep, expired)
         else:
-            shares = _search(division, keep & _best_units(division, division.rule.exact), expired)
+            shares = search(division, keep & best_units(division, exact), exact, expired)
         if shares is None:
             if gap >= most:
                 return None
@@ -220,26 +98,17 @@ def _prove(division: Division, excess: Table, bound: int, expired: Expired) -> d
 
 def _unbounded(division: Division, expired: Expired) -> dict[int, int] | None:
     if division.rule.exact is None:
-        return _merge(division, division.tables, division.target, expired)
-    return _search(division, _best_units(division, division.rule.exact), expired)
-
-
-def _water(largest: NDArray[np.int64], target: int) -> int:
-    """The level up to which `target` pods fill units of the given sizes (ascending) evenly."""
-    units = len(largest)
-    below = np.concatenate(([0], np.cumsum(largest)[:-1]))
-    levels = (target - below) // (units - np.arange(units))
-    short = np.flatnonzero(levels < largest)
-    return int(levels[short[0]]) if len(short) else int(largest[-1])
+        return _merge(division, division.tables, None, division.target, expired)
+    return search(division, best_units(division, division.rule.exact), division.rule.exact, expired)
 
 
 def _merge_windows(division: Division, keep: Mask, expired: Expired) -> dict[int, int] | None:
-    """Merge only the kept entries: every unit starts at its lowest kept count."""
+    """Merge only the kept entries: every unit that has some starts at its lowest kept count."""
     start = keep.argmax(axis=1)
     rest = division.target - int(start.sum())
     if rest < 0:
         return None
-    width = int((_largest(keep) - start).max()) + 1
+    width = int((largest_counts(keep) - start).max()) + 1
     reach = start[:, None] + np.arange(width)  # [units, width]
     inside = reach < keep.shape[1]
     reach = np.where(inside, reach, 0)
@@ -247,7 +116,11 @@ def _merge_windows(division: Division, keep: Mask, expired: Expired) -> dict[int
     windows = division.tables[:, rows, reach]
     windows[0][~(inside & keep[rows, reach])] = INFEASIBLE
     shares = {unit: int(count) for unit, count in enumerate(start.tolist()) if count}
-    merged = _raise_some(windows, rest) if width <= 2 else _merge(division, windows, rest, expired)
+    if width <= 2:
+        merged = _raise_some(windows, rest)
+    else:
+        windows[:, ~keep.any(axis=1), 0] = 0
+        merged = _merge(division, windows, None, rest, expired)
     if merged is None:
         return None
     for unit, count in merged.items():
@@ -268,9 +141,11 @@ def _raise_some(windows: Table, number: int) -> dict[int, int] | None:
     return dict.fromkeys(able[np.lexsort(increase[::-1])[:number]].tolist(), 1)
 
 
-def _merge(division: Division, tables: Table, target: int, expired: Expired) -> dict[int, int] | None:
+def _merge(
+    division: Division, tables: Table, exact: int | None, target: int, expired: Expired
+) -> dict[int, int] | None:
     siblings = Siblings(np.zeros(1, dtype=np.int64), np.arange(tables.shape[1])[None, :])
-    merge = merge_siblings(tables, siblings, division.rule.exact, division.based, target, expired)
+    merge = merge_siblings(tables, siblings, exact, division.based, target, expired)
     if target >= merge.table.shape[2] or merge.table[0, 0, target] >= INFEASIBLE:
         return None
     return dict(merge.take_apart(0, target))

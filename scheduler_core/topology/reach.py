@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.topology.constraints import LevelRule
+from scheduler_core.topology.constraints import LevelRule, terms_of
 from scheduler_core.topology.problem import Problem
 
 # A child as the sumsets see it: the counts it can take, and whether it holds pods already.
@@ -22,8 +22,10 @@ Child = tuple[int, bool]
 
 def is_feasible(problem: Problem) -> bool:
     """Whether any placement of the missing members meets every strict rule."""
-    if problem.missing > int(problem.free[-1].sum()):
+    if problem.missing > problem.most:
         return False
+    if problem.missing >= 0 and not terms_of(problem.rules):
+        return True
     return bool(_unit_sets(problem)[0] >> problem.missing & 1)
 
 

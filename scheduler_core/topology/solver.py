@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.topology.apportion import Division, apportion
+from scheduler_core.topology.apportion import apportion
+from scheduler_core.topology.division import Division
 from scheduler_core.topology.leaf_fill import LeafFill, fill_leaves
 from scheduler_core.topology.merge import Siblings, gather_siblings, merge_siblings
 from scheduler_core.topology.objective import INFEASIBLE, Objective, convert
@@ -41,6 +42,8 @@ def solve(problem: Problem, expired: Expired) -> NDArray[np.int64] | None:
     """
     if not problem.tree.leaves:
         return np.zeros(0, dtype=np.int64) if problem.missing == 0 else None
+    if problem.missing > problem.most:
+        return None
     if problem.missing == 0 or problem.held[-1].any():
         return _branch(problem, root_stem(problem), expired)
     stem = longest_stem(problem)
@@ -144,7 +147,7 @@ def _parents(
 ) -> tuple[Table, list[Decisions]]:
     """Tables of `units` of level - 1, with their own price, from those of `level` (None: the nodes)."""
     offsets, held = problem.tree.offsets[level], problem.held[level - 1]
-    limits = np.minimum(problem.free[level - 1], problem.missing)
+    limits = np.minimum(problem.limits[level - 1], problem.missing)
     decisions: list[Decisions] = []
     merged = units
     if tables is None:
@@ -170,10 +173,10 @@ def _parents(
 
 def _leaf_tables(problem: Problem, leaves: NDArray[np.int64]) -> Table:
     """[words, leaves, C]: the price of the nodes alone, infeasible above their capacity."""
-    free = problem.free[-1][leaves]
-    most = int(min(problem.missing, free.max(initial=0)))
+    limits = problem.limits[-1][leaves]
+    most = int(min(problem.missing, limits.max(initial=0)))
     tables = np.zeros((problem.objectives[-1].words, len(leaves), most + 1), dtype=np.int64)
-    tables[0][np.arange(most + 1) > free[:, None]] = INFEASIBLE
+    tables[0][np.arange(most + 1) > limits[:, None]] = INFEASIBLE
     return _own_costs(problem, problem.tree.depth - 1, leaves, tables)
 
 

@@ -43,7 +43,7 @@ def longest_stem(problem: Problem) -> Stem:
     for level, rule in enumerate(problem.rules):
         if rule.exact != 1 and (rule.spread or rule.exact is not None):
             return stem
-        room = (problem.free[level] >= target) & np.isin(problem.tree.parents[level], stem.parents)
+        room = (problem.limits[level] >= target) & np.isin(problem.tree.parents[level], stem.parents)
         units = np.flatnonzero(room) if rule.allows(target, problem.size) else np.zeros(0, dtype=np.int64)
         if not len(units):
             return stem

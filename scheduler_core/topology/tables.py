@@ -19,6 +19,9 @@ Expired = Callable[[], bool]
 # How many steps of a product pass between two looks at the budget.
 TURNS_PER_QUESTION = 4
 
+# Cells of a word that are looked at together where tables are moved against each other.
+MOST_CELLS = 1 << 16
+
 # Tables kept for reading a decision back may not take more memory than this.
 MOST_BYTES = 1 << 29
 
@@ -57,6 +60,41 @@ def first_smallest(costs: Table) -> int:
         values = word[candidates]
         candidates = candidates[values == values.min()]
     return int(candidates[0])
+
+
+def least_of_shifts(before: Table, costs: Table, shifts: NDArray[np.int64], width: int) -> Table:
+    """The lexicographic minimum over i of `before` moved up by shifts[i] plus costs[:, i].
+
+    before: [words, K, C] with C >= width; costs: [words, n]; shifts: [n] ascending, below width. The result
+    is [words, K, width].
+    """
+    words, used = before.shape[:2]
+    highest = int(shifts[-1])
+    padded = infeasible((words, used, highest + width))
+    padded[:, :, highest:] = before[:, :, :width]
+    shape, strides = (words, used, highest + 1, width), (*padded.strides, padded.strides[2])
+    windows = np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)  # [.., start, width]
+    block = max(1, MOST_CELLS // (used * width))
+    least = infeasible((words, used, width))
+    for first in range(0, len(shifts), block):
+        chosen = shifts[first : first + block]
+        moved = windows[:, :, highest - chosen] + costs[:, None, first : first + block, None]
+        keep_smaller(least, smallest_along(moved))
+    return least
+
+
+def smallest_along(costs: Table) -> Table:
+    """The lexicographic minimum over axis 2 of [words, K, n, C]: [words, K, C]."""
+    least = np.empty((len(costs), costs.shape[1], costs.shape[3]), dtype=np.int64)
+    least[0] = costs[0].min(axis=1)
+    if len(costs) == 1:
+        return least
+    equal = costs[0] == least[0][:, None]
+    for word in range(1, len(costs)):
+        values = np.where(equal, costs[word], INFEASIBLE)
+        least[word] = values.min(axis=1)
+        equal &= values == least[word][:, None]
+    return least
 
 
 def product(left: Table, right: Table, most_used: int, most_added: int, expired: Expired) -> Table:
