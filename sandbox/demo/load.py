@@ -1,4 +1,4 @@
-"""Chapter 9: two nodes that are alike by what was asked of them, and not by what they do."""
+"""Chapter 12: two nodes that are alike by what was asked of them, and not by what they do."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sandbox.demo.cluster import NODES, DemoCluster
-from sandbox.demo.gang import gang_of_four
+from sandbox.demo.gang import gang_of_four, one_annotation, promised_quota, two_gangs
 from sandbox.demo.load import hot_and_cold
 from sandbox.demo.player import Player, set_stage
 from sandbox.demo.priority import priority_stays_within
@@ -64,8 +64,11 @@ CHAPTERS: Final = {
         "batch quota cpu 2 0 2 - 2 0",
     ),
     7: Chapter("A gang starts together or not at all", gang_of_four),
-    8: Chapter("Two users and the shape of the cluster", two_users),
-    9: Chapter("Busy nodes are spared", hot_and_cold),
+    8: Chapter("Two gangs and room for one", two_gangs),
+    9: Chapter("What was promised to a gang is kept for it", promised_quota),
+    10: Chapter("One annotation makes a Job a gang", one_annotation),
+    11: Chapter("Two users and the shape of the cluster", two_users),
+    12: Chapter("Busy nodes are spared", hot_and_cold),
 }
 
 

@@ -1,4 +1,4 @@
-"""Chapter 8: one group in two racks for its safety, another on one server for its speed."""
+"""Chapter 11: one group in two racks for its safety, another on one server for its speed."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ _CAPACITY = "CapacityScheduling"
 
 
 class Room(msgspec.Struct, frozen=True):
-    """No more than `fits` pods of a kind find room on the `nodes` that are open to them.
+    """No more than `fits` pods of a kind find room on the nodes that are open to them.
 
-    `scarce` is the resource of which the fewest pods find enough.
+    `scarce` is the resource of which the fewest pods find enough, `nodes` are the open ones that have any.
     """
 
     fits: int
@@ -34,7 +34,7 @@ class Room(msgspec.Struct, frozen=True):
     def lack(self, need: int) -> str:
         """What is missing for `need` of them, in words."""
         if not self.nodes:
-            return "no node is open to them"
+            return f"no node with {self.scarce} is open to them"
         nodes = f"{self.nodes} nodes" if self.nodes > 1 else "one node"
         return f"{need - self.fits} short of {self.scarce} on {nodes}"
 
@@ -58,8 +58,9 @@ def room_for(cycle: PodCycle, profile: Profile, pod: Pod, now: float, *, evictin
     free: Int64 = nodes.allocatable[asked][:, :size] - nodes.requested[asked][:, :size]  # [k, N]
     free += _held_by(state, _possible_victims(state, pod) if evicting else leaving(state), asked)
     fits = np.maximum(free, 0) // own.vector[asked][:, None]
-    scarce = state.index.names[int(asked[fits[:, ok].sum(axis=1).argmin()])]
-    return Room(int(fits.min(axis=0)[ok].sum()), int(ok.sum()), scarce)
+    scarce = int(asked[fits[:, ok].sum(axis=1).argmin()])
+    having = ok & (nodes.allocatable[scarce, :size] > 0)
+    return Room(int(fits.min(axis=0)[ok].sum()), int(having.sum()), state.index.names[scarce])
 
 
 def beyond_quota(

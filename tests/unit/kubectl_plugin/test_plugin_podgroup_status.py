@@ -58,7 +58,7 @@ def ledger(ended: bool = False, **total: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def cluster(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gang of three, one of which runs, with all of its namespace's eight CPUs reserved; and a small one."""
+    """A gang of three, one of which runs, with all eight CPUs of its namespace reserved; and a small one."""
     for module in ("status_report", "status_detail"):
         monkeypatch.setattr(f"kubectl_plugin.{module}.time.time", lambda: 1767225900.0)
     api.objects["podgroups"] = [group(cpu="8"), group("small", 1)]
