@@ -52,7 +52,7 @@ class Reevaluation:
     def _passes_with_nominated(self, trial: Trial, slot: int) -> bool:
         state, pod = self._cycles.state, self._cycle.pod
         on_node = state.nominations.on_node(state.nodes.names[slot], pod)
-        ahead = [item for item in on_node if goes_first(state, item.pod, pod)]
+        ahead = [item for item in on_node if goes_first(state, item, pod)]
         for item in ahead:
             trial.place(item.pod, slot, item.vector)
         return not ahead or self._passes(slot, quotas=False)

@@ -109,6 +109,6 @@ def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:
     own = {pod.uid for _, pod in members}
     for item in state.nominations.others(first):
         slot = state.nodes.slot(item.node)
-        if slot is not None and item.pod.uid not in own and goes_first(state, item.pod, first):
+        if slot is not None and item.pod.uid not in own and goes_first(state, item, first):
             room[: len(item.vector), slot] += item.vector
     return room

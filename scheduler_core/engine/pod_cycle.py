@@ -215,7 +215,10 @@ class PodCycle:
             cycle.calling = (plugin.name, "postFilter")
             result = plugin.post_filter(cycle, diagnosis)
             if result.message:
-                diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message)
+                # It was its case: what its hints accept may let it find victims another time.
+                diagnosis = msgspec.structs.replace(
+                    diagnosis, post_filter=result.message, plugins=diagnosis.plugins | {plugin.name}
+                )
             if result.status.ok:
                 return Attempt(cycle, -1, diagnosis, result)
         return Attempt(cycle, -1, diagnosis)

@@ -11,6 +11,7 @@ from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.engine.listeners import Listeners
+from scheduler_core.engine.loans import loans_of, with_loans
 from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
@@ -98,7 +99,7 @@ class Scheduler:
                 self._enqueue(pod, now)
             else:
                 self.queue.refresh(pod)
-        self.tell(events, now)
+        self.tell(with_loans(self.state, events), now)
 
     def _enqueue(self, pod: Pod, now: float) -> None:
         """Add a waiting pod to its unit: its gang where its profile schedules gangs, else itself."""
@@ -169,7 +170,9 @@ class Scheduler:
                 break
             tried += 1
             with self.reservations.aside(unit, now):
-                decisions.extend(self._schedule(unit, now))
+                made = self._schedule(unit, now)
+            self.tell(loans_of(self.state, made), now)
+            decisions += made
         return decisions
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
@@ -252,14 +255,12 @@ class Scheduler:
         decisions: list[Decision] = []
         for victim, pod in outcome.preemption.victims:
             self.state.condemn(victim.uid)
-            nomination = self.state.nominations.get(pod.uid)
-            text = eviction_message(self.state, pod, victim, nomination.node if nomination else "")
+            text = eviction_message(self.state, pod, victim, self.state.nominations.node_of(pod.uid))
             decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
         return decisions
 
     def _member_waits(self, profile: Profile, pod: Pod, message: str, event: str) -> Rejected:
-        nomination = self.state.nominations.get(pod.uid)
-        nominated = nomination.node if nomination is not None else ""
+        nominated = self.state.nominations.node_of(pod.uid)
         reason = REASON_UNSCHEDULABLE
         return Rejected(pod, profile.name, reason, message, None, nominated, event=event)
 
@@ -288,9 +289,8 @@ class Scheduler:
                 text = eviction_message(self.state, pod, victim, result.nominated)
                 evicted.append(Evicted(victim, pod, profile.name, text))
         elif not awaited(self.state, pod):
-            self.state.nominations.remove(pod.uid)
-        nomination = self.state.nominations.get(pod.uid)
-        nominated = nomination.node if nomination is not None else ""
+            self.tell(self.state.give_up(pod), attempt.cycle.now)
+        nominated = self.state.nominations.node_of(pod.uid)
         message = diagnosis.message
         refused = diagnosis.status
         by_group = refused is not None and refused.plugin == COSCHEDULING

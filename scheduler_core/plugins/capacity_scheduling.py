@@ -10,8 +10,8 @@ from scheduler_core.framework.interface import Hint, PostFilterResult
 from scheduler_core.framework.preemption.demand import nominated_requests, quota_demand
 from scheduler_core.framework.preemption.search import Search, not_eligible, refused
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
-from scheduler_core.model.pod import Pod
-from scheduler_core.quota.policy import admit
+from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.quota.policy import admit, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
@@ -66,10 +66,18 @@ class CapacityScheduling:
         """The state refunds when it forgets the pod."""
 
     def hints(self) -> Mapping[Happened, Hint | None]:
-        """Quota came free or changed."""
-        return {Happened.QUOTA: None, Happened.POD_DELETE: _frees_quota}
+        """Quota came free or changed, or can be reclaimed from one more."""
+        return {Happened.QUOTA: None, Happened.POD_DELETE: _frees_quota, Happened.LOAN: _may_reclaim}
 
 
 def _frees_quota(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """A pod that ended counts for its own quota, and through the aggregate rule for every other."""
     return event.pod is None or state.ledger.quota_of(event.pod.namespace) is not None
+
+
+def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Another quota began to borrow, and the pod would stay within the min of its own."""
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is None or quota.namespace == event.namespace or pod.preemption_policy == NEVER:
+        return False
+    return within_min(state.ledger, quota, pod.requests, nominated_requests(state, pod)[0])

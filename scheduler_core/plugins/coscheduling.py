@@ -78,7 +78,8 @@ class Coscheduling:
         return {
             Happened.GROUP: _own_group,
             Happened.POD_ADD: _sibling,
-            Happened.POD_DELETE | Happened.NODE_ADD | Happened.NODE_ALLOCATABLE | Happened.QUOTA: None,
+            Happened.POD_DELETE | Happened.NODE_ADD | Happened.NODE_ALLOCATABLE: None,
+            Happened.QUOTA | Happened.LOAN: None,
         }
 
 

@@ -37,7 +37,7 @@ class _Account:
         self.charges: dict[str, ResourceList] = {}
         self.leaving: dict[str, int] = {}
         # What was found out about use and quotas, until one of them changes.
-        self.known: dict[str, dict[str, int]] = {}
+        self.known: dict[tuple[str, bool], dict[str, int]] = {}
         self.leaving_uids: set[str] = set()
         self.quotas: list[ElasticQuota] = []
         self.used: dict[str, int] = {}
@@ -115,7 +115,7 @@ class QuotaLedger:
         """All binding quotas, in the order in which their namespaces became known."""
         return (account.quota for account in self._accounts.values() if account.quota is not None)
 
-    def known(self, quota: ElasticQuota) -> dict[str, dict[str, int]]:
+    def known(self, quota: ElasticQuota) -> dict[tuple[str, bool], dict[str, int]]:
         """A place for what follows from a quota and the use of it; emptied when use or any quota changes.
 
         Kept for binding quotas only.
@@ -156,6 +156,7 @@ class QuotaLedger:
         amounts = charged(account.charges[uid])
         (account.leaving_uids.add if sign > 0 else account.leaving_uids.discard)(uid)
         shift(account.leaving, amounts, sign)
+        account.known.clear()
         if account.quotas:
             shift(self.total_leaving, amounts, sign)
 

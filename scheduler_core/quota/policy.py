@@ -116,16 +116,25 @@ def within_min(
 
 
 def over_min(ledger: QuotaLedger, quota: ElasticQuota) -> bool:
-    """Whether a quota uses more than its min in any one resource (rule 10)."""
-    return bool(borrowed(ledger, quota))
+    """Whether a quota uses more than its min in any one resource (rule 10).
+
+    What is on its way out it does not borrow any more.
+    """
+    return bool(borrowed(ledger, quota, after_leaving=True))
 
 
-def borrowed(ledger: QuotaLedger, quota: ElasticQuota) -> dict[str, int]:
-    """Use above min per resource, sorted by name. Zeros are left out. Read only."""
+def borrowed(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = False) -> dict[str, int]:
+    """Use above min per resource, sorted by name. Zeros are left out. Read only.
+
+    With `after_leaving` the pods that are on their way out no longer count.
+    """
     known = ledger.known(quota)
-    found = known.get(quota.name)
+    found = known.get((quota.name, after_leaving))
     if found is None:
         used = ledger.used(quota.namespace)
+        if after_leaving:
+            used = _less(used, ledger.leaving(quota.namespace))
         over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted(relevant(ledger, quota))}
-        found = known[quota.name] = {name: value for name, value in over.items() if value > 0}
+        found = {name: value for name, value in over.items() if value > 0}
+        known[quota.name, after_leaving] = found
     return found

@@ -19,6 +19,7 @@ from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
+from scheduler_core.state.invariants import broken_invariants
 from scheduler_core.state.load import LoadIndex
 from scheduler_core.state.neighbours import Neighbours
 from scheduler_core.state.nodes import NodeTable
@@ -79,9 +80,8 @@ class ClusterState:
                 self._place(pod, pod.node_name, None, pod.created if now is None else now)
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
-                self.nominations.remove(pod.uid)
-            else:
-                self._renominate(pod)
+                return self.give_up(pod)
+            self._renominate(pod)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
             # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
@@ -131,11 +131,16 @@ class ClusterState:
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self.gangs.remove_pod(pod)
-        self.nominations.remove(uid)
         if uid in self.placed:
-            placed = self._unplace(uid)
-            return [ClusterEvent(Happened.POD_DELETE, pod=placed)]
-        return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
+            self.nominations.remove(uid)
+            return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
+        return self.give_up(pod) or [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
+
+    def give_up(self, pod: Pod) -> list[ClusterEvent]:
+        """A pod waits for its node no more: what was kept for it is free, as if it had ended there."""
+        kept = self.nominations.counts(pod.uid)
+        self.nominations.remove(pod.uid)
+        return [ClusterEvent(Happened.POD_DELETE, pod=pod)] if kept else []
 
     def _place(
         self, pod: Pod, node: str, assumed_at: float | None, learned: float, vector: Int64 | None = None
@@ -192,9 +197,10 @@ class ClusterState:
         return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
 
     def lift(self, uid: str) -> Placement:
-        """Take a placed pod away inside a trial; `put_back` restores it exactly."""
+        """Take a placed pod away inside a trial; `put_back` restores it exactly. It waits for no node now."""
         placement = self.placed[uid]
         self._unplace(uid)
+        self.nominations.hold(uid)
         return placement
 
     def put_back(self, placement: Placement, going: bool, start: float) -> None:
@@ -297,24 +303,5 @@ class ClusterState:
         return [ClusterEvent(what)]
 
     def check(self) -> list[str]:
-        """Every broken invariant in words (design, section 6, items 1-3); empty if all hold."""
-        problems = [*self.nodes.check(), *self.ledger.check()]
-        for uid, placement in self.placed.items():
-            if not self.ledger.is_charged(placement.pod.namespace, uid):
-                problems.append(f"pod {placement.pod.key} is placed but not charged")
-            if self.nodes.pods[placement.slot].get(uid) is not placement.pod:
-                problems.append(f"pod {placement.pod.key} is not on node {self.nodes.names[placement.slot]}")
-            if self.table.pods[placement.row] is not placement.pod or not self.table.alive[placement.row]:
-                problems.append(f"pod {placement.pod.key} has no row in the table of placed pods")
-            if self.table.slot[placement.row] != placement.slot:
-                problems.append(f"pod {placement.pod.key} has the wrong slot in the table of placed pods")
-            going = bool(self.table.going[placement.row])
-            if going != self.ledger.is_leaving(placement.pod.namespace, placement.pod.uid):
-                problems.append(f"pod {placement.pod.key}: going is {going}, the ledger disagrees")
-        if int(self.table.alive.sum()) != len(self.placed):
-            problems.append(f"{int(self.table.alive.sum())} rows alive, {len(self.placed)} placements")
-        on_nodes = sum(len(pods) for pods in self.nodes.pods)
-        if on_nodes != len(self.placed):
-            problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")
-        near = self.neighbours.check((item.pod, item.slot) for item in self.placed.values())
-        return [*problems, *near, *self.load.check()]
+        """Every broken invariant in words; empty if all hold."""
+        return broken_invariants(self)

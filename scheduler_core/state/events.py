@@ -12,7 +12,10 @@ from scheduler_core.model.pod import Pod
 
 
 class Happened(Flag):
-    """Kinds of cluster events; a plugin registers for a union of them."""
+    """Kinds of cluster events; a plugin registers for a union of them.
+
+    LOAN: a quota began to use more than its min of something.
+    """
 
     NODE_ADD = auto()
     NODE_ALLOCATABLE = auto()
@@ -23,6 +26,7 @@ class Happened(Flag):
     POD_UPDATE = auto()
     POD_DELETE = auto()
     QUOTA = auto()
+    LOAN = auto()
     GROUP = auto()
     VOLUME = auto()
     NODE_METRIC = auto()

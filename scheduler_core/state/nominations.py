@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -16,13 +16,15 @@ from scheduler_core.state.nodes import NodeTable
 class Nomination(msgspec.Struct, frozen=True):
     """A waiting pod, the node kept for it, and the victims (uids) whose end it waits for.
 
-    `vector` is the pod's requests, int64 [R] at the time.
+    `vector` is the pod's requests, int64 [R] at the time; `order` grows from nomination to nomination, and
+    stays while a pod keeps its node.
     """
 
     pod: Pod
     node: str
     vector: Int64
     victims: frozenset[str] = frozenset()
+    order: int = 0
 
 
 class Nominations:
@@ -37,6 +39,7 @@ class Nominations:
         self._by_uid: dict[str, Nomination] = {}
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
+        self._order = 0
         # Those that wait, by namespace and priority, and what they will charge to a quota.
         self._by_key: dict[tuple[str, int], dict[str, Nomination]] = {}
         self.sums: dict[tuple[str, int], dict[str, int]] = {}
@@ -46,8 +49,11 @@ class Nominations:
 
     def put(self, pod: Pod, node: str, vector: Int64, victims: frozenset[str] = frozenset()) -> None:
         """Nominate a node for a pod, replacing an earlier nomination."""
+        before = self._by_uid.get(pod.uid)
         self.remove(pod.uid)
-        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims)
+        self._order += 1
+        order = before.order if before is not None and before.node == node else self._order
+        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, order)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
 
@@ -100,21 +106,18 @@ class Nominations:
         if slot is not None:
             room[: len(item.vector), slot] += sign * item.vector
 
-    def room(self, spare: Callable[[str, int], bool], without: str) -> Int64:
-        """int64 [R, N]: what nominated pods will take of every node. Read only.
-
-        Left out are the pod with the uid `without`, and pods for whose namespace and priority `spare` holds.
-        """
-        left_out = [item for key, items in self._by_key.items() if spare(*key) for item in items.values()]
-        own = self._by_uid.get(without)
-        if own is not None and self.counts(without) and not spare(own.pod.namespace, own.pod.priority):
-            left_out.append(own)
-        room = self._all_room()
-        if left_out:
-            room = room.copy()
-            for item in left_out:
-                self._reserve(room, item, -1)
+    def room(self, without: Iterable[Nomination]) -> Int64:
+        """int64 [R, N]: what nominated pods that wait will take of every node, some left out. Read only."""
+        room, copied = self._all_room(), False
+        for item in without:
+            if not copied:
+                room, copied = room.copy(), True
+            self._reserve(room, item, -1)
         return room
+
+    def waiting(self, chosen: Callable[[str, int], bool]) -> Iterator[Nomination]:
+        """Nominations that count, of the namespaces and priorities for which `chosen` holds."""
+        return (item for key, items in self._by_key.items() if chosen(*key) for item in items.values())
 
     def _all_room(self) -> Int64:
         nodes = self._nodes
@@ -127,9 +130,21 @@ class Nominations:
                     self._reserve(self._room, item, 1)
         return self._room
 
+    def check(self) -> list[str]:
+        """Whether what is kept of every node is the sum over those that wait, in words."""
+        known = self._all_room().copy()
+        self._layout = -1
+        fresh = self._all_room()
+        return [] if np.array_equal(known, fresh) else [f"nominated pods take {fresh}, known is {known}"]
+
     def get(self, uid: str) -> Nomination | None:
         """The pod's nomination, if it has one."""
         return self._by_uid.get(uid)
+
+    def node_of(self, uid: str) -> str:
+        """The node that is kept for the pod, empty for none."""
+        item = self._by_uid.get(uid)
+        return item.node if item is not None else ""
 
     def counts(self, uid: str) -> bool:
         """Whether the pod's nomination is in the sums."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32, Interner
 from scheduler_core.model.pod import Pod
-from scheduler_core.state.pod_grid import PodGrid
+from scheduler_core.state.pod_grid import EMPTY, PodGrid
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -122,6 +122,18 @@ class PodTable:
             return
         rows: Int64 = np.zeros((missing, self.requests.shape[1]), dtype=np.int64)  # [new, capacity]
         self.requests = np.vstack([self.requests, rows])
+
+    def check(self, slots: int) -> list[str]:
+        """Whether the grid says of every node what all rows say, in words."""
+        grid = self.grid.rows(self, slots)
+        rows = np.flatnonzero(self.alive[: self.size])
+        rows = rows[np.lexsort((rows, -self.start[rows], self.priority[rows]))]
+        return [
+            f"the grid's pods in slot {slot} are {known}, the table's {here}"
+            for slot in range(slots)
+            if (known := [row for row in grid[:, slot].tolist() if row != EMPTY])
+            != (here := rows[self.slot[rows] == slot].tolist())
+        ]
 
     def of(self, rows: NDArray[np.signedinteger]) -> Iterator[Pod]:
         """The pods of some rows, in their order."""

@@ -88,7 +88,7 @@ def _text(amounts: Amounts) -> dict[str, str]:
 
 @dataclass
 class Book:
-    """Who runs where now; `nominated` are waiting pods with the node kept for them.
+    """Who runs where now; `nominated` are waiting pods with the node kept for them, longest first.
 
     `leaving` are running pods whose eviction was decided: they still hold what they have, but nobody counts
     on them to stay.
@@ -150,7 +150,7 @@ class Book:
             if quota is None:
                 continue
             if other.namespace != pod.namespace:
-                over = self.over(quota)
+                over = self.over(quota, self.leaving)
                 add(total, {name: value for name, value in other.cost.items() if name not in over})
             elif other.priority >= pod.priority:
                 add(total, other.cost)
@@ -171,14 +171,22 @@ class Book:
             if asked
         )
 
+    def _goes_first(self, other: RandomPod, node: str, pod: RandomPod) -> bool:
+        """Whether a pod that the node is kept for stands before `pod`, for which it may be kept as well."""
+        if self.quota(other) is self.quota(pod):
+            return other.priority >= pod.priority
+        if self.nominated.get(pod.key, (pod, ""))[1] != node:
+            return True
+        waiting = list(self.nominated)
+        return waiting.index(other.key) < waiting.index(pod.key)
+
     def has_room(
         self, pod: RandomPod, node: str, without: Collection[str] = (), *, reserved: bool = True
     ) -> bool:
         """Whether the node's resources suffice beside those whom it is kept for."""
         left = self.free(node, without)
         for other, at in self._others(pod):
-            same = self.quota(other) is self.quota(pod)
-            if reserved and at == node and (other.priority >= pod.priority or not same):
+            if reserved and at == node and self._goes_first(other, node, pod):
                 subtract(left, other.cost)
         return all(asked <= left.get(name, 0) for name, asked in pod.cost.items() if asked)
 

@@ -16,6 +16,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import borrowed, over_min, relevant, within_min
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nominations import Nomination
 
 Bool = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -68,7 +69,7 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
                 shift(own, sums)
                 shift(total, sums)
             continue
-        over = borrowed(state.ledger, quota)
+        over = borrowed(state.ledger, quota, after_leaving=True)
         shift(total, {name: value for name, value in sums.items() if name not in over})
     if state.nominations.counts(pod.uid) and state.ledger.quota_of(pod.namespace) is not None:
         # The pod's own nomination is in the sums: its request is what we are asked about.
@@ -77,23 +78,35 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
     return own, total
 
 
-def goes_first(state: ClusterState, nominee: Pod, pod: Pod) -> bool:
+def goes_first(state: ClusterState, nominee: Nomination, pod: Pod) -> bool:
     """Whether room that a nominated pod waits for is closed to `pod`.
 
     Under one quota, or with none, priority decides. A pod of another quota could not have made that room
-    itself, whatever its priority; if it took it, the same victims would go again and again (rule 16).
+    itself, whatever its priority; if it took it, the same victims would go again and again (rule 16). Of two
+    such pods that wait for one node, the later one was nominated beside the earlier.
     """
-    same = state.ledger.quota_of(nominee.namespace) is state.ledger.quota_of(pod.namespace)
-    return nominee.priority >= pod.priority or not same
+    if state.ledger.quota_of(nominee.pod.namespace) is state.ledger.quota_of(pod.namespace):
+        return nominee.pod.priority >= pod.priority
+    own = state.nominations.get(pod.uid)
+    return own is None or own.node != nominee.node or nominee.order < own.order
 
 
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:
     """int64 [R, N]: what nominated pods that go first will take of every node. Read only."""
-    quota_of = state.ledger.quota_of
-    own = quota_of(pod.namespace)
-    return state.nominations.room(
-        lambda namespace, priority: priority < pod.priority and quota_of(namespace) is own, pod.uid
-    )
+    nominations, quota_of = state.nominations, state.ledger.quota_of
+    quota = quota_of(pod.namespace)
+    behind = {
+        item.pod.uid: item
+        for item in nominations.waiting(
+            lambda ns, priority: priority < pod.priority and quota_of(ns) is quota
+        )
+    }
+    own = nominations.get(pod.uid)
+    if own is not None and nominations.counts(pod.uid):
+        behind[pod.uid] = own
+        beside = nominations.on_node(own.node, pod)
+        behind |= {item.pod.uid: item for item in beside if not goes_first(state, item, pod)}
+    return nominations.room(behind.values())
 
 
 def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
