@@ -13,6 +13,7 @@ from scheduler_core.kube.session import Answer
 
 MAX_HEAD = 1 << 16
 MAX_BODY = 64 << 20
+_MOST_DIGITS: Final = 8
 _HEAD_END: Final = b"\r\n\r\n"
 _SUCCESS: Final = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")
 # As Go spells it; other spellings take the long way.
@@ -26,27 +27,30 @@ class BrokenAnswer(HTTPException):
     """Bytes that are no answer."""
 
 
-def is_plain_success(buffer: bytearray) -> bool:
-    """Whether `buffer` is one whole answer of class 200 that leaves its connection usable.
+def plain_success(buffer: bytearray) -> int:
+    """Bytes of the first answer in `buffer` if it is a whole success and its connection stays usable, else 0.
 
-    This is a look at what API servers nearly always send, without taking it apart; where it says no,
+    This is a look at what API servers nearly always send, without taking it apart; where it says 0,
     `read_answer` has to find out.
     """
     end = buffer.find(_HEAD_END)
     if end < 0 or not buffer.startswith(_SUCCESS):
-        return False
+        return 0
     at = buffer.find(_LENGTH, 0, end)
     if at < 0 or buffer.find(b"\r\nConnection:", 0, end) >= 0:
-        return False
+        return 0
     digits = buffer[at + len(_LENGTH) : buffer.find(b"\r\n", at + 2)]
-    return digits.isdigit() and len(digits) < 9 and len(buffer) == end + len(_HEAD_END) + int(digits)
+    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+        return 0
+    size = end + len(_HEAD_END) + int(digits)
+    return size if len(buffer) >= size else 0
 
 
 def read_answer(buffer: bytearray, *, ended: bool = False) -> tuple[Answer, bool] | None:
-    """The answer that `buffer` holds and whether its connection can be used again; None if bytes miss.
+    """The first answer in `buffer` and whether its connection can be used again; None if bytes miss.
 
-    `ended` says that the server has closed the connection, so that nothing more comes. Answers of the 100
-    class are skipped (and cut from the buffer). Raises BrokenAnswer.
+    `ended` says that the server has closed the connection, so that nothing more comes. The answer and those
+    of the 100 class before it are cut from the buffer. Raises BrokenAnswer.
     """
     while True:
         end = buffer.find(_HEAD_END)
@@ -66,7 +70,8 @@ def read_answer(buffer: bytearray, *, ended: bool = False) -> tuple[Answer, bool
     body = _body(buffer, end + 4, status, fields, ended)
     if body is None:
         return None
-    content, sized = body
+    content, size, sized = body
+    del buffer[:size]
     text = fields.get(b"retry-after", b"")
     retry_after = float(text) if text.isdigit() and len(text) < 7 else None
     return Answer(status, retry_after, content), keep and sized and not ended
@@ -86,18 +91,18 @@ def _fields(head: bytes) -> dict[bytes, bytes]:
 
 def _body(
     buffer: bytearray, start: int, status: int, fields: dict[bytes, bytes], ended: bool
-) -> tuple[bytes, bool] | None:
-    """The body and whether its length was told; None if bytes miss."""
+) -> tuple[bytes, int, bool] | None:
+    """The body, where it ends in `buffer`, and whether its length was told; None if bytes miss."""
     if status in (204, 304):
-        return b"", True
+        return b"", start, True
     if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
-        content = _chunks(buffer, start)
-        if content is None and ended:
+        found = _chunks(buffer, start)
+        if found is None and ended:
             raise BrokenAnswer("the connection ended within the answer")
-        return None if content is None else (content, True)
+        return None if found is None else (*found, True)
     length = fields.get(b"content-length", b"")
     if not length:
-        return (bytes(buffer[start:]), False) if ended else None
+        return (bytes(buffer[start:]), len(buffer), False) if ended else None
     if not length.isdigit() or int(length) > MAX_BODY:
         raise BrokenAnswer(f"Content-Length {length[:20]!r}")
     size = int(length)
@@ -105,11 +110,11 @@ def _body(
         if ended:
             raise BrokenAnswer("the connection ended within the answer")
         return None
-    return bytes(buffer[start : start + size]), True
+    return bytes(buffer[start : start + size]), start + size, True
 
 
-def _chunks(buffer: bytearray, position: int) -> bytes | None:
-    """The chunks from `position` put together; None if bytes miss."""
+def _chunks(buffer: bytearray, position: int) -> tuple[bytes, int] | None:
+    """The chunks from `position` put together, and where they end; None if bytes miss."""
     parts: list[bytes] = []
     while True:
         line_end = buffer.find(b"\r\n", position)
@@ -125,7 +130,8 @@ def _chunks(buffer: bytearray, position: int) -> bytes | None:
         position = line_end + 2
         if size == 0:
             # Trailers end with an empty line; API servers send none.
-            return b"".join(parts) if buffer.find(b"\r\n", position) >= 0 else None
+            end = buffer.find(b"\r\n", position)
+            return (b"".join(parts), end + 2) if end >= 0 else None
         if len(buffer) < position + size + 2:
             return None
         parts.append(bytes(buffer[position : position + size]))

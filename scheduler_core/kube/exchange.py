@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from scheduler_core.errors import MusterError
+from scheduler_core.kube.answers import plain_success, read_answer
 from scheduler_core.kube.connection import Connection
 from scheduler_core.kube.requests import Request, SingleWrite
+from scheduler_core.kube.session import Answer
 
 log = logging.getLogger(__name__)
 
 Done = Callable[[MusterError | None], None]
 
+# Whose body nobody reads.
+_SUCCESS: Final = Answer(200, None, b"")
 # The most that a TLS record holds; room for more would be got and given back for every small answer.
 _CHUNK: Final = 1 << 14
 
@@ -39,17 +44,36 @@ class Job:
 
 
 class Lane:
-    """An open connection with the job that is under way on it, None while it rests until `deadline`."""
+    """An open connection with the jobs that are under way on it, none while it rests until `deadline`.
 
-    __slots__ = ("buffer", "connection", "deadline", "job", "raw", "unsent")
+    Answers come in the order of the jobs. `carried` jobs of `size` bytes were given to it at once; `blocked`:
+    the rest of what is `unsent` waits until the socket takes more.
+    """
+
+    __slots__ = (
+        "blocked",
+        "buffer",
+        "carried",
+        "connection",
+        "deadline",
+        "jobs",
+        "raw",
+        "size",
+        "unsent",
+        "urgent",
+    )
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.raw = connection.raw
-        self.job: Job | None = None
+        self.jobs: deque[Job] = deque()
+        self.carried = 0
+        self.size = 0
+        self.urgent = True
         self.deadline = 0.0
         self.buffer = bytearray()
         self.unsent = b""
+        self.blocked = False
 
     def send(self) -> None:
         """Send of what is unsent as much as goes now. Raises OSError."""
@@ -71,3 +95,16 @@ class Lane:
             self.buffer += chunk
             if len(chunk) < _CHUNK and not self.connection.holds_more():
                 return False
+
+    def take_answer(self, *, ended: bool) -> tuple[Answer, bool] | None:
+        """The answer to the first job, cut from the buffer, and whether the lane can be used again.
+
+        None if bytes of it miss. Raises BrokenAnswer, ConnectionResetError.
+        """
+        if ended and not self.buffer:
+            raise ConnectionResetError("the server closed the connection without an answer")
+        size = plain_success(self.buffer)
+        if not size:
+            return read_answer(self.buffer, ended=ended)
+        del self.buffer[:size]
+        return _SUCCESS, not ended

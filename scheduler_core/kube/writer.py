@@ -1,4 +1,7 @@
-"""Many small writes at once: one thread, a few keep-alive connections, one write on each at a time.
+"""Many small writes at once: one thread and a few keep-alive connections.
+
+Where more writes wait than there are connections, some go out together, one behind the other. A server that
+does not answer all of them leaves the others as lost answers, which is what their senders are prepared for.
 
 A thread per request spends more processor time on waking up than on the request. What does not end well at
 the first try is finished on threads of its own by the ordinary Client, which waits, renews credentials and
@@ -17,19 +20,16 @@ from functools import partial
 from typing import Final
 
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.answers import is_plain_success, read_answer
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.connection import MAX_IDLE_SECONDS
 from scheduler_core.kube.errors import error_from_status
 from scheduler_core.kube.exchange import Done, Job, Lane
+from scheduler_core.kube.lanes import Lanes
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import SingleWrite, request_for, with_precondition
 from scheduler_core.kube.session import Answer
 from scheduler_core.kube.workers import Workers
 
 CONNECTIONS: Final = 24
-# Events may never hold up a binding: they use at most so many connections.
-LATER_CONNECTIONS: Final = 8
 _CHUNK: Final = 1 << 16
 _TICK: Final = 1.0
 _SLOW_THREADS: Final = 8
@@ -58,13 +58,12 @@ class Writer:
         self._client = client
         self.may_write = may_write
         self._limiters = {True: limiters[0], False: limiters[1]}
-        self._most = connections
         self._monotonic = monotonic
         self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
-        self._busy: set[Lane] = set()
-        self._idle: list[Lane] = []
-        self._later_busy = 0
+        # Writes that left their queue and have no outcome yet.
+        self._flying = {True: 0, False: 0}
         self._selector = selectors.DefaultSelector()
+        self._lanes = Lanes(client.session, self._selector, connections, monotonic)
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_out.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ)
@@ -90,12 +89,12 @@ class Writer:
     @property
     def pending(self) -> int:
         """Writes that are queued or on their way."""
-        return self.backlog + len(self._queues[False]) + self._later_busy
+        return self.backlog + len(self._queues[False]) + self._flying[False]
 
     @property
     def backlog(self) -> int:
         """Urgent writes that are queued or on their way."""
-        return len(self._queues[True]) + len(self._busy) - self._later_busy + self.slow.pending
+        return len(self._queues[True]) + self._flying[True] + self.slow.pending
 
     def submit(self, write: SingleWrite, done: Done, *, urgent: bool = True) -> None:
         """Carry a write out, soon."""
@@ -133,11 +132,11 @@ class Writer:
         try:
             while not self._stopping:
                 delay = self._begin_all()
-                if len(self._busy) >= _CROWD:
+                if self._lanes.busy >= _CROWD:
                     time.sleep(_BREATH)
                 self._asleep = True
                 # A job that came just now found us awake: look once more before sleeping.
-                if delay is None and (self._queues[True] or self._queues[False]) and self._room():
+                if delay is None and any(self._queues[u] and self._lanes.room(u) > 0 for u in (True, False)):
                     delay = 0.0
                 ready = self._selector.select(_TICK if delay is None else delay)
                 self._asleep = False
@@ -147,15 +146,11 @@ class Writer:
                     else:
                         self._continue(key.data)
                 if self._monotonic() >= overdue_at:
-                    self._end_overdue()
+                    for lane in self._lanes.overdue():
+                        self._lose(self._lanes.drop(lane), TimeoutError())
                     overdue_at = self._monotonic() + _TICK
         finally:
             self._close()
-
-    def _room(self) -> bool:
-        return len(self._busy) < self._most and (
-            bool(self._queues[True]) or self._later_busy < LATER_CONNECTIONS
-        )
 
     def _drain_wakes(self) -> None:
         try:
@@ -166,136 +161,121 @@ class Writer:
 
     def _begin_all(self) -> float | None:
         """Send what may be sent now; seconds until the rate or the gate is asked again, or None."""
-        delay: float | None = None
+        delays: list[float] = []
         for urgent in (True, False):
-            jobs, limiter = self._queues[urgent], self._limiters[urgent]
-            while jobs and len(self._busy) < self._most:
-                if not urgent and self._later_busy >= LATER_CONNECTIONS:
+            queue = self._queues[urgent]
+            while queue and self._lanes.room(urgent) > 0:
+                jobs, delay = self._admitted(urgent, self._lanes.share(len(queue), urgent))
+                if jobs:
+                    self._begin(jobs)
+                if delay is not None:
+                    delays.append(delay)
                     break
-                if urgent and not self.may_write():
-                    delay = _GATE_SECONDS
-                    break
-                if limiter is not None and not limiter.take():
-                    delay = limiter.delay() if delay is None else min(delay, limiter.delay())
-                    break
-                self._begin(jobs.popleft())
-        return delay
+        return min(delays, default=None)
 
-    def _begin(self, job: Job) -> None:
-        session = self._client.session
-        request = job.request = request_for(job.write)
+    def _admitted(self, urgent: bool, most: int) -> tuple[list[Job], float | None]:
+        """At most so many jobs that may go now, and where fewer may, seconds until more can."""
+        queue, limiter = self._queues[urgent], self._limiters[urgent]
+        jobs: list[Job] = []
+        while queue and len(jobs) < most:
+            if urgent and not self.may_write():
+                return jobs, _GATE_SECONDS
+            if limiter is not None and not limiter.take():
+                return jobs, limiter.delay()
+            # Counted before it leaves the queue, so that nobody finds it nowhere.
+            self._flying[urgent] += 1
+            try:
+                jobs.append(queue.popleft())
+            except IndexError:
+                # Dropped by another thread at this very moment.
+                self._flying[urgent] -= 1
+        return jobs, None
+
+    def _begin(self, jobs: list[Job]) -> None:
         try:
-            payload = session.encode(request.method, request.path, request.body, request.content_type)
-            lane = self._idle.pop() if self._idle else self._open()
+            payload = b"".join([self._encoded(job) for job in jobs])
+            lane = self._lanes.take()
         except (OSError, MusterError):
-            self.slow.submit(partial(self._repeat, job))
+            self._repeat_all(jobs)
             return
-        lane.job, lane.unsent = job, payload
-        lane.deadline = self._monotonic() + session.limits.read
-        self._busy.add(lane)
-        self._later_busy += not job.urgent
-        self._send(lane, job)
+        self._lanes.begin(lane, jobs, payload)
+        self._send(lane)
 
-    def _open(self) -> Lane:
-        """A new connection. Raises OSError, KubeconfigError."""
-        connection = self._client.session.new_connection()
-        try:
-            connection.open()
-            connection.unblock()
-        except BaseException:
-            connection.close()
-            raise
-        lane = Lane(connection)
-        self._selector.register(lane.raw, selectors.EVENT_READ, lane)
-        return lane
+    def _encoded(self, job: Job) -> bytes:
+        request = job.request = request_for(job.write)
+        return self._client.session.encode(request.method, request.path, request.body, request.content_type)
 
-    def _send(self, lane: Lane, job: Job) -> None:
+    def _send(self, lane: Lane) -> bool:
+        """Send what goes now; False if the connection turned out to be broken."""
         try:
-            lane.send()
-        except OSError:
-            # The server cannot have got all of it: safe to repeat.
-            self._drop(lane)
-            self.slow.submit(partial(self._repeat, job))
-            return
-        if lane.unsent:
-            self._selector.modify(lane.raw, selectors.EVENT_READ | selectors.EVENT_WRITE, lane)
+            self._lanes.send(lane)
+        except OSError as error:
+            # The server cannot have got all of the last request, which is safe to repeat.
+            untouched = len(lane.unsent) == lane.size
+            left = self._lanes.drop(lane)
+            whole = 0 if untouched else len(left) - 1
+            self._lose(left[:whole], error)
+            self._repeat_all(left[whole:])
+            return False
+        return True
 
     def _continue(self, lane: Lane) -> None:
-        if lane.unsent and lane.job is not None:
-            self._send(lane, lane.job)
-            if lane.unsent or lane.job is None:
-                return
-            self._selector.modify(lane.raw, selectors.EVENT_READ, lane)
+        if lane.blocked and not self._send(lane):
+            return
         try:
             ended = lane.receive()
-            if lane.job is None:
+            if not lane.jobs:
                 # A connection at rest: the server closes it, or says what nobody asked for.
                 if ended or lane.buffer:
-                    self._drop(lane)
+                    self._lanes.drop(lane)
                 return
-            if ended and not lane.buffer:
-                raise ConnectionResetError("the server closed the connection without an answer")
-            plain = not ended and is_plain_success(lane.buffer)
-            found = None if plain else read_answer(lane.buffer, ended=ended)
+            while lane.jobs:
+                found = lane.take_answer(ended=ended)
+                if found is None:
+                    return
+                answer, reusable = found
+                job = lane.jobs.popleft()
+                rests = reusable and not lane.jobs and self._lanes.rest(lane)
+                self._finish(job, answer)
+                if not reusable:
+                    raise ConnectionResetError("the server closed the connection after another answer")
         except Exception as error:
-            self._break(lane, error)
+            self._lose(self._lanes.drop(lane), error)
             return
-        if plain:
-            self._freed(lane, reusable=True).tell(None)
-        elif found is not None:
-            answer, reusable = found
-            self._finish(self._freed(lane, reusable=reusable), answer)
-
-    def _freed(self, lane: Lane, *, reusable: bool) -> Job:
-        """The job of a lane whose answer is there; the lane rests or is closed."""
-        job = lane.job
-        assert job is not None
-        self._leave(lane)
-        if not reusable:
-            self._drop(lane)
-            return job
-        lane.job = None
-        lane.buffer.clear()
-        lane.deadline = self._monotonic() + MAX_IDLE_SECONDS
-        self._idle.append(lane)
-        return job
-
-    def _drop(self, lane: Lane) -> None:
-        """Close a connection; its job, if it has one, is the caller's business."""
-        if lane in self._busy:
-            self._leave(lane)
-        if lane in self._idle:
-            self._idle.remove(lane)
-        lane.job = None
-        self._selector.unregister(lane.raw)
-        lane.connection.close()
-
-    def _leave(self, lane: Lane) -> None:
-        self._busy.discard(lane)
-        self._later_busy -= lane.job is not None and not lane.job.urgent
+        if not rests:
+            self._lanes.drop(lane)
 
     def _finish(self, job: Job, answer: Answer) -> None:
+        """The server answered."""
         assert job.request is not None
         if 200 <= answer.status < 300:
-            job.tell(None)
+            self._tell(job, None)
         elif answer.status == 401 or answer.retry_after is not None:
             # Not begun by the server: the ordinary way waits, or renews the credentials, and repeats.
-            self.slow.submit(partial(self._repeat, job))
+            self._repeat_all([job])
         else:
             method, path = job.request.method, job.request.path
             error = error_from_status(answer.status, answer.body, method=method, path=path)
-            job.tell(with_precondition(job.write, error))
+            self._tell(job, with_precondition(job.write, error))
 
-    def _break(self, lane: Lane, error: Exception) -> None:
-        """A connection broke: the server may have got its request."""
-        job = lane.job
-        self._drop(lane)
-        if job is not None and job.request is not None:
+    def _lose(self, jobs: list[Job], error: Exception) -> None:
+        """The connection broke: the server may have got these requests."""
+        for job in jobs:
+            assert job.request is not None
             method, path = job.request.method, job.request.path
-            job.tell(self._client.session.unreachable(error, method, path, sent=True))
+            self._tell(job, self._client.session.unreachable(error, method, path, sent=True))
+
+    def _tell(self, job: Job, error: MusterError | None) -> None:
+        self._flying[job.urgent] -= 1
+        job.tell(error)
+
+    def _repeat_all(self, jobs: list[Job]) -> None:
+        """Once more, on slow threads."""
+        for job in jobs:
+            self.slow.submit(partial(self._repeat, job))
+            self._flying[job.urgent] -= 1
 
     def _repeat(self, job: Job) -> None:
-        """Once more, on a slow thread."""
         try:
             self._client.write(job.write)
         except MusterError as error:
@@ -303,15 +283,9 @@ class Writer:
         else:
             job.tell(None)
 
-    def _end_overdue(self) -> None:
-        """Give up answers that do not come, and connections that rest for long, before the server does."""
-        now = self._monotonic()
-        for lane in [lane for lane in (*self._busy, *self._idle) if lane.deadline < now]:
-            self._break(lane, TimeoutError())
-
     def _close(self) -> None:
-        for lane in [*self._busy, *self._idle]:
-            self._break(lane, TimeoutError())
+        for lane in self._lanes.all():
+            self._lose(self._lanes.drop(lane), TimeoutError())
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()

@@ -11,6 +11,7 @@ import pytest
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, Forbidden, Unreachable
+from scheduler_core.kube.lanes import TOGETHER
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writer import Writer
 from scheduler_core.model.kinds import PODS
@@ -69,6 +70,60 @@ def test_every_write_is_sent_once_and_ends_once(
     assert all(outcomes.of(name) is None for name in outcomes.by_name)
     assert (server.count("POST"), len(server.objects)) == (200, 200)
     assert server.connections <= 4
+
+
+@pytest.fixture
+def narrow(client: Client) -> Iterator[Writer]:
+    """A writer of one connection that has not been started, so that what is submitted goes out together."""
+    made = Writer(client, connections=1)
+    yield made
+    made.stop(2)
+
+
+def test_in_a_batch_that_the_server_leaves_what_was_not_answered_is_told_as_maybe_accepted(
+    server: FaultServer, narrow: Writer, outcomes: Outcomes
+) -> None:
+    server.fail(Fault("POST", status=403, reason="Forbidden"))
+    server.fail(Fault("POST", lose=True))
+    for number in range(TOGETHER + 4):
+        submit(narrow, outcomes, f"p{number}")
+    narrow.start()
+    outcomes.await_all(TOGETHER + 4)
+    assert isinstance(outcomes.of("p0"), Forbidden)
+    for number in range(1, TOGETHER):
+        lost = outcomes.of(f"p{number}")
+        assert isinstance(lost, Unreachable)
+        assert lost.maybe_accepted
+    assert [outcomes.of(f"p{number}") for number in range(TOGETHER, TOGETHER + 4)] == [None] * 4
+    # Nothing was sent twice: a refusal, a lost answer, and four that went alone from then on.
+    assert server.count("POST") == 6
+
+
+def test_one_of_a_batch_that_is_put_off_is_repeated_alone(
+    server: FaultServer, narrow: Writer, outcomes: Outcomes
+) -> None:
+    server.fail(Fault("POST", status=429, retry_after=1))
+    for number in range(TOGETHER):
+        submit(narrow, outcomes, f"p{number}")
+    narrow.start()
+    outcomes.await_all(TOGETHER)
+    assert {outcomes.of(name) for name in outcomes.by_name} == {None}
+    assert server.count("POST") == TOGETHER + 1
+
+
+def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
+    server: FaultServer, writer: Writer, outcomes: Outcomes
+) -> None:
+    for fault in range(12):
+        server.fail(Fault("POST", lose=True) if fault % 3 else Fault("POST", status=500))
+    for number in range(300):
+        submit(writer, outcomes, f"p{number}", urgent=number % 3 > 0)
+    outcomes.await_all(300)
+    assert {len(found) for found in outcomes.by_name.values()} == {1}
+    there = {name for _, _, name in server.objects}
+    assert {name for name in outcomes.by_name if outcomes.of(name) is None} <= there
+    assert server.count("POST") <= 300
+    eventually(lambda: writer.pending == 0, 5)
 
 
 def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: Writer, outcomes: Outcomes) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.kube.answers import BrokenAnswer, is_plain_success, read_answer
+from scheduler_core.kube.answers import BrokenAnswer, plain_success, read_answer
 
 SIZED = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
 CHUNKED = b'HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"\r\n3;x=y\r\n:1}\r\n0\r\n\r\n'
@@ -79,8 +79,8 @@ def test_any_bytes_give_an_answer_nothing_or_the_error(sent: bytes, ended: bool)
 
 
 def test_a_plain_success_is_known_at_a_glance_and_only_when_it_is_whole() -> None:
-    assert is_plain_success(bytearray(SIZED))
-    assert not any(is_plain_success(bytearray(SIZED[:end])) for end in range(len(SIZED)))
+    assert plain_success(bytearray(SIZED)) == plain_success(bytearray(SIZED + SIZED[:-1])) == len(SIZED)
+    assert not any(plain_success(bytearray(SIZED[:end])) for end in range(len(SIZED)))
 
 
 @pytest.mark.parametrize(
@@ -89,21 +89,30 @@ def test_a_plain_success_is_known_at_a_glance_and_only_when_it_is_whole() -> Non
         pytest.param(CHUNKED, id="chunks"),
         pytest.param(SIZED.replace(b"201 Created", b"409 Conflict"), id="a refusal"),
         pytest.param(SIZED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), id="the last answer"),
-        pytest.param(SIZED + b"H", id="more than an answer"),
         pytest.param(INFORMED, id="an interim answer first"),
         pytest.param(SIZED.replace(b"/1.1", b"/1.0"), id="an old protocol"),
         pytest.param(SIZED.replace(b": 7", b": -7"), id="a negative length"),
     ],
 )
 def test_what_is_not_plain_is_left_to_be_read(sent: bytes) -> None:
-    assert not is_plain_success(bytearray(sent))
+    assert not plain_success(bytearray(sent))
 
 
 @given(st.integers(0, len(SIZED)), st.binary(max_size=40), st.integers(0, len(SIZED)))
 def test_where_a_glance_says_success_reading_says_it_too(start: int, put: bytes, end: int) -> None:
     sent = SIZED[:start] + put + SIZED[end:]
-    if is_plain_success(bytearray(sent)):
-        found = read_answer(bytearray(sent))
+    if size := plain_success(bytearray(sent)):
+        rest = bytearray(sent)
+        found = read_answer(rest)
         assert found is not None
-        assert found[0].status // 100 == 2
-        assert found[1]
+        assert (found[0].status // 100, found[1], bytes(rest)) == (2, True, sent[size:])
+
+
+@given(st.lists(st.sampled_from([SIZED, CHUNKED, INFORMED]), min_size=1, max_size=5), st.binary(max_size=3))
+def test_answers_behind_each_other_are_read_one_by_one(sent: list[bytes], rest: bytes) -> None:
+    buffer = bytearray(b"".join(sent) + rest)
+    for one in sent:
+        found = read_answer(buffer)
+        assert found is not None
+        assert found[0].status == (409 if one is CHUNKED else 201)
+    assert buffer == rest
