@@ -7,11 +7,15 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
 TOOLS := $(BIN)/python tests/tools/build.py
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= muster:$(VERSION)
+LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
 CHECKED := .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-faults fuzz check bench tools
+.PHONY: help demo test test-e2e test-faults fuzz check bench manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -21,12 +25,12 @@ demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with r
 	@$(BIN)/muster-sandbox demo
 
 test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
-	@$(TOOLS) --link $(BIN) kubectl || true
+	@$(TOOLS) --link $(BIN) kubectl helm || true
 	@$(PYTEST) --ignore=tests/faults
 
-test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver
-	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd kube-apiserver
-	@$(PYTEST) tests/e2e --server both
+test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter
+	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver
+	@$(PYTEST) tests/e2e tests/chart/live --server both
 
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
@@ -46,8 +50,23 @@ check: $(READY) ## lint, format and types
 bench: $(READY) ## benchmarks as one table; fails below a floor
 	@$(BIN)/python -m benchmarks.run
 
-tools: $(READY) ## build kubectl, etcd and kube-apiserver where they are not installed
-	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd kube-apiserver
+manifests: $(READY) ## the chart as plain YAML in build/manifests; VALUES=FILE for other values
+	@$(TOOLS) --link $(BIN) helm >/dev/null
+	@mkdir -p build/manifests
+	@helm template muster charts/muster --namespace muster-system --include-crds \
+		--set namespace.create=true $(if $(VALUES),--values $(VALUES)) >build/manifests/muster.yaml
+	@echo "build/manifests/muster.yaml: kubectl apply --server-side -f it"
+
+image: ## build the image, where there is a Docker engine; IMAGE=NAME:TAG
+	docker build --tag $(IMAGE) .
+
+lock: $(READY) ## pin anew what the image is made of
+	@$(BIN)/python -m venv build/lock && build/lock/bin/python -m pip install --quiet pip-tools
+	@$(LOCK) --output-file requirements.lock pyproject.toml
+	@echo "setuptools>=77" | $(LOCK) --output-file requirements-build.lock -
+
+tools: $(READY) ## build kubectl, helm, etcd and kube-apiserver where they are not installed
+	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is missing (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
