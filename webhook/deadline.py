@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from math import inf
 from typing import Final
 
@@ -26,6 +27,7 @@ _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs"
 _local = threading.local()
 
 
+@lru_cache(maxsize=64)
 def seconds_for(timeout: str | None) -> float:
     """Seconds to answer in, for a caller that waits for `timeout` (a Go duration; None: not known)."""
     parts = _PART.findall(timeout or "")

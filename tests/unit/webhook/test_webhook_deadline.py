@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from math import inf
 
 import pytest
 
+from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import StaticCredentials
 from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.errors import Unreachable
 from scheduler_core.kube.session import Limits
+from tests.unit.webhook.reviews import envelope, namespace, node, pod, synced
+from webhook.app import create_app
 from webhook.deadline import MOST_SECONDS, BoundedSession, remaining, seconds_for, within
+from webhook.live import LiveReads
+from webhook.metrics import Metrics
+from webhook.owners import OwnerCache
+from webhook.process import LIVE
+from webhook.service import Service
 
 TIMEOUTS = [
     ("as API servers write it", "5s", MOST_SECONDS),
@@ -52,3 +63,53 @@ def test_question_that_could_outlast_the_request_is_not_begun() -> None:
     assert not refused.value.maybe_accepted
     with pytest.raises(Unreachable, match="connection refused"):
         session.request("POST", "/api")
+
+
+class Silent:
+    """A server that takes connections, and questions, and never answers."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.taken: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.taken.append(self.listening.accept()[0])
+
+    def close(self) -> None:
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        self._thread.join(5)
+        for sock in self.taken:
+            sock.close()
+
+
+@pytest.fixture
+def silence() -> Iterator[Silent]:
+    made = Silent()
+    yield made
+    made.close()
+
+
+def test_pod_is_answered_though_the_api_server_does_not_answer_us(silence: Silent) -> None:
+    client = Client(BoundedSession(Endpoint(silence.url), StaticCredentials(), limits=LIVE))
+    cache = synced(node(cpu="8"), namespace("a", labels={"muster.dev/schedule": "true"}))
+    service = Service(cache, live=LiveReads(client), owners=OwnerCache(client))
+    app = create_app(service, Metrics()).test_client()
+    owners = [
+        {"apiVersion": "x.example.com/v1", "kind": "Thing", "name": "t", "uid": "1", "controller": True}
+    ]
+    for place, patched in (("a", True), ("unknown", False)):
+        review = envelope(pod(meta={"namespace": place, "ownerReferences": owners}))
+        answer = app.post("/mutate?timeout=2s", json=review)
+        assert answer.status_code == 200
+        assert ("patch" in answer.get_json()["response"]) is patched
+    # Of the time of each, 1.6 s, every question may take 0.8 s.
+    assert 1 <= len(silence.taken) <= 4
