@@ -8,9 +8,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.pod_grid import EMPTY
 from scheduler_core.state.trial import Trial
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 
@@ -40,7 +43,8 @@ class History:
     def step(self) -> None:
         action = self.rng.choice(
             [self.add_pod, self.add_pod, self.assume, self.confirm, self.forget, self.resize, self.end,
-             self.delete, self.put_node, self.drop_node, self.put_quota, self.drop_quota, self.terminate]
+             self.delete, self.put_node, self.drop_node, self.put_quota, self.drop_quota, self.terminate,
+             self.nominate]
         )  # fmt: skip
         action()
 
@@ -66,6 +70,12 @@ class History:
             slot = self.state.nodes.slot(self.rng.choice(list(self.nodes)))
             assert slot is not None
             self.state.assume(self.state.pods[pod.obj().uid], slot, 5.0)
+
+    def nominate(self) -> None:
+        pod = self.some(assigned=False)
+        if pod is not None and pod.obj().uid not in self.state.placed:
+            known = self.state.pods[pod.obj().uid]
+            self.state.nominations.put(known, self.rng.choice(NODES), self.state.vector(known))
 
     def assumed(self) -> str:
         found = [uid for uid, item in self.state.placed.items() if item.assumed]
@@ -207,7 +217,12 @@ def test_a_trial_leaves_nothing_behind(seed: int) -> None:
     for _ in range(40):
         history.step()
     state, rng = history.state, history.rng
-    before, starts = facts(state), start_times(state)
+    for pod in state.pods.values():
+        # Resources that are seen for the first time give every array a row.
+        state.vector(pod)
+    state.table.cover(len(state.index))
+    assert state.check() == []
+    before, bits = facts(state), arrays(state)
     with Trial(state, 9.0) as trial:
         for _ in range(30):
             play(trial, rng)
@@ -218,11 +233,49 @@ def test_a_trial_leaves_nothing_behind(seed: int) -> None:
         trial.rollback(middle)
         assert facts(state) == there
     assert state.check() == []
-    assert (facts(state), start_times(state)) == (before, starts)
+    assert facts(state) == before
+    after = arrays(state)
+    assert set(after) == set(bits)
+    assert [path for path, array in bits.items() if array != after[path]] == []
 
 
-def start_times(state: ClusterState) -> dict[str, float]:
-    return {uid: float(state.table.start[item.row]) for uid, item in state.placed.items()}
+def arrays(state: ClusterState) -> dict[str, tuple[tuple[int, ...], bytes]]:
+    """Shape and bytes of every array that the state holds, found wherever it is, by its path.
+
+    Rows that belong to no pod are left out, of the pod table and where the grid of nodes has room for more:
+    nobody reads them.
+    """
+    found: dict[str, NDArray] = {}
+    collect(state, "state", found, set())
+    dead = ~state.table.alive
+    for path, array in found.items():
+        if path == "state.table.grid._rows":
+            found[path] = array[(array != EMPTY).any(axis=1)]
+        elif path.startswith("state.table.") and array.shape[-1] == len(dead):
+            array[..., dead] = 0
+    return {path: (array.shape, array.tobytes()) for path, array in found.items()}
+
+
+def collect(value: Any, path: str, found: dict[str, NDArray], seen: set[int]) -> None:
+    """Copies of all arrays that can be reached from a value through our own objects and containers."""
+    if isinstance(value, np.ndarray):
+        found[path] = value.copy()
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        parts = [(f"{path}[{key}]", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{path}[{number}]", item) for number, item in enumerate(value)]
+    elif type(value).__module__.startswith("scheduler_core"):
+        slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
+        names = [name for name in (*getattr(value, "__dict__", ()), *slots) if hasattr(value, name)]
+        parts = [(f"{path}.{name}", getattr(value, name)) for name in names]
+    else:
+        parts = []
+    for name, item in parts:
+        collect(item, name, found, seen)
 
 
 def play(trial: Trial, rng: random.Random) -> None:
