@@ -5,6 +5,7 @@ Service accounts get tokens of the server's, RBAC decides, and the server's audi
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -95,8 +96,34 @@ def ask_the_service(plane: Plane) -> None:
         plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
 
 
+class Installation:
+    """The programs at work, and the folder of their logs."""
+
+    def __init__(self, folder: Path, running: ExitStack, flags: list[str]) -> None:
+        self.folder = folder
+        self._running = running
+        self._flags = flags
+        self._starts = 0
+        self.webhook = self.start_webhook()
+
+    def start_webhook(self) -> subprocess.Popen[bytes]:
+        """A webhook that answers, until the end of the module."""
+        self._starts += 1
+        log = self.folder / f"webhook-{self._starts}.log"
+        process = self._running.enter_context(program("webhook", log, self._flags))
+
+        def serving() -> bool:
+            said = log.read_text()
+            if process.poll() is not None:
+                pytest.fail(f"the webhook ended:\n{said[-3000:]}")
+            return "serving on" in said
+
+        eventually(serving, SECONDS)
+        return process
+
+
 @pytest.fixture(scope="module")
-def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """The chart installed, and its programs at work as their service accounts; the folder of their logs."""
     folder = tmp_path_factory.mktemp("life")
     # One CRD is there already, as on a cluster that had Muster before; Helm brings the others.
@@ -127,22 +154,14 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     webhook = replaced(arguments(rendered, "webhook"), listen=f"127.0.0.1:{port}", drain=0)
     webhook.append(f"--kubeconfig={plane.kubeconfig('muster-webhook', folder)}")
     with ExitStack() as running:
-        started = running.enter_context(program("webhook", folder / "webhook.log", webhook))
         running.enter_context(program("scheduler_core.app", folder / "scheduler.log", scheduler))
-
-        def serving() -> bool:
-            said = (folder / "webhook.log").read_text()
-            if started.poll() is not None:
-                pytest.fail(f"the webhook ended:\n{said[-3000:]}")
-            return "serving on" in said
-
-        eventually(serving, SECONDS)
+        found = Installation(folder, running, webhook)
         eventually(lambda: "" not in bundles(plane), SECONDS)
-        yield folder
+        yield found
 
 
 @pytest.fixture(scope="module")
-def lived(plane: Plane, installed: Path) -> Plane:
+def lived(plane: Plane, installed: Installation) -> Plane:
     """The plane after a day's work."""
     await_asked(plane)
     for chapter in (
@@ -155,7 +174,7 @@ def lived(plane: Plane, installed: Path) -> Plane:
         try:
             chapter(plane.cluster)
         except AssertionError as error:
-            said = "\n".join(log.read_text()[-3000:] for log in sorted(installed.glob("*.log")))
+            said = "\n".join(log.read_text()[-3000:] for log in sorted(installed.folder.glob("*.log")))
             raise AssertionError(f"{chapter.__name__}: {error}\n{said}") from error
     return plane
 
@@ -222,6 +241,47 @@ def test_the_webhook_can_neither_make_nor_remove_a_configuration(lived: Plane) -
         for plural in CONFIGURATIONS:
             done = lived.cluster.kubectl("auth", "can-i", verb, plural, user, check=False)
             assert done.stdout.strip() == "no"
+
+
+@pytest.mark.timeout(400)
+def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: Installation) -> None:
+    """And from nothing, with its configurations in force, it comes back by itself."""
+    installed.webhook.kill()
+    installed.webhook.wait(10)
+    cluster, namespace = lived.cluster, lived.cluster.namespace("outage")
+    began = time.monotonic()
+    with pytest.raises(RequestFailed, match=r'failed calling webhook "elasticquotas\.validate\.muster\.dev"'):
+        make_quota(cluster, namespace, {}, {"cpu": "1"})
+    assert time.monotonic() - began < 5.5
+    make_pod(cluster, namespace, "free", schedulerName="")
+    for exempt in ("kube-system", NAMESPACE):
+        make_quota(cluster, exempt, {}, {"cpu": "1"})
+    forget_certificates(lived)
+    installed.webhook = installed.start_webhook()
+    eventually(lambda: "" not in bundles(lived), 20)
+    # The API server hears of the new CA by its watch.
+    eventually(lambda: accepted(lived, namespace), 20)
+
+
+def forget_certificates(plane: Plane) -> None:
+    """Empty the Secret, and take the CA out of the configurations."""
+    secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/muster-webhook-certificate"
+    plane.cluster.request("PATCH", secret, {"data": None})
+    for plural in CONFIGURATIONS:
+        found = configuration(plane, plural)
+        for entry in found["webhooks"]:  # type: ignore[attr-defined]
+            del entry["clientConfig"]["caBundle"]
+        plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
+
+
+def accepted(plane: Plane, namespace: str) -> bool:
+    try:
+        make_quota(plane.cluster, namespace, {}, {"cpu": "1"})
+    except RequestFailed as error:
+        if error.status != 500:
+            raise
+        return False
+    return True
 
 
 @pytest.mark.timeout(400)
