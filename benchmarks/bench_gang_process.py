@@ -1,0 +1,109 @@
+"""Gangs through the whole scheduler process on a real kube-apiserver: processor time and gangs started.
+
+100 gangs of 30 wait on 1,000 nodes before the process starts, with room for all. kube-scheduler with its
+PodGroup plugin takes 8 to 9 s for as many on a machine like ours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from benchmarks.bench_process import (
+    NAMESPACE,
+    Watcher,
+    await_true,
+    cpu_seconds,
+    create_all,
+    events_posted,
+    node,
+    pod,
+    scheduler,
+    start,
+)
+from benchmarks.row import Row
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.errors import NotFound
+from scheduler_core.model.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, POD_GROUPS, PODS
+from scheduler_core.model.names import GROUP_NAME_ANNOTATION
+from scheduler_core.model.writes import Create
+from tests.support.server import Server
+
+CRD = Path(__file__).parents[1] / "charts" / "muster" / "crds" / "incubator.scheduling.k8s.io_podgroups.yaml"
+NODE_COUNT = 1000
+GANGS = 100
+MEMBERS = 30
+
+
+class Result(NamedTuple):
+    """`seconds` from the first binding to the last, as a client sees them."""
+
+    seconds: float
+    cpu_ms_per_pod: float
+
+
+def member(gang: int, number: int) -> dict[str, Any]:
+    """A pod of a gang."""
+    made = pod(gang * MEMBERS + number)
+    made["metadata"]["annotations"] = {GROUP_NAME_ANNOTATION: f"gang-{gang:03d}"}
+    return made
+
+
+def group(number: int) -> dict[str, Any]:
+    """A gang whose members start together or not at all."""
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {"name": f"gang-{number:03d}"},
+        "spec": {"minMembers": MEMBERS},
+    }
+
+
+def is_served(client: Client) -> bool:
+    """Whether PodGroups can be listed."""
+    try:
+        client.get_page(POD_GROUPS, NAMESPACE, limit=1)
+    except NotFound:
+        return False
+    return True
+
+
+def measure(server: Server) -> Result:
+    """One run on a fresh server."""
+    client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
+    client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", yaml.safe_load(CRD.read_text())))
+    client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
+    create_all(client, [Create(NODES, "", node(number)) for number in range(NODE_COUNT)])
+    await_true("PodGroups are served", lambda: is_served(client))
+    log = Path(tempfile.mkdtemp()) / "scheduler.log"
+    with scheduler(server, log) as process:
+        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+        idle = cpu_seconds(process.pid)
+    create_all(client, [Create(POD_GROUPS, NAMESPACE, group(number)) for number in range(GANGS)])
+    members = [member(gang, number) for number in range(MEMBERS) for gang in range(GANGS)]
+    create_all(client, [Create(PODS, NAMESPACE, made) for made in members])
+    watcher = Watcher(client, client.get_page(PODS, NAMESPACE, limit=1).metadata.resourceVersion)
+    with scheduler(server, log) as process:
+        await_true("all bound", lambda: len(watcher.bound) == len(members))
+        await_true("all events", lambda: events_posted(client) >= len(members))
+        time.sleep(0.3)
+        busy = cpu_seconds(process.pid)
+    watcher.close()
+    spread = watcher.times[-1] - watcher.times[0]
+    return Result(spread, (busy - idle) / len(members) * 1000)
+
+
+def main() -> list[Row]:
+    """The figures of gangs that came pod by pod in turn."""
+    with start("kube-apiserver") as server:
+        result = measure(server)
+    size = f"{GANGS} gangs of {MEMBERS}, {NODE_COUNT:,} nodes"
+    return [
+        Row(f"bound on a kube-apiserver, {size}", result.seconds, "s", ceiling=9.0),
+        Row(f"own CPU per member, {size}", result.cpu_ms_per_pod, "ms", ceiling=1.0),
+    ]
