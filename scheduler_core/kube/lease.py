@@ -4,7 +4,8 @@ A candidate never compares the timestamps in the Lease with its own wall clock. 
 clock, when it last saw the Lease change, and takes over only after it has not changed for the holder's whole
 lease duration. The leader counts from the moment before it *sent* its last successful renewal and gives up
 `renew_deadline` after it, which is shorter; so the old leader has stopped before a new one starts, under
-partition, suspension and steps of the wall clock alike.
+partition, suspension and steps of the wall clock alike. A Lease that was emptied or deleted, and not released
+by its leader, is waited for as long: its leader learns of it only when it renews.
 """
 
 from __future__ import annotations
@@ -51,11 +52,15 @@ class LeaseTimes:
 
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
+_RELEASED_SECONDS = 1
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A Lease as last read: its spec and version, and when it was first seen like this."""
+    """A Lease as last read: its spec and version, and when it was first seen like this.
+
+    `duration`: how long after that nobody else may take it; 0 for one that its leader released.
+    """
 
     holder: str
     version: str
@@ -109,6 +114,8 @@ class LeaderElection:
         self._uniform = uniform
         self._seen: _Seen | None = None
         self._renewed = float("-inf")
+        # A Lease that vanished under its leader may not be made anew before.
+        self._vanished_until = float("-inf")
         self._leading = False
         self._outdated = True
 
@@ -165,9 +172,9 @@ class LeaderElection:
         except MusterError as error:
             self._on_error(error)
             self._outdated = True
-            if not (isinstance(error, Conflict) and self._leading):
+            if not (isinstance(error, Conflict | NotFound) and self._leading):
                 return False
-            # Somebody wrote the Lease we hold: find out at once whether we still do.
+            # Somebody wrote or deleted the Lease we hold: find out at once whether we still do.
             renewed = self._try_after_conflict()
         if renewed:
             self._renewed = began
@@ -188,11 +195,11 @@ class LeaderElection:
         if not self._leading or self._outdated:
             self._look()
         seen = self._seen
-        if seen is not None and seen.holder not in ("", self.identity):
-            if self._leading:
-                self._renewed = float("-inf")
-            if self._leading or self._monotonic() - seen.at <= seen.duration:
-                return False
+        if self._leading and seen is not None and seen.holder not in ("", self.identity):
+            self._renewed = float("-inf")
+            return False
+        if not self._leading and self._monotonic() <= self._free_at():
+            return False
         if seen is None:
             body = {**self._skeleton(), "spec": self._spec(None)}
             answer = self._client.create(Create(LEASES, self._namespace, body))
@@ -202,11 +209,17 @@ class LeaderElection:
         self._note(decode_answer(answer, _decoder, method="PUT", path=self._name))
         return True
 
+    def _free_at(self) -> float:
+        """When the Lease may be taken by somebody who does not lead."""
+        return self._vanished_until if self._seen is None else self._seen.at + self._seen.duration
+
     def _look(self) -> None:
         """Read the Lease; a version seen before keeps the time when it was first seen."""
         try:
             self._note(self._client.get_json(LEASES, self._namespace, self._name))
         except NotFound:
+            if self._seen is not None:
+                self._vanished_until = self._monotonic() + self._seen.duration
             self._seen = None
             self._outdated = False
 
@@ -215,10 +228,13 @@ class LeaderElection:
         self._outdated = False
         if self._seen is None or self._seen.version != version:
             spec = body.get("spec") or {}
+            holder, said = spec.get("holderIdentity") or "", float(spec.get("leaseDurationSeconds") or 0)
+            # Whoever releases a Lease says one second; one that was emptied by hand keeps its duration.
+            released = not holder and said <= _RELEASED_SECONDS
             self._seen = _Seen(
-                holder=spec.get("holderIdentity") or "",
+                holder=holder,
                 version=version,
-                duration=max(float(spec.get("leaseDurationSeconds") or 0), self._times.duration),
+                duration=0.0 if released else max(said, self._times.duration),
                 transitions=int(spec.get("leaseTransitions") or 0),
                 body=body,
                 at=self._monotonic(),
@@ -230,7 +246,11 @@ class LeaderElection:
             self._look()
             if self._seen is None or self._seen.holder != self.identity:
                 return
-            spec = {**self._seen.body.get("spec", {}), "holderIdentity": "", "leaseDurationSeconds": 1}
+            spec = {
+                **self._seen.body.get("spec", {}),
+                "holderIdentity": "",
+                "leaseDurationSeconds": _RELEASED_SECONDS,
+            }
             self._client.replace(
                 Replace(LEASES, self._namespace, self._name, {**self._seen.body, "spec": spec})
             )

@@ -201,6 +201,31 @@ def test_a_leader_whose_lease_somebody_took_by_hand_steps_down_at_once(
     assert first.lost == ["the lease muster/scheduler is held by somebody"]
 
 
+def empty(server: FaultServer) -> None:
+    server.put(*KEY, spec={**server.objects[KEY]["spec"], "holderIdentity": ""})
+
+
+def give_away(server: FaultServer) -> None:
+    server.put(*KEY, spec={**server.objects[KEY]["spec"], "holderIdentity": "c1"})
+
+
+def delete(server: FaultServer) -> None:
+    server.remove(*KEY)
+
+
+@pytest.mark.parametrize("harm", [empty, give_away, delete])
+def test_a_lease_changed_by_hand_is_not_taken_before_its_leader_has_given_up(
+    server: FaultServer, stage: Callable[..., list[Candidate]], harm: Callable[[FaultServer], None]
+) -> None:
+    with server.side_door() as (url, cut):
+        first, second = stage(url, server.url)
+        cut()
+        harm(server)
+        eventually(lambda: first.lost, 2, interval=0.005)
+        assert not second.election.is_leader()
+        eventually(second.election.is_leader, 3, interval=0.005)
+
+
 def test_a_renewal_is_one_request(server: FaultServer, stage: Callable[..., list[Candidate]]) -> None:
     stage(server.url)
     before = len(server.requests)
