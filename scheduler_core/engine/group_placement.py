@@ -4,13 +4,14 @@
 2. How many members fit on every node that passes all filters, counting every requested resource.
 3. The best placement of the missing members; those that are placed stay.
 4. Members take their slots, in pod index order along the tree; each is checked by all filters once more.
-   A node that refuses gives up the slots it did not keep, everything is undone, and 3 is tried again.
+   A node that refuses gives up the slots it did not keep, everything is undone, and 3 is tried again; in the
+   end one member after the other (engine.group_singly).
 5. All of them hold a node: they get their ranks, as labels written before the binding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
+from scheduler_core.engine.group_singly import place_singly
 from scheduler_core.engine.group_slots import Slots, capacity, slots_for
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.errors import ModelError
@@ -134,8 +136,12 @@ class GroupPlacer:
                 return reserved
             self.undo(reserved)
             if kept is None:
-                break
+                return self._refused(question, found, failures)
             room = np.where(kept < found.added, np.minimum(room, kept), room)
+        singly = place_singly(self, question, now) if failures else None
+        if singly is not None:
+            run.optimal = False
+            return singly
         return self._refused(question, found, failures)
 
     def _solve(
@@ -159,9 +165,8 @@ class GroupPlacer:
         """
         kept = np.zeros_like(placement.added)  # [leaves]
         reserved: Reserved = []
-        leaves = np.repeat(np.arange(len(placement.added)), placement.added)
         try:
-            for (profile, pod), leaf in zip(question.members, leaves.tolist(), strict=True):
+            for (profile, pod), leaf in in_layers(question.members, placement.added):
                 if kept[leaf] < 0:
                     continue
                 slot = int(question.slots.nodes[leaf])
@@ -200,7 +205,7 @@ class GroupPlacer:
         return Refusal(f"{question.gang.ref}: {text}{why}", plugins, question)
 
     def _ranked(self, question: Question, run: GroupRun, reserved: Reserved) -> Reserved:
-        """The reservations with the labels that tell every member its rank, written before its binding."""
+        """The reservations by rank, with the labels that tell every member its own before its binding."""
         leaf_of = {int(slot): leaf for leaf, slot in enumerate(question.slots.nodes.tolist())}
         seats = [Seat(item.cycle.pod, leaf_of[item.slot]) for _, item in reserved]
         run.ranks = ranks_of(question.tree, [*question.seats, *seats], run.ranks)
@@ -209,7 +214,7 @@ class GroupPlacer:
                 profile,
                 msgspec.structs.replace(item, pre_bind=(*item.pre_bind, _labels(item.cycle.pod, run))),
             )
-            for profile, item in reserved
+            for profile, item in sorted(reserved, key=lambda pair: run.ranks[pair[1].cycle.pod.uid])
         ]
 
 
@@ -217,6 +222,18 @@ def most_placed(state: ClusterState, question: Question) -> int:
     """How many of a question's members could be placed together, if only slots and constraints counted."""
     room = capacity(state, question.slots)
     return most_members(question.tree, room, question.size, question.rules, question.fixed)
+
+
+def in_layers(members: Members, added: Int64) -> Iterator[tuple[tuple[Profile, Pod], int]]:
+    """Members with their leaves, given out along the tree; one of each leaf, then a second, and so on.
+
+    So a limit on how unevenly pods may stand is not broken on the way to an even placement, and what is known
+    of all nodes with one more member each serves them all. `added`: int64 [leaves].
+    """
+    leaves = np.repeat(np.arange(len(added)), added)
+    layers = np.arange(len(leaves)) - np.repeat(np.cumsum(added) - added, added)
+    for index in np.argsort(layers, kind="stable").tolist():
+        yield members[index], int(leaves[index])
 
 
 def in_index_order(members: Members) -> list[tuple[Profile, Pod]]:

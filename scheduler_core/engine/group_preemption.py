@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_preemption import GangPreemption
-from scheduler_core.engine.group_placement import GroupPlacer, Question
+from scheduler_core.engine.group_placement import GroupPlacer, Question, in_layers
 from scheduler_core.engine.group_slots import capacity
 from scheduler_core.framework.preemption.search import not_eligible
 from scheduler_core.model.pod import Pod
@@ -107,11 +106,10 @@ def _confirmed(
     """The preemption, if every member passes all filters once the victims are gone and its siblings there."""
     state = placer.state
     nominated: list[tuple[Pod, str, Int64]] = []
-    leaves = np.repeat(np.arange(len(placement.added)), placement.added)
     with Trial(state, now) as trial:
         for uid in sorted(leaving.union(victim.uid for victim in victims)):
             trial.lift(uid)
-        for (profile, pod), leaf in zip(question.members, leaves.tolist(), strict=True):
+        for (profile, pod), leaf in in_layers(question.members, placement.added):
             slot = int(question.slots.nodes[leaf])
             own = placer.cycle.new_cycle(profile, pod, now)
             if not Reevaluation(placer.cycle, profile, own).fits(slot):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,7 @@ class Tree:
         return np.array([self.leaf_index.get(name, -1) for name in nodes], dtype=np.int64)
 
 
+@lru_cache(maxsize=1 << 15)
 def name_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts node-2 before node-10."""
     parts = _DIGITS.split(name)
@@ -91,8 +92,7 @@ def name_key(name: str) -> tuple[tuple[int, int, str], ...]:
 
 def build(levels: Sequence[str], paths: Iterable[Sequence[str]]) -> Tree:
     """A tree from one path per node (a unit name for each level). Raises ValueError on a wrong length."""
-    key = cache(name_key)
-    ordered = sorted({tuple(path) for path in paths}, key=lambda path: [key(name) for name in path])
+    ordered = sorted({tuple(path) for path in paths}, key=lambda path: [name_key(name) for name in path])
     depth = len(levels)
     for path in ordered:
         if len(path) != depth:

@@ -314,6 +314,34 @@ def test_what_members_want_of_each_other_is_kept_too() -> None:
     assert sorted(per_node(step).values()) == [1, 1, 1]
 
 
+def test_an_even_placement_passes_a_limit_on_unevenness_on_its_way() -> None:
+    pods = members("g", 8)
+    skew = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    for item in pods:
+        selector = {"labelSelector": {"matchLabels": {"sakkara.group.name": "g"}}}
+        item["spec"]["topologySpreadConstraints"] = [skew | selector]
+    wish = {"rack": {"type": "spread"}, "node": {"type": "spread"}}
+    (step,) = play([*nodes(), topology()], {"create": [group("g", 8, wish), *pods]})
+    assert per_node(step) == dict.fromkeys(("node-0", "node-1", "node-2", "node-3"), 2)
+    assert result(step)["optimal"] == "true"
+
+
+def test_a_wish_gives_way_to_filters_between_pods_and_a_strict_rule_does_not() -> None:
+    def skewed(wish: Any) -> Obj:
+        pods = members("g", 8)
+        skew = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+        for item in pods:
+            selector = {"labelSelector": {"matchLabels": {"sakkara.group.name": "g"}}}
+            item["spec"]["topologySpreadConstraints"] = [skew | selector]
+        (step,) = play([*nodes(), topology()], {"create": [group("g", 8, wish), *pods]})
+        return step
+
+    step = skewed({"node": {"type": "pack"}})
+    assert per_node(step) == dict.fromkeys(("node-0", "node-1", "node-2", "node-3"), 2)
+    assert result(step)["optimal"] == "false"
+    assert skewed({"rack": {"hard": True}})["bound"] == {}
+
+
 def test_a_group_preempts_whole_groups_of_lower_priority_and_nobody_else() -> None:
     start = [
         *nodes(),
