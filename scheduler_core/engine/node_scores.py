@@ -121,7 +121,8 @@ class NodeScores:
     def _combine(self) -> None:
         feasible = self.static.ok & self._usage_ok
         self._static_part = self.static.combined(feasible)
-        self.total = np.where(feasible, self._static_part + self._usage_score, INFEASIBLE)
+        self.total = self._static_part + self._usage_score
+        self.total[~feasible] = INFEASIBLE
 
     # Asking the plugins
 
@@ -138,11 +139,12 @@ class NodeScores:
         return total.copy() if len(self._scores) == 1 else total
 
     def _fits(self, view: NodeView) -> Bool:
-        fits: Bool = np.ones(len(view), dtype=np.bool_)  # [M]
+        fits: Bool | None = None  # [M]
         for plugin in self._filters:
             self.cycle.calling = (plugin.name, "filter")
-            fits &= plugin.filter(self.cycle, view) == 0
-        return fits
+            ok = plugin.filter(self.cycle, view) == 0
+            fits = ok if fits is None else fits & ok
+        return np.ones(len(view), dtype=np.bool_) if fits is None else fits
 
     def all_bits(self, state: ClusterState) -> dict[str, Bits]:
         """uint64 [N] per STATIC and USAGE filter; the usage filters are asked anew."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.interface import MAX_NODE_SCORE
-from scheduler_core.framework.scoring import percent
+from scheduler_core.framework.scoring import Numbers, percent
 
-# (allocatable, used), int64 [M] each with allocatable > 0, to points int64 [M] 0..100.
-Points = Callable[[Int64, Int64], Int64]
+# (allocatable, used), [M] each with allocatable > 0, to points [M] 0..100 of the type of allocatable.
+Points = Callable[[Numbers, Numbers], Numbers]
 
 
 class Strategy(msgspec.Struct, frozen=True):
@@ -27,21 +27,25 @@ class Strategy(msgspec.Struct, frozen=True):
     points: Points
     scored_only: bool = False
 
-    def mean(self, total: Int64, weights: Int64 | int) -> Int64:
+    def mean(self, total: Numbers, weights: Int64 | int) -> Int64:
         """int64 [M]: weighted sum of points divided by the sum of the weights that count; 0 for none."""
         divisor = np.maximum(weights, 1)
         if self.scored_only:
             # Round half up: points are never negative.
-            return (2 * total + divisor) // (2 * divisor)
-        return total // divisor
+            nearest: Int64 = (2 * total.astype(np.int64) + divisor) // (2 * divisor)
+            return nearest
+        if total.dtype == np.float64:
+            return (total / divisor).astype(np.int64)
+        return total.astype(np.int64) // divisor
 
 
-def least_allocated(allocatable: Int64, used: Int64) -> Int64:
+def least_allocated(allocatable: Numbers, used: Numbers) -> Numbers:
     """floor((allocatable - used) * 100 / allocatable), 0 if over."""
-    return percent(np.maximum(allocatable - used, 0), allocatable)
+    left = allocatable - used
+    return percent(np.maximum(left, 0, out=left), allocatable)
 
 
-def most_allocated(allocatable: Int64, used: Int64) -> Int64:
+def most_allocated(allocatable: Numbers, used: Numbers) -> Numbers:
     """floor(used * 100 / allocatable), 100 if over."""
     return percent(np.minimum(used, allocatable), allocatable)
 
@@ -50,8 +54,8 @@ def capacity_ratio(shape: Sequence[tuple[int, int]]) -> Points:
     """Points along a broken line through (utilization in percent, score 0..10), flat beyond its ends."""
     table = np.array([_on_line(shape, use) for use in range(101)], dtype=np.int64)  # [101]
 
-    def points(allocatable: Int64, used: Int64) -> Int64:
-        found: Int64 = table[most_allocated(allocatable, used)]
+    def points(allocatable: Numbers, used: Numbers) -> Numbers:
+        found: Int64 = table[most_allocated(allocatable, used).astype(np.int64)]
         return found
 
     return points

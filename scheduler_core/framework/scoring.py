@@ -10,6 +10,9 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model import names
+from scheduler_core.state.nodes import EXACT_DIVISOR
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 DEFAULT_RESOURCES: tuple[tuple[str, int], ...] = ((names.CPU, 1), (names.MEMORY, 1))
 
@@ -26,23 +29,23 @@ def default_normalize(raw: Int64, feasible: NDArray[np.bool_], *, reverse: bool 
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
-# Below this divisor a correctly rounded quotient of at most 100 cannot reach the next integer.
-_EXACT_DIVISOR = 2**45
-
-
-def percent(part: Int64, whole: Int64) -> Int64:
-    """floor(part * 100 / whole), int64 [M], exact; 0 <= part <= whole, whole > 0.
+def percent(part: Numbers, whole: Numbers) -> Numbers:
+    """floor(part * 100 / whole) [M], exact; 0 <= part <= whole, whole > 0; of the type of `whole`.
 
     Division in float64 is several times faster than in int64, and floors the same while `whole` is below
-    2^45: a quotient that is no integer is at least 1/whole away from one, more than its rounding error.
+    EXACT_DIVISOR: whole numbers that are float64 already must be.
     """
-    if len(whole) and int(whole.max()) < _EXACT_DIVISOR:
+    if whole.dtype == np.float64:
+        scaled = part * float(MAX_NODE_SCORE)
+        scaled /= whole
+        return np.floor(scaled, out=scaled)
+    if len(whole) and int(whole.max()) < EXACT_DIVISOR:
         return (part * MAX_NODE_SCORE / whole).astype(np.int64)
     return part * MAX_NODE_SCORE // whole
 
 
-def used_after(cycle: Cycle, nodes: NodeView, resource: str, *, nonzero: bool) -> tuple[Int64, Int64] | None:
-    """(allocatable, use with the pod on it), int64 [M] each, or None where the resource is not to be scored.
+def used_after(cycle: Cycle, nodes: NodeView, resource: str, *, nonzero: bool) -> tuple[int, Int64] | None:
+    """(row, use with the pod on it, int64 [M]), or None where the resource is not to be scored.
 
     As in kube-scheduler: cpu and memory count defaults for containers that request none if `nonzero`; an
     extended resource counts only if the pod asks for it.
@@ -52,9 +55,9 @@ def used_after(cycle: Cycle, nodes: NodeView, resource: str, *, nonzero: bool) -
         return None
     if nonzero and resource in (names.CPU, names.MEMORY):
         which = 0 if resource == names.CPU else 1
-        return nodes.allocatable[row], nodes.nonzero[which] + cycle.pod.nonzero[which]
+        return row, nodes.nonzero[which] + cycle.pod.nonzero[which]
     asked = int(cycle.vector[row]) if row < len(cycle.vector) else 0
     native = resource in (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE)
     if not asked and not native:
         return None
-    return nodes.allocatable[row], nodes.requested[row] + asked
+    return row, nodes.requested[row] + asked

@@ -64,6 +64,13 @@ class NodeView:
         """int64 [R, M]."""
         return self.table.allocatable[:, self.slots]
 
+    def divisor(self, row: int) -> NDArray[np.float64] | None:
+        """float64 [M]: allocatable of one resource, never 0 (1 where no node is).
+
+        None where it would not divide exactly, see `NodeTable.ordinary`.
+        """
+        return self.table.divisor[row, self.slots] if self.table.ordinary(row) else None
+
     @property
     def requested(self) -> Int64:
         """int64 [R, M], assumed pods included."""

@@ -33,18 +33,28 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M] 0..100. Resources that a node does not have are left out for that node."""
-        pairs = [used_after(cycle, nodes, resource, nonzero=False) for resource, _ in self.resources]
-        present = [pair for pair in pairs if pair is not None]
+        asked = [used_after(cycle, nodes, resource, nonzero=False) for resource, _ in self.resources]
+        present = [found for found in asked if found is not None]
         if not present:
             return np.zeros(len(nodes), dtype=np.int64)
-        lowest = min(int(allocatable.min(initial=1)) for allocatable, _ in present)
-        if len(present) == 2 and lowest > 0:
+        wholes = [whole for row, _ in present if (whole := nodes.divisor(row)) is not None]
+        if len(present) == len(wholes) == 2:
             # The common case: half the distance is the deviation of two, without masks and square roots.
-            first, second = (np.minimum(used / allocatable, 1.0) for allocatable, used in present)
-            deviation: Float = np.abs(first - second) / 2
+            first, second = (_fraction(used, whole) for (_, used), whole in zip(present, wholes, strict=True))
+            first -= second
+            deviation = np.abs(first, out=first)
+            deviation /= 2
         else:
-            deviation = _deviation(present)
-        return ((1.0 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+            deviation = _deviation([(nodes.allocatable[row], used) for row, used in present])
+        balance = np.subtract(1.0, deviation, out=deviation)
+        balance *= MAX_NODE_SCORE
+        return balance.astype(np.int64)
+
+
+def _fraction(used: Int64, whole: Float) -> Float:
+    part: Float = used.astype(np.float64)
+    part /= whole
+    return np.minimum(part, 1.0, out=part)
 
 
 def _deviation(present: Sequence[tuple[Int64, Int64]]) -> Float:

@@ -11,7 +11,7 @@ from scheduler_core.arrays.index import MAX_ROWS, PODS_ROW, Int64
 from scheduler_core.framework.allocation import LEAST, Strategy
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
-from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
+from scheduler_core.framework.scoring import DEFAULT_RESOURCES, Numbers, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
@@ -60,10 +60,11 @@ class NodeResourcesFit:
                 return unresolvable(
                     f"{name} is one of more resources than the {MAX_ROWS} this scheduler counts"
                 )
+        names = cycle.state.index.names
         cycle.slots[self.name] = [
-            (int(row), cycle.vector[row])
-            for row in np.flatnonzero(cycle.vector)
-            if not self._ignores(cycle.state.index.names[row])
+            (row, asked)
+            for row, asked in enumerate(cycle.vector.tolist())
+            if asked and not self._ignores(names[row])
         ]
         return SUCCESS
 
@@ -72,9 +73,9 @@ class NodeResourcesFit:
         bits = np.zeros(len(nodes), dtype=np.uint64)  # [M]
         allocatable, requested = nodes.allocatable, nodes.requested
         for row, asked in cycle.slots[self.name]:
-            lack = requested[row] + asked > allocatable[row]
-            if lack.any():
-                bits |= lack.astype(np.uint64) << np.uint64(row)
+            room = allocatable[row] - requested[row]
+            if room.min(initial=asked) < asked:
+                bits |= (room < asked).astype(np.uint64) << np.uint64(row)
                 never = asked > allocatable[row]
                 bits |= never.astype(np.uint64) << np.uint64(row + _NEVER_SHIFT)
         return bits
@@ -95,23 +96,25 @@ class NodeResourcesFit:
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M] 0..100: weighted mean of the resources' points."""
         strategy = self.strategy
-        total: Int64 = np.zeros(len(nodes), dtype=np.int64)  # [M]
+        total: Numbers | None = None  # [M]
         weights: Int64 | int = 0  # [M], or one number while every resource counts on every node
         for resource, weight in self.resources:
-            pair = used_after(cycle, nodes, resource, nonzero=True)
-            if pair is None:
+            found = used_after(cycle, nodes, resource, nonzero=True)
+            if found is None:
                 continue
-            allocatable, used = pair
-            if not strategy.scored_only and int(allocatable.min(initial=1)) > 0:
-                total += weight * strategy.points(allocatable, used)
+            row, used = found
+            whole = None if strategy.scored_only else nodes.divisor(row)
+            if whole is not None:
+                points = strategy.points(whole, used)
                 weights = weights + weight
             else:
+                allocatable = nodes.allocatable[row]
                 has = allocatable > 0
                 points = np.where(has, strategy.points(np.maximum(allocatable, 1), used), 0)
-                counts = points > 0 if strategy.scored_only else has
-                total += weight * points
-                weights = weights + weight * counts
-        return strategy.mean(total, weights)
+                weights = weights + weight * (points > 0 if strategy.scored_only else has)
+            points = points if weight == 1 else weight * points
+            total = points if total is None else total + points
+        return np.zeros(len(nodes), dtype=np.int64) if total is None else strategy.mean(total, weights)
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Room came: a node, more allocatable, a pod that went or shrank."""

@@ -171,7 +171,7 @@ class PodTopologySpread:
         low, high = int(values.min()), int(values.max())
         out = np.full_like(raw, MAX_NODE_SCORE)
         if high > 0:
-            out = percent(high + low - raw, np.array([high], dtype=np.int64))
+            out = percent(high + low - raw, np.array([high], dtype=np.float64)).astype(np.int64)
         if scoring.ignored is not None:
             out *= ~scoring.ignored
         return out

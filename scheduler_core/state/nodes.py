@@ -19,8 +19,10 @@ from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node
 from scheduler_core.model.pod import Pod
 
 Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
 
 _FIRST_CAPACITY: Final = 64
+EXACT_DIVISOR: Final = 2**45
 
 
 class NodeTable:
@@ -31,6 +33,8 @@ class NodeTable:
         capacity = _FIRST_CAPACITY
         self.allocatable: Int64 = np.zeros((len(index), capacity), dtype=np.int64)  # [R, capacity]
         self.requested: Int64 = np.zeros((len(index), capacity), dtype=np.int64)  # [R, capacity]
+        # What fractions are taken of: the allocatable, 1 where that is 0.
+        self.divisor: Float = np.ones((len(index), capacity), dtype=np.float64)  # [R, capacity]
         self.nonzero: Int64 = np.zeros((2, capacity), dtype=np.int64)  # [cpu|memory, capacity]
         self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
         self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
@@ -48,6 +52,7 @@ class NodeTable:
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._columns: dict[str, LabelColumn] = {}
+        self._ordinary: dict[int, bool] = {}
 
     # Slots
 
@@ -96,6 +101,7 @@ class NodeTable:
             return grown
 
         self.allocatable, self.requested = wider(self.allocatable), wider(self.requested)
+        self.divisor = np.maximum(self.allocatable, 1).astype(np.float64)
         self.nonzero, self.alive = wider(self.nonzero), wider(self.alive)
         self.unschedulable, self.taint_set = wider(self.unschedulable), wider(self.taint_set)
         for column in self._columns.values():
@@ -108,6 +114,7 @@ class NodeTable:
             rows: Int64 = np.zeros((missing, self.allocatable.shape[1]), dtype=np.int64)  # [new, capacity]
             self.allocatable = np.vstack([self.allocatable, rows])
             self.requested = np.vstack([self.requested, rows])
+            self.divisor = np.vstack([self.divisor, np.ones_like(rows, dtype=np.float64)])
 
     # Nodes
 
@@ -117,7 +124,7 @@ class NodeTable:
             self.grow_rows()
         slot = self._slot_for(node.name)
         self.nodes[slot] = node
-        self.allocatable[:, slot] = self.index.vector(node.allocatable)
+        self._set_allocatable(slot, self.index.vector(node.allocatable))
         self.alive[slot] = bool(node.allocatable)
         self.unschedulable[slot] = node.unschedulable
         taints = node.taints
@@ -137,11 +144,29 @@ class NodeTable:
             return
         self.nodes[slot] = None
         self.alive[slot] = False
-        self.allocatable[:, slot] = 0
+        self._set_allocatable(slot, 0)
         for column in self._columns.values():
             column.set(slot, None)
         self.static_changes.append(slot)
         self._release(slot)
+
+    def _set_allocatable(self, slot: int, vector: Int64 | int) -> None:
+        self.allocatable[:, slot] = vector
+        self.divisor[:, slot] = np.maximum(vector, 1)
+        self._ordinary.clear()
+
+    def ordinary(self, row: int) -> bool:
+        """Whether every living node has some of a resource, and so little that float64 divides exactly.
+
+        A correctly rounded quotient of at most 100 then never reaches the next integer: one that is none is
+        at least 1/allocatable away from it.
+        """
+        known = self._ordinary.get(row)
+        if known is None:
+            values = self.allocatable[row, : self.size][self.alive[: self.size]]
+            known = bool(values.min(initial=1) > 0 and values.max(initial=0) < EXACT_DIVISOR)
+            self._ordinary[row] = known
+        return known
 
     def _release(self, slot: int) -> None:
         if self.nodes[slot] is None and not self.pods[slot]:
