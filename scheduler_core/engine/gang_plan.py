@@ -89,7 +89,7 @@ def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, m
 
 
 def without(vector: Int64, ending: Int64) -> Int64:
-    """What of `vector` has to be kept beside what ends by itself; that is taken off `ending`. Both int64 [R]."""
+    """What of `vector` is kept beside what ends by itself, which is taken off `ending`. Both int64 [R]."""
     own = ending[: len(vector)]
     met = np.minimum(vector, own)
     own -= met
