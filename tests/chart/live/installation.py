@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chart.rendering import NAMESPACE, Obj, one
+import pytest
+
+from tests.chart.rendering import NAMESPACE, Obj, one, succeed
 from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
 from tests.support.server import write_kubeconfig
 
 AUDIT_POLICY = {
@@ -21,7 +24,10 @@ AUDIT_POLICY = {
     "omitStages": ["RequestReceived"],
     "rules": [{"level": "Metadata"}],
 }
-DEFAULT_TOKEN_SECONDS = 3600
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CONFIGURATIONS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+TOKEN_SECONDS = 3600
+START_SECONDS = 60.0
 
 Right = tuple[str, str, str]
 
@@ -58,11 +64,41 @@ class Plane:
     def kubeconfig(self, account: str, folder: Path) -> Path:
         """A kubeconfig with the rights of a service account, and no others."""
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-        body = {"spec": {"expirationSeconds": DEFAULT_TOKEN_SECONDS}}
+        body = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
         token = self.cluster.request("POST", path, body)["status"]["token"]
         found = folder / f"{account}.kubeconfig"
         write_kubeconfig(found, self.cluster.url, self.cluster.ca_file, token)
         return found
+
+
+def release(*action: str, plane: Plane) -> str:
+    """Helm on the release's namespace, as an administrator; what it printed."""
+    return succeed(*action, "-n", NAMESPACE, kubeconfig=plane.cluster.kubeconfig)
+
+
+def configuration(plane: Plane, plural: str) -> Obj:
+    """The webhook's configuration as it is stored."""
+    found: Obj = plane.cluster.request("GET", f"{ADMISSION}/{plural}/muster-webhook")
+    return found
+
+
+def bundles(plane: Plane) -> set[str]:
+    """The CAs that the API server verifies the webhook by; an empty text where there is none."""
+    return {
+        entry["clientConfig"].get("caBundle", "")
+        for plural in CONFIGURATIONS
+        for entry in configuration(plane, plural)["webhooks"]
+    }
+
+
+def reach(plane: Plane, port: int) -> None:
+    """Send reviews to a port of this machine: nothing here routes to a Service."""
+    for plural in CONFIGURATIONS:
+        found = configuration(plane, plural)
+        for entry in found["webhooks"]:
+            service = entry["clientConfig"].pop("service")
+            entry["clientConfig"]["url"] = f"https://127.0.0.1:{port}{service['path']}"
+        plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
 
 
 def arguments(rendered: list[Obj], component: str) -> list[str]:
@@ -92,6 +128,18 @@ def program(module: str, log: Path, flags: list[str]) -> Iterator[subprocess.Pop
         finally:
             process.kill()
             process.wait(10)
+
+
+def await_serving(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until a webhook says that it serves; an AssertionError with its log if it ends instead."""
+
+    def serving() -> bool:
+        said = log.read_text()
+        if process.poll() is not None:
+            pytest.fail(f"the webhook ended:\n{said[-3000:]}")
+        return "serving on" in said
+
+    eventually(serving, START_SECONDS)
 
 
 def replaced(flags: list[str], **values: str | Path | int) -> list[str]:

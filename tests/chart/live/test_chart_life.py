@@ -16,8 +16,21 @@ import pytest
 import yaml
 
 from tests.chart.live import cluster_life as life
-from tests.chart.live.installation import Plane, Right, arguments, program, replaced
-from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, of_kind, one, succeed
+from tests.chart.live.installation import (
+    ADMISSION,
+    CONFIGURATIONS,
+    Plane,
+    Right,
+    arguments,
+    await_serving,
+    bundles,
+    configuration,
+    program,
+    reach,
+    release,
+    replaced,
+)
+from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, of_kind, one
 from tests.support.cluster import Cluster, await_established
 from tests.support.eventually import eventually
 from tests.support.scheduler import free_port, make_pod, make_quota
@@ -25,8 +38,6 @@ from tests.support.server import RequestFailed
 
 CASE = "everything"
 SECONDS = 60.0
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-CONFIGURATIONS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 
 # Granted for what this life does not bring about.
 NOT_PLAYED = {
@@ -57,39 +68,11 @@ NOT_PLAYED = {
 }
 
 
-def release(*action: str, plane: Plane) -> str:
-    return succeed(*action, "-n", NAMESPACE, kubeconfig=plane.cluster.kubeconfig)
-
-
-def configuration(plane: Plane, plural: str) -> dict[str, object]:
-    found: dict[str, object] = plane.cluster.request("GET", f"{ADMISSION}/{plural}/muster-webhook")
-    return found
-
-
-def bundles(plane: Plane) -> set[str]:
-    """The CAs that the API server verifies the webhook by; an empty text where there is none."""
-    return {
-        entry["clientConfig"].get("caBundle", "")
-        for plural in CONFIGURATIONS
-        for entry in configuration(plane, plural)["webhooks"]  # type: ignore[attr-defined]
-    }
-
-
-def reach(plane: Plane, port: int) -> None:
-    """Send reviews to a port of this machine: nothing here routes to a Service."""
-    for plural in CONFIGURATIONS:
-        found = configuration(plane, plural)
-        for entry in found["webhooks"]:  # type: ignore[attr-defined]
-            service = entry["clientConfig"].pop("service")
-            entry["clientConfig"]["url"] = f"https://127.0.0.1:{port}{service['path']}"
-        plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
-
-
 def ask_the_service(plane: Plane) -> None:
     """What the chart says again, instead of `reach`."""
     for plural in CONFIGURATIONS:
         found = configuration(plane, plural)
-        for entry in found["webhooks"]:  # type: ignore[attr-defined]
+        for entry in found["webhooks"]:
             path = urlsplit(entry["clientConfig"].pop("url")).path
             service = {"namespace": NAMESPACE, "name": "muster-webhook", "port": 443, "path": path}
             entry["clientConfig"]["service"] = service
@@ -111,14 +94,7 @@ class Installation:
         self._starts += 1
         log = self.folder / f"webhook-{self._starts}.log"
         process = self._running.enter_context(program("webhook", log, self._flags))
-
-        def serving() -> bool:
-            said = log.read_text()
-            if process.poll() is not None:
-                pytest.fail(f"the webhook ended:\n{said[-3000:]}")
-            return "serving on" in said
-
-        eventually(serving, SECONDS)
+        await_serving(process, log)
         return process
 
 
@@ -269,7 +245,7 @@ def forget_certificates(plane: Plane) -> None:
     plane.cluster.request("PATCH", secret, {"data": None})
     for plural in CONFIGURATIONS:
         found = configuration(plane, plural)
-        for entry in found["webhooks"]:  # type: ignore[attr-defined]
+        for entry in found["webhooks"]:
             del entry["clientConfig"]["caBundle"]
         plane.cluster.request("PUT", f"{ADMISSION}/{plural}/muster-webhook", found)
 
