@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
+from scheduler_core.app.clock import SteadyClock
 from scheduler_core.app.effects import Effects
 from scheduler_core.app.load_reporter import LoadReporter, View, load_view
 from scheduler_core.app.logs import fields
@@ -67,7 +68,7 @@ class Process:
         identity: str,
         *,
         may_write: Callable[[], bool] = lambda: True,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] | None = None,
         plugins: Plugins | None = None,
         manage_node_metrics: bool = False,
         report_node_metrics: bool = False,
@@ -81,6 +82,7 @@ class Process:
             max_backoff=float(config.pod_max_backoff_seconds),
             clock=time.perf_counter,
         )
+        wall = wall or SteadyClock()
         self._wall = wall
         self.metrics = Metrics(VERSION)
         resources = [resource for resource, _ in WATCHED]
@@ -98,9 +100,11 @@ class Process:
         # Reads and writes of several requests share the bindings' rate; events have the same rate again.
         events_limiter = client.limiter.twin() if client.limiter is not None else None
         self.writer = Writer(client, may_write=may_write, limiters=(client.limiter, events_limiter))
-        self.recorder = Recorder(client, writer=self.writer, limiter=events_limiter, on_error=_events_failed)
+        self.recorder = Recorder(
+            client, writer=self.writer, limiter=events_limiter, on_error=_events_failed, wall=wall
+        )
         put = self.loop.inbox.put
-        self.effects = Effects(client, self.writer, self.recorder, put, identity, self.metrics)
+        self.effects = Effects(client, self.writer, self.recorder, put, identity, self.metrics, wall)
         record, submit = self.recorder.record, self.effects.submit_write
         pods = PodReader()
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.parse)
