@@ -26,6 +26,7 @@ def explained(path: Path, pod: str) -> dict[str, Any]:
     """What is said of each node in the first step, as JSON has it."""
     (scenario,) = load_scenarios(path.read_text(), str(path))
     report = json.loads(json.dumps(run_scenario(scenario, pod)))
+    assert [step["mismatches"] for step in report["steps"]] == [[] for _ in report["steps"]]
     found: dict[str, Any] = report["steps"][0]["explain"]
     return found
 
