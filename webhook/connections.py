@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import resource
+import select
 import socket
 import threading
 import time
@@ -30,6 +31,7 @@ REST_SECONDS: Final = 120.0
 MAX_CONNECTIONS: Final = 4096
 # Descriptors for everything else than clients.
 SPARE_DESCRIPTORS: Final = 64
+LINGER_MILLISECONDS: Final = 250
 DRAIN_BYTES: Final = 16 << 20
 DRAIN_SECONDS: Final = 1.0
 
@@ -67,6 +69,11 @@ class Connection(HTTPConnection):
     asked = False
     waiting_since: float | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._readable = select.poll()
+        self._readable.register(self.socket, select.POLLIN)
+
     def communicate(self) -> bool:
         self.wait_for_client()
         self.server.active.add(self)
@@ -95,10 +102,26 @@ class Connection(HTTPConnection):
         return True if not self.socket.pending() else self._serve()
 
     def _serve(self) -> bool:
-        keep = bool(super().communicate())  # type: ignore[no-untyped-call]
-        if self.unread and not keep:
-            self._drain()
-        return keep
+        """One request, and those that follow it soon: while workers abound, one stays with its client."""
+        while True:
+            keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+            if not keep:
+                if self.unread:
+                    self._drain()
+                return False
+            if not self._more():
+                return True
+            self.wait_for_client()
+
+    def _more(self) -> bool:
+        """Whether another request comes within a moment, and there are workers enough to wait for it."""
+        self.waiting_since = None
+        if self.rfile.has_data() or self.socket.pending():
+            return True
+        server = self.server
+        if not server.ready or len(server.active) > server.lingering or server.requests.qsize:
+            return False
+        return bool(self._readable.poll(LINGER_MILLISECONDS))
 
     def give_up(self) -> None:
         """Wake the thread that waits for this client; it will find the connection closed."""
@@ -141,6 +164,8 @@ class HttpServer(wsgi.Server):
         super().__init__(*args, **kwargs)
         self.gateway = Gateway
         self.active: set[Connection] = set()
+        # As many workers may wait for the next request of their client; the others are for newcomers.
+        self.lingering = self.requests.min // 2
         self.limit = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS)
 
     def process_conn(self, conn: Any) -> None:

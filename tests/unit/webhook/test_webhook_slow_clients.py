@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -84,6 +84,17 @@ def test_more_slow_clients_than_workers_are_survived(
             eventually(lambda a=asker, b=before: a.answered >= b + 10, timeout=60)  # type: ignore[misc]
             asker.stop()
     assert [failure for asker in askers for failure in asker.failures] == []
+
+
+def test_workers_that_stay_with_their_clients_are_no_fewer_for_others(running: Running) -> None:
+    with ExitStack() as opened:
+        for _ in range(150):
+            link = opened.enter_context(closing(running.connect()))
+            link.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})
+            answer = link.getresponse()
+            assert answer.status == 200
+            answer.read()
+            assert len(running.server._server.active) <= running.server._server.lingering + 1
 
 
 def test_answer_that_nobody_reads_is_given_up(running: Running) -> None:
