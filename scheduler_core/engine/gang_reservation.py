@@ -35,15 +35,15 @@ class GangReservations:
         self._queue = queue
         self._kept_for = ""
         self._start = 0.0
+        self._need = 0
 
     def tried(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """A gang was tried: keep nodes for it if time may bring the room that it lacks."""
-        kept = unit.key == self._kept_for
-        if outcome.preemption is not None and kept:
+        if outcome.hopeless or (outcome.too_few and unit.key == self._kept_for):
+            self._give_up(unit)
+        elif outcome.preemption is not None and unit.key == self._kept_for:
             # What is nominated now was chosen with its victims, and is kept until they are gone.
             self._kept_for = ""
-        elif outcome.hopeless and kept:
-            self._give_up(unit)
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
 
@@ -58,7 +58,7 @@ class GangReservations:
         if holder is not None and (plan is not None or holder is unit):
             self._give_up(holder)
         if plan is not None:
-            self._keep(unit, plan)
+            self._keep(unit, plan, need)
 
     def _plan(self, unit: QueuedUnit, members: Members, need: int, now: float) -> Plan | None:
         state = self._cycle.state
@@ -73,27 +73,30 @@ class GangReservations:
             return None
         return plan_on_empty(self._cycle, in_order, need, now)
 
-    def _keep(self, unit: QueuedUnit, plan: Plan) -> None:
+    def _keep(self, unit: QueuedUnit, plan: Plan, need: int) -> None:
         state = self._cycle.state
-        self._kept_for, self._start = unit.key, plan.start
+        self._kept_for, self._start, self._need = unit.key, plan.start, need
         for seat in plan.seats:
             state.nominations.put(seat.pod, state.nodes.names[seat.slot], seat.vector)
 
     def _give_up(self, holder: QueuedUnit) -> None:
         for uid in holder.pods:
             self._cycle.state.nominations.remove(uid)
-        self._kept_for = ""
+        if self._kept_for == holder.key:
+            self._kept_for = ""
 
     def aside(self, unit: QueuedUnit, now: float) -> AbstractContextManager[None]:
         """Try a unit whose pods all end before the kept gang can start as if nothing were kept."""
-        return self._aside(unit, now) if self._kept_for else _NOTHING_KEPT
+        holder = self._queue.units.get(self._kept_for) if self._kept_for else None
+        if holder is not None and len(holder.pods) < self._need:
+            # A member that waited is gone: the gang cannot start now, whatever is kept for it.
+            self._give_up(holder)
+        if holder is None or holder is unit or not _ends_by(unit, now, self._start):
+            return _NOTHING_KEPT
+        return self._aside(holder, unit)
 
     @contextmanager
-    def _aside(self, unit: QueuedUnit, now: float) -> Iterator[None]:
-        holder = self._queue.units.get(self._kept_for)
-        if holder is None or holder is unit or not _ends_by(unit, now, self._start):
-            yield
-            return
+    def _aside(self, holder: QueuedUnit, unit: QueuedUnit) -> Iterator[None]:
         nominations, pods = self._cycle.state.nominations, dict(unit.pods)
         known = [nominations.get(uid) for uid in holder.pods]
         kept = [item for item in known if item is not None]

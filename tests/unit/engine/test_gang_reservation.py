@@ -236,3 +236,23 @@ def test_what_was_kept_is_given_up_when_the_quota_shrinks() -> None:
     gang.scheduler.put(make_quota("a/q").min(cpu=5).max(cpu=5).obj(), gang.now)
     gang.step(later=20.0)
     assert len(gang.state.nominations) == 0
+
+
+def test_nothing_is_kept_for_a_gang_that_lost_a_member() -> None:
+    gang = promised()
+    gang.scheduler.remove(gang.state.pods["g1"], gang.now)
+    gang.put(make_pod("a/p").uid("p").requests(cpu=4))
+    assert placed(gang.step()) == {"p": "n0"}
+    assert len(gang.state.nominations) == 0
+
+
+def test_a_gang_ahead_takes_over_what_was_kept() -> None:
+    gang = GangScheduler([8], g=2, h=2)
+    gang.put(limited("r", 4, 100).on("n0").started(gang.now))
+    gang.put(member("h0", "h", cpu=3), member("h1", "h", cpu=3))
+    gang.step()
+    assert gang.state.nominations.get("h0") is not None
+    gang.put(member("g0", cpu=3), member("g1", cpu=3))
+    gang.step()
+    assert gang.state.nominations.get("h0") is None
+    assert gang.state.nominations.get("g0") is not None
