@@ -37,6 +37,11 @@ class GangReservations:
         self._start = 0.0
         self._need = 0
 
+    @property
+    def start(self) -> float:
+        """When the gang that nodes are kept for can start; 0 if there is none, or nobody knows."""
+        return self._start if self._kept_for else 0.0
+
     def tried(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """A gang was tried: keep nodes for it if time may bring the room that it lacks."""
         if outcome.hopeless or (outcome.too_few and unit.key == self._kept_for):
