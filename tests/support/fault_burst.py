@@ -47,7 +47,7 @@ class Burst:
         self._expected: dict[str, int] = {}
         self._alive: dict[str, set[str]] = {}
         self._limits: dict[str, int] = {}
-        self._stirred = 0
+        self._stirred = self._refills = 0
         for number in range(NODES):
             make_node(cluster, f"node-{number}", str(NODE_CPU))
         self.capped = self._namespace("capped", CAPPED)
@@ -91,6 +91,23 @@ class Burst:
         self.forget(namespace, name)
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         self._cluster.request("DELETE", path, {"gracePeriodSeconds": 0})
+
+    def churn(self) -> None:
+        """One bound pod goes, another comes."""
+        for name in sorted(self._witness.bound(self.capped) & self._alive[self.capped])[:1]:
+            self.delete(self.capped, name)
+            self._refills += 1
+            self.create(self.capped, f"c{self._refills}")
+
+    def refill(self) -> None:
+        """As many pods again as the steady state needs for its churn."""
+        self._refills += 1
+        for number in range(_CHURN):
+            self.create(self.capped, f"r{self._refills}-{number}")
+
+    def gone(self, namespace: str) -> list[str]:
+        """Pods that nobody deleted on purpose, and that are not there."""
+        return sorted(self._alive[namespace] - self._witness.present(namespace))
 
     def stir(self) -> None:
         """Something happens to a pod that means nothing."""
@@ -144,7 +161,7 @@ class Burst:
             found.pods += len(present)
             found.bound_twice += [f"{uid}: {nodes}" for uid, nodes in bindings.items() if len(nodes) > 1]
             self._judge_use(found, namespace, limit)
-            found.lost += [f"{namespace}/{name} is gone" for name in sorted(self._alive[namespace] - present)]
+            found.lost += [f"{namespace}/{name} is gone" for name in self.gone(namespace)]
             waiting = {f"{namespace}/{name}" for name in present - bound}
             found.lost += [f"{key} is not queued" for key in sorted(waiting - queued)]
             found.lost += [f"{namespace}: quota unused"] * (self._expected[namespace] - len(bound))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tests.support.cluster import Cluster
@@ -15,6 +16,7 @@ from tests.support.fault_rules import Rule
 from tests.support.fault_witness import Witness
 from tests.support.sandbox_server import SandboxServer
 from tests.support.scheduler import PROGRAM, SchedulerProcess, scheduler
+from tests.support.server import RequestFailed
 
 NO_KUBECTL = Path("kubectl")
 # A burst takes about a second at this rate, so that a fault can come in its middle.
@@ -69,6 +71,18 @@ class Stage:
         if self._process is None or self._process.process.poll() is not None:
             self._process = self.start()
         return self._process
+
+    def unwatched_burst(self) -> Burst:
+        """A new burst for schedulers that the test starts by itself: the stage's own one ends."""
+        if self._process is not None:
+            self._process.end(signal.SIGKILL)
+        return Burst(self.cluster, self.ground.witness)
+
+    def urgent_class(self) -> None:
+        """The PriorityClass `urgent`."""
+        body = {"metadata": {"name": "urgent"}, "value": 1000}
+        with suppress(RequestFailed):
+            self.cluster.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
 
     def burst(self) -> Burst:
         """A new burst, seen by a scheduler that is ready for it."""

@@ -1,0 +1,122 @@
+"""An API server that is killed, forgets its past, or shows an expired certificate, amid a burst."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fault_burst import SETTLE_SECONDS, Losses
+from tests.support.fault_plane import FaultPlane
+from tests.support.fault_proxy import expired
+from tests.support.fault_stage import SOME, Stage
+from tests.support.sandbox_server import SandboxServer
+from tests.support.scheduler import SchedulerProcess
+
+pytestmark = pytest.mark.timeout(300)
+
+Record = Callable[[str, int, Losses], None]
+KILLS = 2
+
+
+@contextmanager
+def noticed(process: SchedulerProcess, reason: str) -> Iterator[None]:
+    """At the end of the block the scheduler's watches have started over for this reason."""
+
+    def restarts() -> float:
+        return process.metric("muster_watch_restarts_total", reason=reason)
+
+    before = restarts()
+    yield
+    eventually(lambda: restarts() > before, SETTLE_SECONDS)
+
+
+@contextmanager
+def server_down(stage: Stage) -> Iterator[None]:
+    """No API server in this block: killed where it is a process, else cut off with all that was open."""
+    server, door = stage.ground.server, stage.proxy.door("main")
+    if isinstance(server, FaultPlane):
+        server.kill_apiserver()
+    door.close()
+    yield
+    if isinstance(server, FaultPlane):
+        server.start_apiserver()
+    door.open()
+
+
+def compact(stage: Stage) -> None:
+    """The past is gone from storage, and from whatever caches it."""
+    server = stage.ground.server
+    if isinstance(server, SandboxServer):
+
+        async def forget() -> None:
+            server.api.compact()
+
+        server.run(forget())
+        return
+    server.compact()
+    server.kill_apiserver()
+    server.start_apiserver()
+
+
+def test_an_api_server_killed_and_started_again_in_the_middle_of_a_burst(
+    stage: Stage, record: Record
+) -> None:
+    burst = stage.burst()
+    process = stage.process
+    burst.begin()
+    for kill in range(KILLS):
+        burst.await_bound(SOME * (kill + 1))
+        with server_down(stage), noticed(process, "unreachable"):
+            pass
+    losses = burst.settle(lambda: stage.process)
+    assert stage.process is process, "the scheduler did not live through it"
+    record("API server killed -9 and started again", KILLS, losses)
+
+
+def test_a_past_that_was_compacted_away_while_the_scheduler_was_cut_off(stage: Stage, record: Record) -> None:
+    burst = stage.burst()
+    process, door = stage.process, stage.proxy.door("main")
+    with noticed(process, "expired"):
+        with noticed(process, "unreachable"):
+            door.close()
+        burst.begin()
+        compact(stage)
+        door.open()
+    losses = burst.settle(lambda: stage.process)
+    assert stage.process is process, "the scheduler did not live through it"
+    record("etcd compacted while the scheduler was cut off", 1, losses)
+
+
+def test_an_expired_serving_certificate_is_survived_until_a_new_one_comes(
+    stage: Stage, record: Record
+) -> None:
+    burst = stage.burst()
+    process, door = stage.process, stage.proxy.door("main")
+    good, bad = stage.proxy.context(), stage.proxy.context(expired())
+    burst.begin()
+    burst.await_bound(SOME)
+    with noticed(process, "unreachable"):
+        door.show(bad)
+    door.show(good)
+    losses = burst.settle(lambda: stage.process)
+    assert stage.process is process, "the scheduler did not live through it"
+    assert "its certificate is not trusted: certificate has expired" in process.said()
+    record("expired serving certificate", 1, losses)
+
+
+def test_a_scheduler_that_was_suspended_during_the_burst_catches_up(stage: Stage, record: Record) -> None:
+    burst = stage.burst()
+    process = stage.process
+    process.process.send_signal(signal.SIGSTOP)
+    try:
+        burst.begin()
+        compact(stage)
+    finally:
+        process.process.send_signal(signal.SIGCONT)
+    losses = burst.settle(lambda: stage.process)
+    assert stage.process is process, "the scheduler did not live through it"
+    record("scheduler stopped and continued, the past compacted", 1, losses)
