@@ -87,6 +87,10 @@ class Reevaluation:
         bits = self._bits()
         return unresolvable_nodes(self._profile, self._bits_cycle, bits, nodes.alive[: nodes.size])
 
+    def refusing(self) -> frozenset[str]:
+        """Filters that refuse some node, as far as anybody has asked for nodes at all."""
+        return frozenset(name for name, bits in (self._first_bits or {}).items() if bits.any())
+
     def beyond_resources(self) -> Bool:
         """bool [N]: nodes refused by a filter other than that of resources."""
         refused: Bool = np.zeros(self._cycles.state.nodes.size, dtype=np.bool_)  # [N]

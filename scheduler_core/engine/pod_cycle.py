@@ -210,15 +210,15 @@ class PodCycle:
         return diagnose(profile, cycle, self.filter_bits(profile, cycle, scores), alive)
 
     def _post_filter(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> Attempt:
-        cycle.evaluation = Reevaluation(self, profile, cycle)
+        evaluation = cycle.evaluation = Reevaluation(self, profile, cycle)
         for plugin in profile.post_filter:
             cycle.calling = (plugin.name, "postFilter")
             result = plugin.post_filter(cycle, diagnosis)
             if result.message:
-                # It was its case: what its hints accept may let it find victims another time.
-                diagnosis = msgspec.structs.replace(
-                    diagnosis, post_filter=result.message, plugins=diagnosis.plugins | {plugin.name}
-                )
+                # It was its case: it may find victims after what its own hints accept, or those of the
+                # filters that refused the nodes which it looked at.
+                asked = diagnosis.plugins | {plugin.name} | evaluation.refusing()
+                diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message, plugins=asked)
             if result.status.ok:
                 return Attempt(cycle, -1, diagnosis, result)
         return Attempt(cycle, -1, diagnosis)
