@@ -1,0 +1,179 @@
+"""Both replicas of the webhook are replaced, one after the other, while pods and groups race for a quota."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.e2e.test_reservations import VALIDATING, await_asked, create, group, held, ledger, limited, pod
+from tests.e2e.test_webhook import start, stop
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.fault_balancer import Balancer
+from tests.support.fault_burst import Losses
+from tests.support.fault_stage import Ground
+from tests.support.fault_witness import milli
+from tests.support.server import RequestFailed
+from webhook.registration import Endpoint, validating_configuration
+
+pytestmark = pytest.mark.timeout(300)
+
+Record = Callable[[str, int, Losses], None]
+REPLICAS = 2
+LIMIT = 12
+GROUPS, MEMBERS, LONERS = 8, 2, 8
+CLIENTS = 4
+HOLD_SECONDS = "5"
+PATIENCE = 60.0
+
+
+class Replicas:
+    """The webhook's processes behind their Service."""
+
+    def __init__(self, ground: Ground, folder: Path, service: Balancer) -> None:
+        self._ground = ground
+        self.folder = folder
+        self._service = service
+        self._running: list[tuple[subprocess.Popen[str], int]] = []
+        self.rolled = 0
+        self.codes: list[int] = []
+
+    def add(self) -> None:
+        flags = ("--hold-timeout", HOLD_SECONDS, "--drain", "1")
+        process, line = start(self._ground.server, self.folder, *flags)
+        port = urlsplit(line.split(" on ")[1].split(" for ")[0]).port or 0
+        self._running.append((process, port))
+        self._service.add(port)
+
+    def roll(self) -> None:
+        """As a Deployment does: a new one is ready before an old one ends and leaves the Service."""
+        for _ in range(REPLICAS):
+            self.add()
+            process, port = self._running.pop(0)
+            ending = threading.Timer(0.3, self._service.remove, [port])
+            ending.start()
+            self.codes.append(stop(process))
+            ending.join()
+            self.rolled += 1
+
+    def end(self) -> None:
+        for process, _ in self._running:
+            self.codes.append(stop(process))
+
+    @property
+    def authority(self) -> bytes:
+        return (self.folder / "certs" / "ca.crt").read_bytes()
+
+
+@contextmanager
+def replicas(ground: Ground, folder: Path) -> Iterator[Replicas]:
+    """Two replicas that the API server asks about everything, and without whose answer nothing is created."""
+    with Balancer() as service:
+        found = Replicas(ground, folder, service)
+        try:
+            for _ in range(REPLICAS):
+                found.add()
+            configuration = validating_configuration(Endpoint(found.authority, service.url))
+            for entry in configuration["webhooks"]:
+                entry["failurePolicy"] = "Fail"
+            ground.cluster.request("POST", VALIDATING.rpartition("/")[0], configuration)
+            await_asked(ground.cluster)
+            yield found
+        finally:
+            found.end()
+
+
+class Race:
+    """Clients that want more of one namespace's quota than there is."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.namespace = limited(cluster, **{"requests.cpu": str(LIMIT)})
+        self.lost: list[str] = []
+
+    def wanted(self, obj: dict[str, Any], *, promised: bool = False) -> bool:
+        """Whether it was admitted. Only the quota may refuse, and never what was promised."""
+        for _ in range(20):
+            try:
+                create(self.cluster, self.namespace, obj)
+                return True
+            except RequestFailed as error:
+                said = str(error)
+            if not said.endswith("; try again"):
+                break
+        if promised or "exceeded quota: rq" not in said:
+            self.lost.append(f"{obj['metadata']['name']}: {said}")
+        return False
+
+    def run(self) -> None:
+        """Groups with their members, and pods of no group, from several clients at once."""
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            list(clients.map(self._group, range(GROUPS)))
+            list(clients.map(lambda number: self.wanted(pod(f"p{number}", "1")), range(LONERS)))
+
+    def _group(self, number: int) -> None:
+        self.wanted(pod(f"early-{number}", "1"))
+        name = f"g{number}"
+        if self.wanted(group(name, MEMBERS, cpu=str(MEMBERS))):
+            for member in range(MEMBERS):
+                self.wanted(pod(f"{name}-{member}", "1", name), promised=True)
+
+    def used(self) -> int:
+        """What the pods that exist ask for, in thousandths of a CPU."""
+        items = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        requests = [item["spec"]["containers"][0]["resources"]["requests"]["cpu"] for item in items]
+        return sum(map(milli, requests))
+
+    def judge(self, losses: Losses) -> None:
+        """Add what went wrong; every unit of the quota must be in use by now."""
+        used = self.used()
+        losses.pods += used // 1000
+        losses.lost += self.lost
+        if used > LIMIT * 1000:
+            losses.above_quota.append(f"{self.namespace}: {used}m of {LIMIT}")
+        losses.lost += [f"{self.namespace}: quota unused"] * (LIMIT - used // 1000)
+        losses.leaked += self._leaked()
+
+    def _leaked(self) -> list[str]:
+        """Reservations that nobody needs any more, once there was time to notice."""
+
+        def clean() -> bool:
+            return held(self.cluster, self.namespace) == {} and self._charges() == []
+
+        try:
+            eventually(clean, PATIENCE)
+        except AssertionError:
+            return [f"{self.namespace}: {held(self.cluster, self.namespace)} held, {self._charges()} charged"]
+        return []
+
+    def _charges(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = ledger(self.cluster, self.namespace)["spec"].get("charges") or []
+        return found
+
+
+def test_replacing_both_replicas_in_a_burst_fails_no_request_and_leaks_no_hold(
+    ground: Ground, record: Record, tmp_path: Path
+) -> None:
+    losses = Losses()
+    races: list[Race] = []
+    with replicas(ground, tmp_path) as running:
+        rolling = threading.Thread(target=running.roll)
+        rolling.start()
+        while rolling.is_alive():
+            races.append(Race(ground.cluster))
+            races[-1].run()
+        rolling.join()
+        for race in races:
+            race.judge(losses)
+        ground.cluster.clean()
+    assert running.rolled == REPLICAS
+    assert running.codes == [0] * (2 * REPLICAS), (tmp_path / "webhook.log").read_text()
+    record("both replicas of the webhook replaced in a burst", running.rolled, losses)
