@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import subprocess
@@ -57,9 +58,14 @@ def manifest(case: str, namespace: str = NAMESPACE, *extra: str) -> str:
     return succeed("template", "muster", str(CHART), "-n", namespace, "-f", values, *extra)
 
 
-def objects(case: str, namespace: str = NAMESPACE, *extra: str) -> list[Obj]:
-    """The rendered objects. Parsed anew for each caller, who may change them."""
+@functools.cache
+def _parsed(case: str, namespace: str, *extra: str) -> list[Obj]:
     return [found for found in yaml.safe_load_all(manifest(case, namespace, *extra)) if found]
+
+
+def objects(case: str, namespace: str = NAMESPACE, *extra: str) -> list[Obj]:
+    """The rendered objects; the caller's own, to be changed at will."""
+    return copy.deepcopy(_parsed(case, namespace, *extra))
 
 
 def of_kind(found: list[Obj], kind: str) -> Iterator[Obj]:
