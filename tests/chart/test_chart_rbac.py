@@ -132,7 +132,9 @@ def rules_of(name: str) -> list[dict[str, Any]]:
     return rules
 
 
-FILES = sorted(path.stem for path in RULES.glob("*.yaml"))
+# What users get, and no program of ours.
+FOR_USERS = ("users-edit", "users-view")
+FILES = sorted(path.stem for path in RULES.glob("*.yaml") if path.stem not in FOR_USERS)
 
 
 def test_every_part_has_its_file_of_rules() -> None:
@@ -165,8 +167,20 @@ def test_what_the_tables_name_is_in_the_code() -> None:
 # What is rendered
 
 
+AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+
 def roles(case: str, kind: str) -> list[Obj]:
-    return list(of_kind(objects(case), kind))
+    """The roles of our own accounts."""
+    return [role for role in of_kind(objects(case), kind) if not aggregated(role)]
+
+
+def aggregated(role: Obj) -> set[str]:
+    """The roles of Kubernetes that a role is added to."""
+    labels = role["metadata"]["labels"]
+    return {
+        key.removeprefix(AGGREGATE) for key, value in labels.items() if key.startswith(AGGREGATE) and value
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -211,7 +225,7 @@ def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
     defined = {
         (item["kind"], item["metadata"]["name"])
         for kind in ("ClusterRole", "Role")
-        for item in of_kind(found, kind)
+        for item in roles(case, kind)
     }
     assert bound == defined
 
@@ -261,3 +275,20 @@ def test_whose_annotations_may_be_read_is_a_value() -> None:
         ("get", "kubeflow.org", "pytorchjobs"),
         ("get", "kubeflow.org", "mpijobs"),
     }
+
+
+def test_users_see_quotas_and_write_groups_only() -> None:
+    found = {
+        name: (aggregated(role), granted(role["rules"]))
+        for role in of_kind(objects("default"), "ClusterRole")
+        if aggregated(role) and (name := role["metadata"]["name"])
+    }
+    groups = ("incubator.scheduling.k8s.io", "podgroups")
+    assert set(found) == {"muster-view", "muster-edit"}
+    to, rights = found["muster-view"]
+    assert to == {"view", "edit", "admin"}
+    assert {verb for verb, _, _ in rights} == {"get", "list", "watch"}
+    to, rights = found["muster-edit"]
+    assert to == {"edit", "admin"}
+    assert {tuple(right[1:]) for right in rights} == {groups}
+    assert not [role for role in of_kind(objects("small"), "ClusterRole") if aggregated(role)]
