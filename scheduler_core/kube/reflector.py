@@ -80,6 +80,7 @@ class Reflector:
         self._backoff = Backoff(self._pace.backoff, self._pace.backoff_cap, uniform)
         self._version = ""
         self._verify = False
+        self._away = False
         self._refusals = 0
         self._stream: Stream | None = None
         self._stream_lock = threading.Lock()
@@ -153,6 +154,10 @@ class Reflector:
 
     def _recover(self, restart: Restart) -> None:
         self.restarts[restart.reason] += 1
+        if restart.relist and self._away:
+            # A server that restarted knows no past; that it was away is no reason to be slow now.
+            self._backoff.reset()
+        self._away = restart.reason == "unreachable"
         self._verify = restart.verify
         if restart.relist:
             self._version = ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import PODS
+from tests.support.eventually import eventually
 from tests.support.fault_server import FaultServer
 from tests.support.fault_store import Fault
 from tests.support.watched import client_of, parse
@@ -20,6 +22,7 @@ class Outage:
     def __init__(self, server: FaultServer, seconds: float) -> None:
         self.now = 0.0
         self.until = seconds
+        self.waited: list[float] = []
         self.client = client_of(server)
         self.reflector = Reflector(
             self.client,
@@ -32,6 +35,7 @@ class Outage:
         )
 
     def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
         self.now += seconds
         if self.now >= self.until:
             self.reflector.stop()
@@ -48,6 +52,38 @@ def test_a_server_that_is_down_for_20_s_gets_at_most_ten_requests() -> None:
         outage = Outage(server, 20.0)
         outage.run()
         assert 3 <= outage.reflector.restarts["unreachable"] <= 10
+
+
+class Restarting(Outage):
+    """A server that comes back after 20 s and has forgotten its past."""
+
+    def __init__(self, server: FaultServer) -> None:
+        super().__init__(server, 1000.0)
+        self.server = server
+
+    def wait(self, seconds: float) -> bool:
+        stopped = super().wait(seconds)
+        if self.now > 20.0 and not self.server.running:
+            self.server.put("pods", "a", "meanwhile")
+            self.server.compact()
+            self.server.start()
+        return stopped
+
+
+def test_a_server_that_was_away_and_forgot_the_past_is_listed_as_soon_as_it_is_back() -> None:
+    with FaultServer() as server:
+        outage = Restarting(server)
+        reflector = outage.reflector
+        thread = threading.Thread(target=outage.run, daemon=True)
+        thread.start()
+        eventually(lambda: reflector.watches)
+        server.kill()
+        eventually(lambda: reflector.lists == 2, 30)
+        reflector.stop()
+        thread.join(10)
+        assert reflector.restarts["expired"] == 1
+        # The last wait is the one before the list.
+        assert outage.waited[-1] <= 1.6
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
