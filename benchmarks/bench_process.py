@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.row import Row
 from scheduler_core.kube.client import Client
@@ -35,6 +35,13 @@ SCHEDULER = "muster-scheduler"
 NAMESPACE = "bench"
 TIMEOUT_SECONDS = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Addressed(Protocol):
+    """Something that a scheduler can be pointed at."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextmanager
-def scheduler(server: Server, log: Path) -> Iterator[subprocess.Popen[str]]:
+def scheduler(server: Addressed, log: Path) -> Iterator[subprocess.Popen[str]]:
     """A scheduler process that writes to `log`."""
     flags = ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--secure-port=0"]
     command = [sys.executable, "-m", "scheduler_core.app", "--kubeconfig", str(server.kubeconfig), *flags]

@@ -36,7 +36,7 @@ _SLOW_THREADS: Final = 8
 _GATE_SECONDS: Final = 0.1
 # With so many answers on their way, some are waited for together: to wake up for each costs more than itself.
 _CROWD: Final = 8
-_BREATH: Final = 0.002
+_BREATH: Final = 0.005
 
 
 class Writer:
