@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.topology.constraints import LevelRule, Rules
+from scheduler_core.topology.constraints import LevelRule, Rules, terms_of
 from scheduler_core.topology.objective import MOST_SLOTS, Objective, build_objectives
 from scheduler_core.topology.tree import Tree
 
@@ -46,8 +46,9 @@ def pose(
     held_by_level, free_by_level = tree.sums(held), tree.sums(slots)
     rooms = [free + taken for free, taken in zip(free_by_level, held_by_level, strict=True)]
     objectives = build_objectives(tree, rules, size, rooms)
-    limits = free_by_level if held.any() else upper_limits(tree, rules, size, slots)
-    most = _of_families(tree.offsets[0], limits[0], None if held.any() else rules[0].exact)
+    bounded = bool(terms_of(rules)) and not held.any()
+    limits = upper_limits(tree, rules, size, slots) if bounded else free_by_level
+    most = _of_families(tree.offsets[0], limits[0], rules[0].exact if bounded else None)
     return Problem(tree, rules, size, held_by_level, free_by_level, limits, int(most.sum()), objectives)
 
 

@@ -43,7 +43,11 @@ def longest_stem(problem: Problem) -> Stem:
     for level, rule in enumerate(problem.rules):
         if rule.exact != 1 and (rule.spread or rule.exact is not None):
             return stem
-        room = (problem.limits[level] >= target) & np.isin(problem.tree.parents[level], stem.parents)
+        room = problem.limits[level] >= target
+        if level:
+            below = np.zeros(len(problem.tree.units[level - 1]), dtype=np.bool_)
+            below[stem.parents] = True
+            room = room & below[problem.tree.parents[level]]
         units = np.flatnonzero(room) if rule.allows(target, problem.size) else np.zeros(0, dtype=np.int64)
         if not len(units):
             return stem

@@ -13,6 +13,7 @@ from scheduler_core.topology.division import Division, Mask
 from scheduler_core.topology.objective import INFEASIBLE
 from scheduler_core.topology.tables import (
     MOST_BYTES,
+    MOST_CELLS,
     Expired,
     OutOfBudget,
     Table,
@@ -58,6 +59,10 @@ def search(division: Division, keep: Mask, exact: int | None, expired: Expired) 
     units = np.flatnonzero(keep[:, : max(0, base + rest + 1)].any(axis=1)).tolist()
     if rest < 0 or len(units) < used:
         return None
+    if expired():
+        raise OutOfBudget
+    if used == 2 and len(units) ** 2 * (rest + 1) <= MOST_CELLS:
+        return _pair(tables, keep, units, base, rest)
     best = infeasible((len(tables), used + 1, rest + 1))
     best[0, 0, 0] = 0
     if best.nbytes * len(units) > MOST_BYTES:
@@ -81,6 +86,22 @@ def search(division: Division, keep: Mask, exact: int | None, expired: Expired) 
             used, rest = used - step, rest - extra
         best = before
     return shares
+
+
+def _pair(tables: Table, keep: Mask, units: list[int], base: int, rest: int) -> dict[int, int] | None:
+    """The best two of the units, by looking at all pairs at once: base pods each, and rest more together."""
+    costs = tables[:, units, base : base + rest + 1].copy()
+    costs[0][~keep[units, base : base + rest + 1]] = INFEASIBLE
+    width = costs.shape[2]
+    if width <= rest:
+        costs = np.pad(costs, ((0, 0), (0, 0), (0, rest + 1 - width)), constant_values=INFEASIBLE)
+    pairs = costs[:, :, None] + costs[:, None, :, ::-1]  # [words, first, second, extra of the first]
+    pairs[0, ~np.tri(len(units), k=-1, dtype=np.bool_).T] = INFEASIBLE
+    choice = first_smallest(pairs.reshape(len(pairs), -1))
+    if choice < 0:
+        return None
+    first, second, extra = np.unravel_index(choice, pairs.shape[1:])
+    return {units[first]: base + int(extra), units[second]: base + rest - int(extra)}
 
 
 def _with_unit(before: Table, costs: Table, extras: NDArray[np.int64], step: int) -> Table:
