@@ -65,19 +65,11 @@ def create_app(
     life, fresh, memory = lifecycle or Lifecycle(), freshness or Freshness(), Memory()
 
     def admit(decide: Callable[[Request], Verdict]) -> Response:
-        if request.mimetype != _JSON:
-            return _problem(metrics, 415, f"Content-Type must be {_JSON}")
         seconds = seconds_for(request.args.get("timeout"))
         with memory.claims() as claim, within(seconds):
-            try:
-                stream, length = request.environ["wsgi.input"], request.content_length
-                body = read_body(stream, length, claim, min(READ_SECONDS, seconds))
-            except BodyTooLarge:
-                return _problem(metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
-            except BodyUnreadable as error:
-                return _problem(metrics, 400, str(error), close=True)
-            except TooManyBodies:
-                return _problem(metrics, 503, "too many large reviews at the same time", close=True)
+            body = _body(metrics, claim, seconds)
+            if isinstance(body, Response):
+                return body
             request.environ.get(BODY_READ, _nothing)()
             started = time.perf_counter()
             with metrics.in_flight():
@@ -95,6 +87,17 @@ def create_app(
     def validate() -> Response:
         return admit(service.validate)
 
+    @app.get("/metrics")
+    def expose() -> Response:
+        text = metrics.render(not service.cache.unsynced, fresh.ages())
+        return Response(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    _add_health(app, service, life)
+    _add_errors(app, metrics)
+    return app
+
+
+def _add_health(app: Flask, service: Service, life: Lifecycle) -> None:
     @app.get("/livez")
     @app.get("/healthz")
     def livez() -> Response:
@@ -107,17 +110,14 @@ def create_app(
         unsynced = service.cache.unsynced
         return _text(503, f"waiting for {', '.join(unsynced)}") if unsynced else _text(200, "ok")
 
-    @app.get("/metrics")
-    def expose() -> Response:
-        text = metrics.render(not service.cache.unsynced, fresh.ages())
-        return Response(text, content_type="text/plain; version=0.0.4; charset=utf-8")
-
     @app.after_request
     def part(response: Response) -> Response:
         if life.stopping:
             response.headers["Connection"] = "close"
         return response
 
+
+def _add_errors(app: Flask, metrics: Metrics) -> None:
     @app.errorhandler(HTTPException)
     def refuse(error: HTTPException) -> Response:
         return _problem(metrics, error.code or 400, error.description or error.name)
@@ -128,7 +128,20 @@ def create_app(
         log.exception("the request could not be answered", exc_info=error)
         return _problem(metrics, 503, "internal error; see the webhook's log")
 
-    return app
+
+def _body(metrics: Metrics, claim: Callable[[int], None], seconds: float) -> bytes | Response:
+    """The body of the request at hand, or the answer where it cannot be had."""
+    if request.mimetype != _JSON:
+        return _problem(metrics, 415, f"Content-Type must be {_JSON}")
+    try:
+        stream, length = request.environ["wsgi.input"], request.content_length
+        return read_body(stream, length, claim, min(READ_SECONDS, seconds))
+    except BodyTooLarge:
+        return _problem(metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
+    except BodyUnreadable as error:
+        return _problem(metrics, 400, str(error), close=True)
+    except TooManyBodies:
+        return _problem(metrics, 503, "too many large reviews at the same time", close=True)
 
 
 def _nothing() -> None:

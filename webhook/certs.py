@@ -101,7 +101,7 @@ def read_certificate(pem: bytes, source: str) -> x509.Certificate:
     """The first certificate of a PEM text. Raises CertificateError."""
     try:
         return x509.load_pem_x509_certificate(pem)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise CertificateError(source, f"is not a PEM certificate: {error}") from None
 
 

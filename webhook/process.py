@@ -116,6 +116,7 @@ class Process:
             owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
             reflectors = [*watched, *owned]
             reflectors += source.watches(client, self._wake.set, self._trouble_with_certificates)
+            keeper: threading.Thread | None = None
             try:
                 for reflector in reflectors:
                     reflector.start()
@@ -127,7 +128,11 @@ class Process:
                     self._check(rotation, server.use)
                     settle_memory()
                     announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
-                    self._watch_over(rotation, server.use)
+                    keeper = self._keep(rotation, server.use)
+                    self._stop.wait()
+                    # Whoever balances load looks at readyz, and gets the time to do so.
+                    self._lifecycle.stop()
+                    time.sleep(self._options.drain)
             finally:
                 self._lifecycle.stop()
                 for reflector in reflectors:
@@ -136,6 +141,8 @@ class Process:
                 auditor.stop()
                 server.stop()
                 reconciler.join(STOP_SECONDS)
+                if keeper is not None:
+                    keeper.join(STOP_SECONDS)
                 auditor.join(STOP_SECONDS)
                 for reflector in reflectors:
                     reflector.join(STOP_SECONDS)
@@ -144,23 +151,30 @@ class Process:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
             pass
 
-    def _watch_over(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> None:
-        """Until stopped, look after the certificates."""
-        while not self._stop.is_set():
-            self._wake.wait(rotation.interval)
-            self._wake.clear()
-            self._check(rotation, use)
-        # Whoever balances load looks at readyz; it gets the time to look before connections are refused.
-        self._lifecycle.stop()
-        time.sleep(self._options.drain)
+    def _keep(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> threading.Thread:
+        """A thread that looks after the certificates until stopped; a slow API server delays nothing else."""
+
+        def keep() -> None:
+            while True:
+                self._wake.wait(rotation.interval)
+                if self._stop.is_set():
+                    return
+                self._wake.clear()
+                self._check(rotation, use)
+
+        thread = threading.Thread(target=keep, name="certificates", daemon=True)
+        thread.start()
+        return thread
 
     def _check(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> None:
         """Trouble keeps the last good pair, is counted, and is tried again."""
         try:
             rotation.check(self._clock(), use)
-        except MusterError as error:
+        except Exception as error:
+            # Whatever it is: if this ended, so would the certificates.
             self._metrics.reload_failed()
-            log.warning("certificate rotation: %s", error)
+            unforeseen = None if isinstance(error, MusterError) else error
+            log.warning("certificate rotation: %s", error, exc_info=unforeseen)
 
     @staticmethod
     def _trouble_with_certificates(error: Exception) -> None:
