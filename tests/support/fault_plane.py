@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from tests.support.cluster import await_established
 from tests.support.control_plane import ControlPlane
 
 
@@ -39,6 +40,8 @@ class FaultPlane(ControlPlane):
         _, binary, flags = self._running["kube-apiserver"]
         process = self._start("kube-apiserver", binary, *flags)
         self._await("kube-apiserver", process, f"{self.url}/readyz", self.ca_file)
+        # Kinds of CRDs come a moment after it is ready.
+        await_established(self)
 
     def compact(self) -> int:
         """Let etcd forget every revision but the newest; which one that is."""
