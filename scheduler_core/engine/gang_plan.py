@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ Float = NDArray[np.float64]
 
 
 class Seat(msgspec.Struct, frozen=True):
-    """A member, the node kept for it, and how much of its requests (int64 [R]) has to be kept from others."""
+    """A member, the node kept for it, and its requests: int64 [R]."""
 
     pod: Pod
     slot: int
@@ -69,7 +71,7 @@ def _ends(state: ClusterState, now: float) -> Float:
 
 
 def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, moment: float) -> Plan | None:
-    """The plan for one moment. What ends on a node until then is taken off what is kept there."""
+    """The plan for one moment, if what ends until then makes room enough."""
     state = cycle.state
     nodes, size = state.nodes, state.nodes.size
     gone = ends <= moment
@@ -82,18 +84,32 @@ def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, m
     np.add.at(ending, state.table.slot[rows], state.table.requests[: len(state.index)][:, rows].T)
     free = nodes.allocatable[:, :size] - nodes.requested[:, :size] + ending.T[: len(nodes.allocatable)]
     seats = _seats(cycle, members, need, now, free, free)
-    if seats is None:
-        return None
-    kept = [Seat(seat.pod, seat.slot, without(seat.vector, ending[seat.slot])) for seat in seats]
-    return Plan(tuple(kept), moment)
+    return Plan(tuple(seats), moment) if seats is not None else None
 
 
-def without(vector: Int64, ending: Int64) -> Int64:
-    """What of `vector` is kept beside what ends by itself, which is taken off `ending`. Both int64 [R]."""
-    own = ending[: len(vector)]
-    met = np.minimum(vector, own)
-    own -= met
-    return vector - met
+def ending_on(state: ClusterState, slot: int, moment: float) -> dict[str, Int64]:
+    """The pods of a node that must have ended by then, by uid, with what they hold: int64 [R]."""
+    table = state.table
+    found = {}
+    for uid in state.nodes.pods[slot]:
+        item = state.placed[uid]
+        if table.going[item.row] or table.start[item.row] + table.lasts[item.row] <= moment:
+            found[uid] = item.vector
+    return found
+
+
+def kept_of(seats: Sequence[Seat], ending: Iterable[Int64], resources: int) -> list[Int64]:
+    """What has to be kept for each seat of one node beside what ends there by itself; int64 [R] each."""
+    left: Int64 = np.zeros(resources, dtype=np.int64)  # [R]
+    for vector in ending:
+        left[: len(vector)] += vector
+    kept = []
+    for seat in seats:
+        own = left[: len(seat.vector)]
+        met = np.minimum(seat.vector, own)
+        own -= met
+        kept.append(seat.vector - met)
+    return kept
 
 
 def _seats(

@@ -8,21 +8,17 @@ end themselves before the gang can start (backfill); pods of higher priority are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
-import numpy as np
-
-from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
 from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
-from scheduler_core.engine.gang_plan import Plan, plan_by_ends, plan_on_empty, without
+from scheduler_core.engine.gang_plan import Plan, ending_on, kept_of, plan_by_ends, plan_on_empty
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.framework.preemption.search import awaited
 from scheduler_core.framework.profile import Profile
-from scheduler_core.state.nominations import Nomination
 
 _NOTHING_KEPT: Final = nullcontext()
 
@@ -34,13 +30,15 @@ class GangReservations:
         self._cycle = cycle
         self._queue = queue
         self._kept_for = ""
-        self._start = 0.0
         self._need = 0
+        self._plan_kept = Plan(())
+        # Pods that will have ended by the start, whose share is therefore not kept a second time.
+        self._ending: set[str] = set()
 
     @property
     def start(self) -> float:
         """When the gang that nodes are kept for can start; 0 if there is none, or nobody knows."""
-        return self._start if self._kept_for else 0.0
+        return self._plan_kept.start if self._kept_for else 0.0
 
     def tried(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """A gang was tried: keep nodes for it if time may bring the room that it lacks."""
@@ -79,10 +77,20 @@ class GangReservations:
         return plan_on_empty(self._cycle, in_order, need, now)
 
     def _keep(self, unit: QueuedUnit, plan: Plan, need: int) -> None:
-        state = self._cycle.state
-        self._kept_for, self._start, self._need = unit.key, plan.start, need
-        for seat in plan.seats:
-            state.nominations.put(seat.pod, state.nodes.names[seat.slot], seat.vector)
+        self._kept_for, self._need, self._plan_kept = unit.key, need, plan
+        self._nominate(unit)
+
+    def _nominate(self, holder: QueuedUnit) -> None:
+        """Nominate a node for every seat, for no more than is needed beside what will have ended by then."""
+        state, plan = self._cycle.state, self._plan_kept
+        self._ending = set()
+        for slot in {seat.slot for seat in plan.seats}:
+            seats = [seat for seat in plan.seats if seat.slot == slot and seat.pod.uid in holder.pods]
+            ending = ending_on(state, slot, plan.start) if plan.start else {}
+            self._ending.update(ending)
+            kept = kept_of(seats, ending.values(), len(state.index))
+            for seat, vector in zip(seats, kept, strict=True):
+                state.nominations.put(holder.pods[seat.pod.uid], state.nodes.names[slot], vector)
 
     def _give_up(self, holder: QueuedUnit) -> None:
         for uid in holder.pods:
@@ -96,35 +104,24 @@ class GangReservations:
         if holder is not None and len(holder.pods) < self._need:
             # A member that waited is gone: the gang cannot start now, whatever is kept for it.
             self._give_up(holder)
-        if holder is None or holder is unit or not _ends_by(unit, now, self._start):
+            holder = None
+        if holder is None or holder is unit:
             return _NOTHING_KEPT
-        return self._aside(holder, unit)
+        if not self._ending <= self._cycle.state.placed.keys():
+            # Somebody ended early: the gang counted on that room, so nobody else may take it now.
+            self._nominate(holder)
+        return self._aside(holder, unit) if _ends_by(unit, now, self.start) else _NOTHING_KEPT
 
     @contextmanager
     def _aside(self, holder: QueuedUnit, unit: QueuedUnit) -> Iterator[None]:
-        nominations, pods = self._cycle.state.nominations, dict(unit.pods)
-        known = [nominations.get(uid) for uid in holder.pods]
-        kept = [item for item in known if item is not None]
-        for item in kept:
-            nominations.remove(item.pod.uid)
+        nominations = self._cycle.state.nominations
+        for uid in holder.pods:
+            nominations.remove(uid)
         try:
             yield
         finally:
             if self._kept_for == holder.key:
-                self._keep_again(kept, pods)
-
-    def _keep_again(self, kept: Iterable[Nomination], pods: Iterable[str]) -> None:
-        """Nominate again, for less where one of the pods (uids) was placed: it will have ended by then."""
-        state = self._cycle.state
-        placed = [state.placed[uid] for uid in pods if uid in state.placed]
-        size = len(state.index)
-        ending: dict[int, Int64] = {item.slot: np.zeros(size, dtype=np.int64) for item in placed}  # [R]
-        for item in placed:
-            ending[item.slot][: len(item.vector)] += item.vector
-        for seat in kept:
-            slot = state.nodes.slot(seat.node)
-            vector = without(seat.vector, ending[slot]) if slot in ending else seat.vector
-            state.nominations.put(seat.pod, seat.node, vector, seat.victims)
+                self._nominate(holder)
 
 
 def _ends_by(unit: QueuedUnit, now: float, moment: float) -> bool:

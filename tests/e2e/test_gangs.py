@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,18 +26,18 @@ def running(cluster: Cluster, tmp_path: Path) -> Iterator[SchedulerProcess]:
         assert process.end() == 0, process.said()
 
 
-def make_group(cluster: Cluster, namespace: str, minimum: int, **annotations: str) -> None:
+def make_group(cluster: Cluster, namespace: str, minimum: int, name: str = "g", **annotations: str) -> None:
     version = "incubator.scheduling.k8s.io/v1alpha1"
     body = {
         "apiVersion": version,
         "kind": "PodGroup",
-        "metadata": {"name": "g", "annotations": annotations},
+        "metadata": {"name": name, "annotations": annotations},
         "spec": {"minMembers": minimum},
     }
     cluster.request("POST", f"/apis/{version}/namespaces/{namespace}/podgroups", body)
 
 
-def make_members(cluster: Cluster, namespace: str, *names: str) -> None:
+def make_members(cluster: Cluster, namespace: str, *names: str, group: str = "g", **spec: Any) -> None:
     for name in names:
         container = {
             "name": "main",
@@ -43,11 +45,12 @@ def make_members(cluster: Cluster, namespace: str, *names: str) -> None:
             "resources": {"requests": {"cpu": "1"}},
         }
         body = {
-            "metadata": {"name": name, "annotations": {ANNOTATION: "g"}},
+            "metadata": {"name": name, "annotations": {ANNOTATION: group}},
             "spec": {
                 "schedulerName": "muster-scheduler",
                 "terminationGracePeriodSeconds": 0,
                 "containers": [container],
+                **spec,
             },
         }
         cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
@@ -157,3 +160,67 @@ def test_restart_evicts_what_is_left_of_a_gang(cluster: Cluster, running: Schedu
     assert any("fell below minMembers 3" in note for note in notes), notes
     make_members(cluster, namespace, "d", "e", "f")
     eventually(lambda: {"d", "e", "f"} <= set(bound(cluster, namespace)), WAIT)
+
+
+def test_two_gangs_with_room_for_one_run_one_after_the_other(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "3")
+    for name in ("g", "h"):
+        make_group(cluster, namespace, 3, name)
+    for number in range(3):
+        for name in ("g", "h"):
+            make_members(cluster, namespace, f"{name}{number}", group=name)
+    eventually(lambda: len(bound(cluster, namespace)) == 3, WAIT)
+    (first,) = {name[0] for name in bound(cluster, namespace)}
+    for number in range(3):
+        cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{first}{number}")
+    second = "h" if first == "g" else "g"
+    eventually(lambda: set(bound(cluster, namespace)) == {f"{second}{n}" for n in range(3)}, WAIT)
+
+
+def test_what_a_gang_will_need_is_kept_and_short_work_goes_past(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "3")
+    make_members(cluster, namespace, "before", group="", activeDeadlineSeconds=3600)
+    await_bound(cluster, namespace, "before")
+    make_group(cluster, namespace, 3)
+    make_members(cluster, namespace, "a", "b", "c")
+    await_refused(cluster, namespace, "a", "only 2 of the 3 pods that must start together find a node")
+    make_members(cluster, namespace, "long", group="")
+    await_refused(cluster, namespace, "long", "nominated")
+    make_members(cluster, namespace, "short", group="", activeDeadlineSeconds=600)
+    await_bound(cluster, namespace, "before", "short")
+    for name in ("before", "short"):
+        cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    await_bound(cluster, namespace, "a", "b", "c")
+
+
+def test_kubectl_shows_why_a_gang_waits_and_every_change(
+    cluster: Cluster, running: SchedulerProcess, tmp_path: Path
+) -> None:
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "2")
+    make_group(cluster, namespace, 3)
+    make_members(cluster, namespace, "a", "b", "c")
+    await_refused(cluster, namespace, "a", "1 short of cpu on one node")
+    said = cluster.kubectl("podgroup", "status", "g", "-n", namespace).stdout
+    assert "needs 3: 0 have a node, 3 wait" in said
+    assert "only 2 of the 3 pods that must start together find a node: 1 short of cpu on one node" in said
+    program = str(Path(sys.executable).parent / "kubectl-podgroup")
+    plugin = [program, "status", "-w", "--no-headers"]
+    flags = ["-n", namespace, "--kubeconfig", str(cluster.kubeconfig)]
+    printed = tmp_path / "rows"
+    with printed.open("w") as output:
+        process = subprocess.Popen([*plugin, *flags], stdout=output)
+    try:
+        eventually(lambda: "Pending" in printed.read_text(), WAIT)
+        make_node(cluster, "two", "1")
+        await_bound(cluster, namespace, "a", "b", "c")
+        eventually(lambda: "Scheduled" in printed.read_text() or "Running" in printed.read_text(), WAIT)
+    finally:
+        process.terminate()
+        process.wait(10)

@@ -47,6 +47,13 @@ def end_what_must(gang: GangScheduler) -> None:
             gang.scheduler.remove(state.pods[uid], gang.now)
 
 
+def end_early(dice: random.Random, gang: GangScheduler) -> None:
+    """One that would have had some time yet is gone."""
+    limited = [uid for uid, item in gang.state.placed.items() if item.pod.lasts is not None]
+    if limited:
+        gang.scheduler.remove(gang.state.pods[dice.choice(limited)], gang.now)
+
+
 @pytest.mark.parametrize("block", range(0, CLUSTERS, BLOCK))
 def test_backfill_never_delays_a_gang(block: int) -> None:
     kept = 0
@@ -63,6 +70,8 @@ def test_backfill_never_delays_a_gang(block: int) -> None:
             gang.step(later=dice.choice([0.0, 5.0]))
             if dice.random() < 0.3:
                 end_what_must(gang)
+            if dice.random() < 0.3:
+                end_early(dice, gang)
         gang.now = max(gang.now, start)
         end_what_must(gang)
         gang.step(later=20.0)

@@ -168,6 +168,17 @@ def test_who_ends_in_time_takes_nothing_from_others() -> None:
     assert placed(gang.step()) == {"long": "n0"}
 
 
+def test_room_that_comes_early_is_the_gangs() -> None:
+    gang = promised()
+    gang.put(limited("short", 2, 60))
+    gang.step()
+    for name in ("r", "short"):
+        gang.scheduler.remove(gang.state.pods[name], gang.now)
+    gang.put(make_pod("a/long").uid("long").requests(cpu=3))
+    assert "long" not in placed(gang.step()), "whether the gang is tried already or waits for its backoff"
+    assert set(placed(gang.step(later=20.0))) == {"g0", "g1"}
+
+
 def test_the_gang_starts_when_the_others_have_ended() -> None:
     gang = promised()
     gang.put(limited("p", 3, 60))
