@@ -9,6 +9,9 @@ import pytest
 from tests.chart.live.installation import Plane
 from tests.chart.rendering import CASES, NAMESPACE, Obj, objects, of_kind, succeed
 
+# The first test starts the control plane.
+pytestmark = pytest.mark.timeout(300)
+
 DRY_RUN = ("apply", "--dry-run=server", "-f", "-")
 
 

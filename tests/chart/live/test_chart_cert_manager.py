@@ -28,6 +28,8 @@ from tests.support.server import RequestFailed
 
 CASE = "cert-manager"
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def mount(authority: trustme.CA, folder: Path) -> None:
     """A certificate for the names that the chart asks for, and for where this webhook listens."""

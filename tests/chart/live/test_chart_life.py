@@ -225,18 +225,16 @@ def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: 
     installed.webhook.kill()
     installed.webhook.wait(10)
     cluster, namespace = lived.cluster, lived.cluster.namespace("outage")
-    began = time.monotonic()
     with pytest.raises(RequestFailed, match=r'failed calling webhook "elasticquotas\.validate\.muster\.dev"'):
         make_quota(cluster, namespace, {}, {"cpu": "1"})
-    assert time.monotonic() - began < 5.5
     make_pod(cluster, namespace, "free", schedulerName="")
     for exempt in ("kube-system", NAMESPACE):
         make_quota(cluster, exempt, {}, {"cpu": "1"})
     forget_certificates(lived)
     installed.webhook = installed.start_webhook()
-    eventually(lambda: "" not in bundles(lived), 20)
+    eventually(lambda: "" not in bundles(lived), SECONDS)
     # The API server hears of the new CA by its watch.
-    eventually(lambda: accepted(lived, namespace), 20)
+    eventually(lambda: accepted(lived, namespace), SECONDS)
 
 
 def forget_certificates(plane: Plane) -> None:
@@ -265,8 +263,13 @@ def test_an_upgrade_keeps_the_certificates_authorities(lived: Plane) -> None:
     ask_the_service(lived)
     before = bundles(lived)
     assert all(before)
-    release("upgrade", "muster", str(CHART), "--reuse-values", "--set", "webhook.sumOfMin=off", plane=lived)
+    # Every webhook changes: another namespace is left alone.
+    settings = "webhook.sumOfMin=off,webhook.exemptNamespaces={build,late}"
+    release("upgrade", "muster", str(CHART), "--reuse-values", "--set", settings, plane=lived)
     assert bundles(lived) == before
+    for plural in CONFIGURATIONS:
+        for entry in configuration(lived, plural)["webhooks"]:
+            assert "late" in entry["namespaceSelector"]["matchExpressions"][0]["values"]
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/muster-webhook"
     (container,) = lived.cluster.request("GET", path)["spec"]["template"]["spec"]["containers"]
     assert "--sum-of-min=off" in container["args"]
