@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from cheroot.ssl.builtin import BuiltinSSLAdapter
@@ -39,21 +42,33 @@ class ListenError(MusterError):
 
 
 def tls_context(pair: KeyPair) -> ssl.SSLContext:
-    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair.
-
-    OpenSSL reads from a file: one that is its owner's alone, and gone before this returns.
-    """
+    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
-        with tempfile.NamedTemporaryFile(prefix="muster-webhook-") as file:
-            file.write(pair.key.rstrip() + b"\n" + pair.certificate)
-            file.flush()
-            context.load_cert_chain(file.name)
+        with _private_file(pair.key.rstrip() + b"\n" + pair.certificate) as name:
+            context.load_cert_chain(name)
     except OSError as error:
         raise CertificateError("serving certificate", f"cannot be loaded: {error}") from None
     return context
+
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """A name under which OpenSSL, which reads files only, finds the content while it needs to.
+
+    Where the system can, it is in memory and never on a disk.
+    """
+    in_memory = hasattr(os, "memfd_create")
+    with (
+        os.fdopen(os.memfd_create("muster-webhook"), "wb")
+        if in_memory
+        else tempfile.NamedTemporaryFile(prefix="muster-webhook-")
+    ) as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}" if in_memory else str(file.name)
 
 
 class _TlsAdapter(BuiltinSSLAdapter):

@@ -7,7 +7,6 @@ import http.client
 import json
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -233,12 +232,9 @@ def test_more_slow_clients_than_workers_are_survived(replicas: Replicas) -> None
     with ExitStack() as opened:
         for _ in range(200):
             opened.enter_context(half_body(port, context))
-        began = time.monotonic()
-        eventually(lambda: ask(replicas.cluster, replicas.namespace, 9) == 403, timeout=30)
-        recovered = time.monotonic() - began
+        eventually(lambda: ask(replicas.cluster, replicas.namespace, 9) == 403, timeout=15)
         found = [ask(replicas.cluster, replicas.namespace, low) for low in (1, 9) * 10]
     assert found == [201, 403] * 10
-    assert recovered <= 15
 
 
 def oversized(replicas: Replicas, *, chunked: bool) -> int:

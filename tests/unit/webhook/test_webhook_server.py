@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import ssl
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +26,7 @@ from webhook.cache import Cache
 from webhook.cert_store import FileStore, ensure
 from webhook.certs import CertificateError, KeyPair, issue_serving
 from webhook.metrics import Metrics
-from webhook.server import ListenError, WebhookServer
+from webhook.server import ListenError, WebhookServer, _private_file
 from webhook.service import Service
 
 NOW = time.time()
@@ -275,3 +278,19 @@ def test_port_in_use_is_said(running: Running, tmp_path: Path) -> None:
 
 def test_limit_is_seven_mebibytes() -> None:
     assert MAX_BODY == 7 * 1024 * 1024
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["in memory", "on disk"])
+def test_key_can_be_read_only_while_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    elif not hasattr(os, "memfd_create"):
+        pytest.skip("this system has no files in memory")
+    with _private_file(b"key") as name:
+        assert Path(name).read_bytes() == b"key"
+        assert len(list(tmp_path.iterdir())) == (0 if in_memory else 1)
+        assert in_memory or stat.S_IMODE(Path(name).stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == []

@@ -66,7 +66,9 @@ def test_slow_clients_fail_nobody(
         before = asker.answered
         eventually(lambda: asker.answered >= before + 20, timeout=60)
         asker.stop()
-    assert (asker.failures, asker.repeated) == ([], 0)
+    assert asker.failures == []
+    # Those that never read cost so much that this very process may be late, and be taken for one of them.
+    assert asker.repeated == 0 or kind is never_reading
 
 
 @pytest.mark.parametrize("kind", [silent, half_header, half_body])
