@@ -131,7 +131,8 @@ class GangCycle:
         state = self.state
         own: dict[str, int] = {}
         for uid, pod in state.gangs.members(gang.key).items() if need else ():
-            if uid in state.placed:
+            placement = state.placed.get(uid)
+            if placement is not None and not state.table.going[placement.row]:
                 shift(own, charged(pod.requests))
         return beyond_quota(state, members, need, own, own)
 

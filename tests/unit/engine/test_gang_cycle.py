@@ -7,7 +7,7 @@ import pytest
 from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.gang_cycle import missing
 from scheduler_core.state.gangs import Census
-from tests.support.builders import make_group, make_node, make_pod
+from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, noticed, placed, rejected
 
 GANG = make_group("a/g").needs(4).obj()
@@ -171,3 +171,15 @@ def test_members_whose_eviction_was_decided_are_no_part_of_the_quorum() -> None:
     gang.put(member("new0"))
     decisions = gang.step()
     assert "needs minMembers 2: 1 pods wait, 0 have a node" in rejected(decisions)["new0"].message
+
+
+def test_a_new_incarnation_waits_for_the_quota_of_the_old_one() -> None:
+    gang = GangScheduler([8], g=2)
+    gang.scheduler.put(make_quota("a/q").min(cpu=2).max(cpu=2).obj(), gang.now)
+    gang.put(*(member(f"old{i}").on("n0").deleting(5.0) for i in range(2)))
+    gang.put(*(member(f"new{i}") for i in range(2)))
+    said = rejected(gang.step())["new0"].message
+    assert "only 0 of the 2 pods that must start together" in said, "not that it never could"
+    for i in range(2):
+        gang.scheduler.remove(gang.state.pods[f"old{i}"], gang.now)
+    assert set(placed(gang.step(later=20.0))) == {"new0", "new1"}
