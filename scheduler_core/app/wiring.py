@@ -108,16 +108,27 @@ class Process:
         record, submit = self.recorder.record, self.effects.submit_write
         pods = PodReader()
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.parse)
-        readers = {**dict(WATCHED), PODS: self.malformed_pods.parse}
         watching = Client(client.session)
+        self.reflectors = self._reflectors(watching, pods)
+        self.reporter = (
+            LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
+        )
+        self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))
+        self.metrics.add(SampledMetrics(self.sample))
+        self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
+
+    def _reflectors(self, client: Client, pods: PodReader) -> list[Reflector]:
+        """One per watched resource; all feed the loop's inbox."""
+        readers = {**dict(WATCHED), PODS: self.malformed_pods.parse}
+        put = self.loop.inbox.put
 
         def put_pod(event: Event) -> None:
             pods.forget_deleted(event)
             put(event)
 
-        self.reflectors = [
+        return [
             Reflector(
-                watching,
+                client,
                 resource,
                 parse,
                 put_pod if resource == PODS else put,
@@ -126,12 +137,6 @@ class Process:
             )
             for resource, parse in readers.items()
         ]
-        self.reporter = (
-            LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
-        )
-        self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))
-        self.metrics.add(SampledMetrics(self.sample))
-        self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
 
     def start(self) -> None:
         """Fill the state from the API; decisions wait for `lead`."""
