@@ -203,6 +203,8 @@ class Search:
         with Trial(self.state, self.now) as trial:
             for pod in victims:
                 trial.lift(pod.uid)
+            if not (self._nodes_with_room() != slot).any():
+                return slot, victims
             for pod in victims:
                 trial.restore(pod.uid)
                 other = slot if self.evaluation.fits(slot) else self._slot_with_room()
@@ -215,11 +217,15 @@ class Search:
 
     def _slot_with_room(self) -> int:
         """A node that takes the pod in the state as it is, or -1."""
-        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~self._hopeless
-        for slot in np.flatnonzero(fits & ~self.evaluation.beyond_resources())[:MAX_TRIALS]:
-            if self.evaluation.fits(int(slot)):
+        for slot in self._nodes_with_room()[:MAX_TRIALS].tolist():
+            if self.evaluation.fits(slot):
                 return int(slot)
         return -1
+
+    def _nodes_with_room(self) -> Rows:
+        """Nodes on which the pod's resources are free, and that no other filter refused at first."""
+        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~self._hopeless
+        return np.flatnonzero(fits & ~self.evaluation.beyond_resources())
 
     # The proof
 
