@@ -51,7 +51,7 @@ def two_gangs(play: Player) -> None:
     )
     play.do(f"kubectl apply --server-side -f {TWO}/nodes.yaml | tail -1", "namespace/duel")
     play.do(f"kubectl apply -f {TWO}/1-both-at-once.yaml")
-    said = play.look("kubectl podgroup status -n duel", "Running 4 4 4", "Pending 4 0 0 4")
+    said = play.look("kubectl get pg -n duel", "Running 4 4", "Pending 4 0")
     (first,) = (line.split()[0] for line in said.splitlines() if " Running " in line)
     (second,) = {"east", "west"} - {first}
     play.say(f"{first} runs as a whole, {second} holds nothing, and says what it waits for.")

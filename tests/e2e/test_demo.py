@@ -16,7 +16,7 @@ from sandbox.demo.play import CHAPTERS
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.e2e
-TOUR_SECONDS = 150
+TOUR_SECONDS = 300
 
 
 @pytest.fixture
