@@ -129,8 +129,8 @@ class Correlator:
         name = occurrence.regarding.name[: NAME_CHARACTERS - len(unique)] + unique
         namespace = occurrence.regarding.namespace or "default"
         now = occurrence.now
+        self._series.pop(key, None)
         self._series[key] = _Series(namespace, name, note, 1, now, now, 1)
-        self._series.move_to_end(key)
         while len(self._series) > self._capacity:
             self._series.popitem(last=False)
         body: dict[str, Any] = {
@@ -159,6 +159,8 @@ class Correlator:
 
 def truncate(note: str, limit: int = NOTE_BYTES) -> str:
     """The note within `limit` bytes of UTF-8, cut between characters and marked with an ellipsis."""
+    if note.isascii() and len(note) <= limit:
+        return note
     encoded = note.encode("utf-8", "replace")
     if len(encoded) <= limit:
         return encoded.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import quote, urlencode
 
 from scheduler_core.model.kinds import Resource
@@ -25,17 +26,19 @@ def resource_path(resource: Resource, namespace: str = "", name: str = "", subre
     An empty namespace of a namespaced resource means all namespaces, which only a collection has; the
     namespace of a cluster-scoped resource is ignored. Raises ValueError for an object without a namespace.
     """
-    parts = [api_root(resource)]
-    if resource.namespaced and namespace:
-        parts.append(f"namespaces/{_quoted(namespace)}")
-    elif resource.namespaced and name:
+    if resource.namespaced and name and not namespace:
         raise ValueError(f"{resource.kind} {name}: a namespaced object needs a namespace")
-    parts.append(resource.plural)
+    path = _collection(resource, namespace)
     if name:
-        parts.append(_quoted(name))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
+        path = f"{path}/{_quoted(name)}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+@lru_cache(4096)
+def _collection(resource: Resource, namespace: str) -> str:
+    if resource.namespaced and namespace:
+        return f"{api_root(resource)}/namespaces/{_quoted(namespace)}/{resource.plural}"
+    return f"{api_root(resource)}/{resource.plural}"
 
 
 def _quoted(text: str) -> str:
