@@ -66,7 +66,7 @@ class Client:
         self.session = session
         self._wall = wall
         self.limiter = limiter
-        self._retry_budget = retry_budget
+        self.retry_budget = retry_budget
         self._sleep = sleep
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> bytes:
@@ -253,7 +253,7 @@ class Client:
         retry_budget: float | None = None,
     ) -> bytes:
         """One request with its body as bytes; returns the body of a 2xx answer."""
-        budget = self._retry_budget if retry_budget is None else retry_budget
+        budget = self.retry_budget if retry_budget is None else retry_budget
         self._admit()
         answer = self.session.request(method, path, payload, content_type)
         repeats = 0
@@ -268,6 +268,10 @@ class Client:
         raise error_from_status(
             answer.status, answer.body, retry_after=answer.retry_after, method=method, path=path
         )
+
+    def pause(self, seconds: float) -> None:
+        """Wait as long as the server asked for before a request is repeated."""
+        self._sleep(seconds)
 
     def _admit(self) -> None:
         if self.limiter is not None:

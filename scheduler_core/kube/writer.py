@@ -250,9 +250,9 @@ class Writer:
         assert job.request is not None
         if 200 <= answer.status < 300:
             self._tell(job, None)
-        elif answer.status == 401 or answer.retry_after is not None:
-            # Not begun by the server: the ordinary way waits, or renews the credentials, and repeats.
-            self._repeat_all([job])
+        elif answer.status == 401 or _may_wait(answer, self._client.retry_budget):
+            # Not begun by the server: the ordinary way renews the credentials, or waits on, and repeats.
+            self._repeat_all([job], answer.retry_after or 0.0)
         else:
             method, path = job.request.method, job.request.path
             error = error_from_status(answer.status, answer.body, method=method, path=path)
@@ -269,13 +269,17 @@ class Writer:
         self._flying[job.urgent] -= 1
         job.tell(error)
 
-    def _repeat_all(self, jobs: list[Job]) -> None:
-        """Once more, on slow threads."""
+    def _repeat_all(self, jobs: list[Job], delay: float = 0.0) -> None:
+        """Once more, on slow threads, in so many seconds."""
+        due = self._monotonic() + delay
         for job in jobs:
-            self.slow.submit(partial(self._repeat, job))
+            self.slow.submit(partial(self._repeat, job, due))
             self._flying[job.urgent] -= 1
 
-    def _repeat(self, job: Job) -> None:
+    def _repeat(self, job: Job, due: float) -> None:
+        # Those that had to wait for a thread have waited already.
+        if (left := due - self._monotonic()) > 0:
+            self._client.pause(left)
         try:
             self._client.write(job.write)
         except MusterError as error:
@@ -289,3 +293,7 @@ class Writer:
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()
+
+
+def _may_wait(answer: Answer, budget: float) -> bool:
+    return answer.retry_after is not None and answer.retry_after <= budget

@@ -69,6 +69,18 @@ def test_a_binding_whose_answer_was_lost_is_found_by_reading(rig: Rig) -> None:
     assert rig.reported == []
 
 
+def test_a_binding_that_is_never_answered_is_looked_up(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("POST", silent=True))
+    rig.place(pod)
+    eventually(lambda: rig.reported, 20)
+    (failed,) = rig.reported
+    assert isinstance(failed, BindFailed)
+    assert "no answer in time" in failed.problem
+    assert failed.seen is not None
+    assert failed.seen.node_name == ""
+
+
 def test_a_refused_binding_is_reported_with_the_pod_as_it_is(rig: Rig) -> None:
     pod = rig.pod()
     rig.server.fail(Fault("POST", status=409, reason="Conflict"))

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import AlreadyExists, Forbidden, Unreachable
+from scheduler_core.kube.errors import AlreadyExists, Forbidden, TooManyRequests, Unreachable
 from scheduler_core.kube.lanes import TOGETHER
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writer import Writer
@@ -153,13 +153,27 @@ def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
 
 
 def test_what_the_server_puts_off_is_waited_for_and_repeated(
-    server: FaultServer, writer: Writer, outcomes: Outcomes, slept: list[float]
+    server: FaultServer, client: Client, outcomes: Outcomes, slept: list[float]
 ) -> None:
-    server.fail(Fault("POST", status=429, retry_after=1))
+    writer = Writer(client, monotonic=lambda: 0.0)
+    writer.start()
+    server.fail(Fault("POST", times=2, status=429, retry_after=1))
     submit(writer, outcomes, "later")
     outcomes.await_all(1)
+    writer.stop(2)
     assert outcomes.of("later") is None
-    assert server.count("POST") == 2
+    # Once by the writer, and once by the client that repeats for it.
+    assert (server.count("POST"), slept) == (3, [1.0, 1.0])
+
+
+def test_what_the_server_puts_off_for_too_long_is_told(
+    server: FaultServer, writer: Writer, outcomes: Outcomes, slept: list[float]
+) -> None:
+    server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=3600))
+    submit(writer, outcomes, "much-later")
+    outcomes.await_all(1)
+    assert isinstance(outcomes.of("much-later"), TooManyRequests)
+    assert (server.count("POST"), slept) == (1, [])
 
 
 def test_a_server_that_is_gone_is_told_and_one_that_is_back_is_used(
