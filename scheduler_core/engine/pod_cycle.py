@@ -169,9 +169,9 @@ class PodCycle:
         for plugin in asked:
             cycle.calling = (plugin.name, "filter")
             feasible &= plugin.filter(cycle, view) == 0
-        out = np.where(feasible, total, INFEASIBLE) if asked else total
         if asked and not feasible.any():
-            return out
+            return np.full_like(total, INFEASIBLE)
+        out = total
         skipped = self._pre_score(agenda, cycle, feasible)
         for name, scorer, weight, normalize, _ in agenda.score:
             if name not in skipped:
@@ -179,8 +179,8 @@ class PodCycle:
                 raw = scorer.score(cycle, view)
                 if normalize is not None:
                     raw = normalize.normalize(cycle, raw, feasible)
-                out = out + np.where(feasible, weight * raw, 0)
-        return out
+                out = out + (raw if weight == 1 else weight * raw)
+        return np.where(feasible, out, INFEASIBLE) if asked or out is not total else total
 
     def _pre_score(self, agenda: Agenda, cycle: Cycle, feasible: np.ndarray) -> set[str]:
         skipped = set()

@@ -17,6 +17,11 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 DEFAULT_RESOURCES: tuple[tuple[str, int], ...] = ((names.CPU, 1), (names.MEMORY, 1))
 
 
+def chosen(values: Int64, feasible: NDArray[np.bool_]) -> Int64:
+    """int64 [K], read-only: the values of feasible nodes."""
+    return values if feasible.all() else values.compress(feasible)
+
+
 def default_normalize(raw: Int64, feasible: NDArray[np.bool_], *, reverse: bool = False) -> Int64:
     """Scale to 0..100 by the largest feasible value, floor division; `reverse` turns it round.
 

@@ -13,6 +13,7 @@ from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
 from scheduler_core.framework.pod_terms import reached, reached_by_all
+from scheduler_core.framework.scoring import chosen
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
@@ -125,11 +126,14 @@ class InterPodAffinity:
 
         In floating point and truncated, as kube-scheduler does it: 29 of 100 becomes 28.
         """
-        values = raw.compress(feasible)
+        values = chosen(raw, feasible)
         low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
         if high == low:
             return np.zeros_like(raw)
-        return (MAX_NODE_SCORE * ((raw - low) / (high - low))).astype(np.int64)
+        share: NDArray[np.float64] = (raw - low).astype(np.float64)  # [N]
+        share /= high - low
+        share *= MAX_NODE_SCORE
+        return share.astype(np.int64)
 
     # Queue
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
-from scheduler_core.framework.scoring import percent
+from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
     SYSTEM_CONSTRAINTS,
     constraints_of,
@@ -165,7 +165,7 @@ class PodTopologySpread:
     def normalize(self, cycle: Cycle, raw: Int64, feasible: Bool) -> Int64:
         """int64 [N]: the least raw score becomes 100; nodes without a key get 0."""
         scoring: _Scoring = cycle.slots[_SCORING]
-        values = raw.compress(feasible if scoring.ignored is None else feasible & ~scoring.ignored)
+        values = chosen(raw, feasible if scoring.ignored is None else feasible & ~scoring.ignored)
         if not len(values):
             return np.zeros_like(raw)
         low, high = int(values.min()), int(values.max())
