@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.support.fault_burst import Losses
-from tests.support.fault_rules import Rule, is_binding, is_write, watches
+from tests.support.fault_burst import CAPPED, GANG, Losses
+from tests.support.fault_rules import Call, Rule, is_binding, is_write, watches
 from tests.support.fault_stage import Stage
 
 pytestmark = pytest.mark.timeout(240)
@@ -29,9 +31,9 @@ ANSWERS: list[tuple[str, Fault, int]] = [
         15,
     ),
     (
-        "429 with Retry-After to every second write",
-        lambda: Rule(is_write, every=2, status=429, reason="TooManyRequests", retry_after=1),
-        15,
+        "409 to nine bindings of ten",
+        lambda: Rule(lambda call: is_binding(call) and call.number % 10 > 0, status=409, times=12),
+        12,
     ),
     (
         "429 without Retry-After to nine bindings of ten",
@@ -60,9 +62,56 @@ def test_a_burst_that_is_answered_badly_loses_nothing(
     record(sentence, rule.hits, losses)
 
 
+def test_retry_after_is_honoured_by_every_write(stage: Stage, record: Record) -> None:
+    rule = Rule(is_write, every=2, status=429, reason="TooManyRequests", retry_after=1)
+    began = time.monotonic()
+    losses = stage.during(rule, hits=15)
+    calls = stage.journal.found(is_write, since=began)
+    again = [
+        min((later.at - call.at for later in calls if same(call, later)), default=None)
+        for call in calls
+        if call.status == 429
+    ]
+    assert [wait for wait in again if wait is not None and wait < 1.0] == []
+    assert any(again)
+    record("429 with Retry-After to every second write", rule.hits, losses)
+
+
+def same(refused: Call, later: Call) -> bool:
+    """Whether it is the same write once more."""
+    ours, theirs = (refused.verb, refused.path, refused.body), (later.verb, later.path, later.body)
+    return later.number > refused.number and ours == theirs
+
+
+def test_a_rival_that_writes_the_quota_without_end_holds_up_no_pod(stage: Stage, record: Record) -> None:
+    burst = stage.burst()
+    ended = threading.Event()
+    writes = 0
+
+    def rival() -> None:
+        nonlocal writes
+        while not ended.is_set():
+            writes += 1
+            burst.touch_quota(str(writes))
+
+    thread = threading.Thread(target=rival, daemon=True)
+    thread.start()
+    try:
+        burst.begin()
+        burst.await_bound(CAPPED + GANG)
+    finally:
+        ended.set()
+        thread.join()
+    record("a rival writes the quota without end", writes, burst.settle(lambda: stage.process))
+
+
 def error_line(code: int, reason: str) -> bytes:
     status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "on demand"}
     return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+
+
+def is_watch(call: Call) -> bool:
+    return call.verb == "watch"
 
 
 PODS = watches("pods")
@@ -73,10 +122,6 @@ WATCHES: list[tuple[str, Fault, int]] = [
     ("500 as the answer to every watch", lambda: Rule(is_watch, times=20, status=500), 20),
     ("garbage in the watch of pods", lambda: Rule(PODS, times=3, lines=(b'{"type": "ADD\n',)), 3),
 ]
-
-
-def is_watch(call: object) -> bool:
-    return getattr(call, "verb", "") == "watch"
 
 
 @pytest.mark.parametrize(("sentence", "fault", "hits"), WATCHES, ids=[fault[0] for fault in WATCHES])

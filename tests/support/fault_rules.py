@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Call:
-    """One request as it came to a door. `verb` is list, watch, or the HTTP method; `status` 0: no answer."""
+    """One request as it came to a door, `at` a time of the monotonic clock.
+
+    `verb` is list (any GET that is no watch), watch, or the HTTP method; `status` 0: no answer yet.
+    """
 
     number: int
     door: str
     verb: str
     path: str
+    at: float
     body: bytes = b""
     status: int = 0
     answered: bool = False
@@ -93,7 +98,7 @@ class Journal:
     def meet(self, door: str, verb: str, path: str, body: bytes) -> tuple[Call, Rule | None]:
         """Write a request down; the first rule that takes it."""
         with self._lock:
-            call = Call(next(self._numbers), door, verb, path, body)
+            call = Call(next(self._numbers), door, verb, path, time.monotonic(), body)
             self.calls.append(call)
             return call, next((rule for rule in self.rules if rule.takes(call)), None)
 
@@ -110,9 +115,10 @@ class Journal:
                 if gate is not None:
                     gate.open(through=False)
 
-    def count(self, matches: Matches, since: int = 0) -> int:
+    def found(self, matches: Matches, since: float = 0.0) -> list[Call]:
+        """The requests that match and came after a time."""
         with self._lock:
-            return sum(matches(call) for call in self.calls[since:])
+            return [call for call in self.calls if call.at >= since and matches(call)]
 
 
 def is_binding(call: Call) -> bool:
