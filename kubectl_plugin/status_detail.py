@@ -56,9 +56,7 @@ def _reserved(standing: Standing, *, known: bool) -> str:
     if not known:
         return "not known: you may not list reservationledgers"
     if standing.reserved is None:
-        return (
-            f"nothing of {amounts_text(standing.gang.total)}: the reservation ledger does not list it"
-        )
+        return f"nothing of {amounts_text(standing.gang.total)}: the reservation ledger does not list it"
     return str(standing.reserved)
 
 
