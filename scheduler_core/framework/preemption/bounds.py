@@ -52,15 +52,16 @@ class Field:
 class Bounds:
     """Lower bounds of the costs of all lanes that can free what is lacking.
 
-    `deficit` is int64 [R, L]. `lanes` int64 are numbers of lanes in the field, from the lowest bound up.
+    `deficit` is int64 [R, L], `lacking` int64 [K] the resources in which it is not 0 everywhere. `lanes`
+    int64 are the numbers of these lanes in the field.
     """
 
     def __init__(self, field: Field, deficit: Int64, name_ranks: Rows) -> None:
         self._field = field
-        self._lacking = np.flatnonzero((deficit > 0).any(axis=1))  # [K]
+        self.lacking = np.flatnonzero((deficit > 0).any(axis=1))  # [K]
         enough: Bool = np.ones(field.rows.shape, dtype=np.bool_)  # [J, L] when all up to here are gone
         fewest: Int64 = np.zeros(len(field.slots), dtype=np.int64)  # [L]
-        for row in self._lacking:
+        for row in self.lacking:
             amounts = field.amounts(int(row))
             enough &= np.cumsum(amounts, axis=0) >= deficit[row]
             largest = np.maximum(amounts.max(axis=0), 1)

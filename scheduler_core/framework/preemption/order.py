@@ -50,20 +50,36 @@ class CheapestFirst:
         self._bounds = Bounds(field, deficit, name_ranks)
 
     def __iter__(self) -> Iterator[Offer]:
-        """A block of nodes is decided exactly only when its bound is below the cheapest offer so far."""
-        offers: list[Offer] = []
+        """Only if borrowers of what is lacking suffice nowhere do the others come into question (rule 10)."""
         found = False
-        for block, others in self._bounds.blocks():
-            offers += self._offers(self._bounds.lanes[block])
-            found |= bool(offers)
-            heapq.heapify(offers)
-            while offers and (others is None or offers[0].cost <= others):
-                yield heapq.heappop(offers)
+        if self._borrowers_of_what_lacks():
+            for offer in self._in_order():
+                found = True
+                yield offer
         if not found and self._demand.lenders is not None:
-            # Only if borrowers of what is lacking suffice nowhere do the others come into question (rule 10).
-            yield from sorted(self._offers(self._bounds.lanes[:_MOST_SINGLE_LANES], rest=True))
+            yield from self._in_order(rest=True)
 
-    def _offers(self, numbers: Rows, *, rest: bool = False) -> list[Offer]:
+    def _borrowers_of_what_lacks(self) -> bool:
+        lenders = self._demand.lenders
+        if lenders is None:
+            return True
+        borrowed = (lenders.used > lenders.min) & lenders.counts  # [Q, R]
+        return not len(self._bounds.lacking) or bool(borrowed[:, self._bounds.lacking].any())
+
+    def _in_order(self, *, rest: bool = False) -> Iterator[Offer]:
+        """A block of nodes is decided exactly only when its bound is below the cheapest offer so far."""
+        left = _MOST_SINGLE_LANES if rest else len(self._bounds.lanes)
+        offers: list[Offer] = []
+        for block, others in self._bounds.blocks():
+            offers += self._offers(self._bounds.lanes[block[:left]], rest=rest)
+            left -= len(block)
+            heapq.heapify(offers)
+            while offers and (others is None or left <= 0 or offers[0].cost <= others):
+                yield heapq.heappop(offers)
+            if left <= 0:
+                return
+
+    def _offers(self, numbers: Rows, *, rest: bool) -> list[Offer]:
         lanes = Lanes(self._field, self._demand, numbers, self._deficit)
         lanes.remove()
         if rest:
