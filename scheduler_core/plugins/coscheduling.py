@@ -7,10 +7,11 @@ and names the events that can help a gang.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult
+from scheduler_core.framework.members import PlacedTogether
 from scheduler_core.framework.status import (
     SUCCESS,
     Diagnosis,
@@ -20,12 +21,11 @@ from scheduler_core.framework.status import (
 )
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
 
-class Coscheduling:
+class Coscheduling(PlacedTogether):
     """`require_pod_group` gives the seed's literal rule: a pod without a group is refused.
 
     `reservation_seconds`: how long a gang waits before nodes are kept for it; `strict` keeps them at once.
@@ -57,21 +57,6 @@ class Coscheduling:
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """A member alone helps nobody: the gang preempts as a whole, or not at all."""
         return PostFilterResult(unschedulable("left to the gang as a whole"))
-
-    def reserve(self, cycle: Cycle, slot: int) -> Status:
-        """A member that waits for its siblings holds node and quota in the state itself."""
-        return SUCCESS
-
-    def unreserve(self, cycle: Cycle, slot: int) -> None:
-        """The state forgets the member."""
-
-    def permit(self, cycle: Cycle, slot: int) -> tuple[Status, float]:
-        """The quorum is reached before any member is bound, so nobody waits here."""
-        return SUCCESS, 0.0
-
-    def post_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
-        """The group's status follows from the pods (controllers.gang_status)."""
-        return ()
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """The group came or changed, a sibling got a node elsewhere, or there is room."""

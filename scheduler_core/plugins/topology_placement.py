@@ -7,7 +7,7 @@ carries the arguments, and names the events that can help a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult, Scope, Unit
+from scheduler_core.framework.members import PlacedTogether
 from scheduler_core.framework.status import SKIP, SUCCESS, Diagnosis, Status, unschedulable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.topology import TopologySettings
 
 
-class ClusterTopologyPlacementGroup:
+class ClusterTopologyPlacementGroup(PlacedTogether):
     """`settings`: where the tree comes from, and how long a search may take."""
 
     name = "ClusterTopologyPlacementGroup"
@@ -53,21 +53,6 @@ class ClusterTopologyPlacementGroup:
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """All nodes alike."""
         return np.zeros(len(nodes), dtype=np.int64)  # [M]
-
-    def reserve(self, cycle: Cycle, slot: int) -> Status:
-        """A member that waits for its siblings holds its node in the state itself."""
-        return SUCCESS
-
-    def unreserve(self, cycle: Cycle, slot: int) -> None:
-        """The state forgets the member."""
-
-    def permit(self, cycle: Cycle, slot: int) -> tuple[Status, float]:
-        """All members hold a node before any is bound, so nobody waits here."""
-        return SUCCESS, 0.0
-
-    def post_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
-        """The group's results follow from its members (controllers.topology_group_status)."""
-        return ()
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """The group or the tree changed, a node did, or pods went that were in the way."""
