@@ -17,11 +17,11 @@ from tests.e2e.test_reservations import VALIDATING, await_asked, create, group, 
 from tests.e2e.test_webhook import start, stop
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tests.support.fault_balancer import Balancer
 from tests.support.fault_burst import Losses
 from tests.support.fault_stage import Ground
 from tests.support.fault_witness import milli
 from tests.support.server import RequestFailed
+from tests.support.service_proxy import ServiceProxy
 from webhook.registration import Endpoint, validating_configuration
 
 pytestmark = pytest.mark.timeout(300)
@@ -38,7 +38,7 @@ PATIENCE = 60.0
 class Replicas:
     """The webhook's processes behind their Service."""
 
-    def __init__(self, ground: Ground, folder: Path, service: Balancer) -> None:
+    def __init__(self, ground: Ground, folder: Path, service: ServiceProxy) -> None:
         self._ground = ground
         self.folder = folder
         self._service = service
@@ -51,14 +51,14 @@ class Replicas:
         process, line = start(self._ground.server, self.folder, *flags)
         port = urlsplit(line.split(" on ")[1].split(" for ")[0]).port or 0
         self._running.append((process, port))
-        self._service.add(port)
+        self._service.ports.append(port)
 
     def roll(self) -> None:
         """As a Deployment does: a new one is ready before an old one ends and leaves the Service."""
         for _ in range(REPLICAS):
             self.add()
             process, port = self._running.pop(0)
-            ending = threading.Timer(0.3, self._service.remove, [port])
+            ending = threading.Timer(0.3, self._service.ports.remove, [port])
             ending.start()
             self.codes.append(stop(process))
             ending.join()
@@ -76,12 +76,14 @@ class Replicas:
 @contextmanager
 def replicas(ground: Ground, folder: Path) -> Iterator[Replicas]:
     """Two replicas that the API server asks about everything, and without whose answer nothing is created."""
-    with Balancer() as service:
+    with ServiceProxy() as service:
         found = Replicas(ground, folder, service)
         try:
             for _ in range(REPLICAS):
                 found.add()
-            configuration = validating_configuration(Endpoint(found.authority, service.url))
+            configuration = validating_configuration(
+                Endpoint(found.authority, f"https://127.0.0.1:{service.port}")
+            )
             for entry in configuration["webhooks"]:
                 entry["failurePolicy"] = "Fail"
             ground.cluster.request("POST", VALIDATING.rpartition("/")[0], configuration)
