@@ -45,17 +45,22 @@ def ensure(
 ) -> Material:
     """Material that is good at `now` and stored; of several replicas that renew it, one wins.
 
-    Where something stored cannot be used or is gone, `damaged` is called and `last`, what was used until
-    now, takes its place. Raises CertificateError, and ApiError (Conflict after ATTEMPTS lost races).
+    `last` is what was used until now. Where something stored cannot be used, `damaged` is called and `last`
+    takes its place; where everything is gone, somebody wants it anew, and gets it with what is in use still
+    trusted. Raises CertificateError, and ApiError (Conflict after ATTEMPTS lost races).
     """
     hosts = tuple(hosts)
     for attempt in range(ATTEMPTS):
         stored, version = store.read()
-        lost = stored.damaged or (last.is_usable and not stored.is_usable)
-        wanted = renewed(last if lost else stored, hosts, now, published, lifetimes)
+        base = stored
+        if stored.damaged and last.is_usable:
+            base = last
+        elif not stored.damaged and not stored.is_usable:
+            base = Material(last.authorities, serving=last.serving)
+        wanted = renewed(base, hosts, now, published, lifetimes)
         if wanted == stored:
             break
-        if lost:
+        if stored.damaged:
             damaged()
         try:
             store.write(wanted, version)

@@ -165,19 +165,30 @@ def test_upgrade_that_empties_the_bundles_is_repaired(installed: Installed, star
     installed.await_asked()
 
 
-def test_lost_or_damaged_secret_is_put_back_and_nothing_new_is_served(
-    installed: Installed, start: Start
-) -> None:
+def test_damaged_secret_is_put_back_and_nothing_new_is_served(installed: Installed, start: Start) -> None:
     replica = start()
     installed.configure(replica.port)
     before = installed.material()
     half = {"data": {"tls.key": base64.b64encode(before.serving.key[:60]).decode()}}
     installed.cluster.request("PATCH", f"{installed.secrets}/certificates", half)
     eventually(lambda: installed.material() == before, timeout=10)
-    installed.cluster.request("DELETE", f"{installed.secrets}/certificates")
-    eventually(lambda: installed.material() == before, timeout=10)
     assert served(replica.port).split() == before.serving.certificate.split()
     installed.await_asked()
+
+
+def test_secret_that_is_deleted_means_a_new_authority_beside_the_old(
+    installed: Installed, start: Start
+) -> None:
+    replicas = [start(), start()]
+    installed.configure(replicas[0].port)
+    before = installed.material()
+    installed.await_asked()
+    installed.cluster.request("DELETE", f"{installed.secrets}/certificates")
+    eventually(lambda: installed.material().authorities[1:] == before.authorities, timeout=10)
+    after = installed.material()
+    eventually(lambda: installed.trusted() == {after.bundle}, timeout=10)
+    assert after.serving == before.serving
+    assert [installed.ask(low) for low in (1, 9) * 5] == [201, 403] * 5
 
 
 def test_everything_lost_needs_no_hand(installed: Installed, start: Start) -> None:

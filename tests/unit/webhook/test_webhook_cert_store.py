@@ -14,7 +14,7 @@ import pytest
 from scheduler_core.kube.errors import Conflict
 from scheduler_core.model.kinds import SECRETS
 from tests.unit.webhook.stored_objects import StoredObjects
-from webhook.cert_plan import Material
+from webhook.cert_plan import SETTLE_SECONDS, Material
 from webhook.cert_store import FILES, FileStore, SecretStore, Store, ensure
 from webhook.certs import CertificateError, expiry, is_signed_by, missing_hosts
 
@@ -58,13 +58,25 @@ def test_other_hosts_are_added(store: Store) -> None:
     assert ensure(store, HOSTS, NOW) == both
 
 
-def test_what_is_lost_is_put_back_from_memory(store: Store) -> None:
+def test_what_is_damaged_is_put_back_from_memory(store: Store) -> None:
     first = ensure(store, HOSTS, NOW)
-    store.write(Material(), store.read()[1])
+    store.write(Material(first.authorities, b"half", first.serving), store.read()[1])
     counted: list[bool] = []
     assert ensure(store, HOSTS, NOW, last=first, damaged=lambda: counted.append(True)) == first
     assert store.read()[0] == first
-    assert counted
+    assert counted == [True]
+
+
+def test_what_was_taken_away_is_made_anew_and_what_is_in_use_still_trusted(store: Store) -> None:
+    first = ensure(store, HOSTS, NOW)
+    store.write(Material(), store.read()[1])
+    counted: list[bool] = []
+    second = ensure(store, HOSTS, NOW, last=first, damaged=lambda: counted.append(True))
+    assert second.authorities[1:] == first.authorities
+    assert second.serving == first.serving
+    third = ensure(store, HOSTS, NOW + SETTLE_SECONDS)
+    assert is_signed_by(third.serving.certificate, second.authorities[0])
+    assert counted == []
 
 
 def damage_file(folder: Path, name: str, change: Callable[[bytes], bytes | None]) -> None:
