@@ -144,6 +144,14 @@ class SchedulingQueue:
             self._leave(unit)
             del self.units[key]
 
+    def withdraw(self, uid: str, now: float) -> None:
+        """A waiting pod is gone: take it out, and let the rest of its gang say what it lacks now."""
+        key = self._by_pod.get(uid, "")
+        self.remove(uid)
+        unit = self.units.get(key)
+        if unit is not None and unit.part is Part.UNSCHEDULABLE:
+            self.activate(unit, now, "PodDelete")
+
     # Moving between the parts
 
     def _leave(self, unit: QueuedUnit) -> None:

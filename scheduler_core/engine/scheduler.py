@@ -79,7 +79,7 @@ class Scheduler:
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
         if isinstance(obj, Pod):
-            self.queue.remove(obj.uid)
+            self.queue.withdraw(obj.uid, now)
             self.tell(self.state.remove_pod(obj.uid), now)
         elif isinstance(obj, Gang):
             self._remove_gang(obj, now)

@@ -183,3 +183,13 @@ def test_a_new_incarnation_waits_for_the_quota_of_the_old_one() -> None:
     for i in range(2):
         gang.scheduler.remove(gang.state.pods[f"old{i}"], gang.now)
     assert set(placed(gang.step(later=20.0))) == {"new0", "new1"}
+
+
+def test_a_gang_that_loses_a_waiting_member_says_that_it_is_too_few() -> None:
+    gang = GangScheduler([2], g=3)
+    gang.put(*(member(f"p{i}") for i in range(3)))
+    assert "3 pods that must start together" in rejected(gang.step())["p0"].message
+    gang.scheduler.remove(gang.state.pods["p2"], gang.now)
+    decisions = gang.step(later=20.0)
+    assert "needs minMembers 3: 2 pods wait" in rejected(decisions)["p0"].message
+    assert {item.event for item in rejected(decisions).values()} == {"Unschedulable"}
