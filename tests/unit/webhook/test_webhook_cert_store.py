@@ -26,7 +26,7 @@ NAME = ("muster-system", "certificates")
 
 def is_good(material: Material, hosts: tuple[str, ...] = HOSTS) -> bool:
     certificate = material.serving.certificate
-    signed = is_signed_by(certificate, material.authority.certificate)
+    signed = any(is_signed_by(certificate, authority) for authority in material.authorities)
     return material.is_usable and signed and not missing_hosts(certificate, hosts)
 
 
