@@ -61,7 +61,7 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
     Call("webhook/ca_bundle.py", "get"): CONFIGURATIONS,
     Call("webhook/ca_bundle.py", "update"): CONFIGURATIONS,
     Call("webhook/ledger_api.py", "list"): (kinds.PODS, kinds.POD_GROUPS, kinds.RESOURCE_QUOTAS),
-    Call("webhook/live.py", "list"): (kinds.ELASTIC_QUOTAS, kinds.RESOURCE_QUOTAS),
+    Call("webhook/live.py", "list"): (kinds.ELASTIC_QUOTAS, kinds.PODS, kinds.RESOURCE_QUOTAS),
     Call("webhook/owners.py", "get"): WORKLOADS,
     Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
 }
