@@ -44,8 +44,8 @@ class GangReservations:
         """A gang was tried: keep nodes for it if time may bring the room that it lacks."""
         if outcome.hopeless or (outcome.too_few and unit.key == self._kept_for):
             self._give_up(unit)
-        elif outcome.preemption is not None and unit.key == self._kept_for:
-            # What is nominated now was chosen with its victims, and is kept until they are gone.
+        elif (outcome.reserved or outcome.preemption is not None) and unit.key == self._kept_for:
+            # It starts; or what is nominated now was chosen with its victims, and is kept until they are gone.
             self._kept_for = ""
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)

@@ -267,3 +267,10 @@ def test_a_gang_ahead_takes_over_what_was_kept() -> None:
     gang.step()
     assert gang.state.nominations.get("h0") is None
     assert gang.state.nominations.get("g0") is not None
+
+
+def test_a_gang_that_started_is_kept_nothing_any_more() -> None:
+    gang = promised()
+    gang.scheduler.remove(gang.state.pods["r"], gang.now)
+    assert set(placed(gang.step(later=20.0))) == {"g0", "g1"}
+    assert gang.scheduler.reservations.start == 0.0
