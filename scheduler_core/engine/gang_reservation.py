@@ -45,7 +45,7 @@ class GangReservations:
         if outcome.hopeless or (outcome.too_few and unit.key == self._kept_for):
             self._give_up(unit)
         elif (outcome.reserved or outcome.preemption is not None) and unit.key == self._kept_for:
-            # It starts; or what is nominated now was chosen with its victims, and is kept until they are gone.
+            # It starts; or what is nominated now was chosen with its victims, and waits for their end.
             self._kept_for = ""
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
