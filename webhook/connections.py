@@ -19,6 +19,7 @@ import time
 from typing import Any, Final
 
 from cheroot import wsgi
+from cheroot.connections import ConnectionManager
 from cheroot.server import HTTPConnection, HTTPRequest
 
 from webhook.app import BODY_READ
@@ -67,6 +68,7 @@ class Connection(HTTPConnection):
     shaken = False
     unread = False
     asked = False
+    rests_until = 0.0
     waiting_since: float | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -155,10 +157,29 @@ class Gateway(wsgi.Gateway_10):
         return environ
 
 
+class Resting(ConnectionManager):
+    """Connections without a worker. They end by the monotonic clock: steps of the other end none."""
+
+    _selector: Any
+
+    def put(self, conn: Any) -> None:
+        conn.rests_until = time.monotonic() + (REST_SECONDS if conn.asked else self.server.timeout)
+        super().put(conn)
+
+    def _expire(self, threshold: float) -> None:
+        now = time.monotonic()
+        resting = [found for found in self._selector.connections if found[1] is not self.server]
+        for descriptor, conn in resting:
+            if conn.rests_until < now:
+                self._selector.unregister(descriptor)
+                conn.close()
+
+
 class HttpServer(wsgi.Server):
     """cheroot with these connections; `active` are those that a worker has."""
 
     ConnectionClass = Connection
+    _connections: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -172,19 +193,19 @@ class HttpServer(wsgi.Server):
         """A connection that has not been heard of waits in the selector, which costs no thread."""
         if conn.last_used is None:
             self._make_room()
-            self._connections.put(conn)  # type: ignore[attr-defined]
+            self._connections.put(conn)
         else:
             super().process_conn(conn)
 
-    def put_conn(self, conn: Any) -> None:
-        """Back to the selector, which closes what it has not heard of for `timeout` seconds."""
-        super().put_conn(conn)
-        if conn.asked:
-            conn.last_used = time.time() + REST_SECONDS - self.timeout
+    def prepare(self) -> None:
+        """Bind and listen. Raises OSError."""
+        super().prepare()
+        self._connections._selector.close()
+        self._connections = Resting(self)
 
     def _make_room(self) -> None:
         """Beyond the limit, of connections that never asked the oldest goes. On the selector's thread."""
-        selector = self._connections._selector  # type: ignore[attr-defined]
+        selector = self._connections._selector
         if len(selector) + len(self.active) + self.requests.qsize <= self.limit:
             return
         silent = [found for found in selector.connections if found[1] is not self and not found[1].asked]

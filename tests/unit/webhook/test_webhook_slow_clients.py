@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
+import cheroot.connections
 import pytest
 
 from tests.support.eventually import eventually
@@ -97,6 +98,38 @@ def test_workers_that_stay_with_their_clients_are_no_fewer_for_others(running: R
             assert answer.status == 200
             answer.read()
             assert len(running.server._server.active) <= running.server._server.lingering + 1
+
+
+class Stepped:
+    """The time module for somebody, an hour ahead."""
+
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+    @staticmethod
+    def time() -> float:
+        return time.time() + 3600.0
+
+
+def test_connection_that_rests_outlives_silent_ones_and_steps_of_the_clock(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(running.connect()) as link:
+
+        def ask() -> int:
+            link.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})
+            answer = link.getresponse()
+            answer.read()
+            return answer.status
+
+        assert ask() == 200
+        first = link.sock
+        monkeypatch.setattr(cheroot.connections, "time", Stepped)
+        running.server._server.timeout = 0.3
+        with running.open(silent) as sock:
+            assert sock.recv(1) == b""
+        assert ask() == 200
+        assert link.sock is first
 
 
 def test_answer_that_nobody_reads_is_given_up(running: Running) -> None:
