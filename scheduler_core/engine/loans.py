@@ -28,6 +28,8 @@ def _begun(state: ClusterState, placed: Iterable[Pod]) -> Iterator[ClusterEvent]
     came: dict[str, dict[str, int]] = {}
     awaited = set()
     for pod in placed:
+        if state.ledger.quota_of(pod.namespace) is None:
+            continue
         shift(came.setdefault(pod.namespace, {}), charged(pod.requests))
         if state.nominations.get(pod.uid) is not None:
             # Its node was kept for it, so nobody could count on its room; now it can be a victim.
