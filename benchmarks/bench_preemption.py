@@ -17,9 +17,12 @@ QUOTAS = 100
 BORROWERS = 60
 
 
-def full_cluster(nodes: int) -> Scheduler:
-    """Ten pods a node fill the cluster; sixty quotas use it all, forty of a hundred wait for their min."""
-    made = scheduler(nodes, cpu=PODS_PER_NODE, memory="100Gi")
+def full_cluster(nodes: int, cpu: int = PODS_PER_NODE) -> Scheduler:
+    """Ten pods a node, of 1 CPU each; sixty quotas use all that is guaranteed, forty wait for their min.
+
+    With more CPUs per node only the quotas are used up, and a large pod needs victims on several nodes.
+    """
+    made = scheduler(nodes, cpu=cpu, memory="100Gi")
     share = nodes * PODS_PER_NODE // QUOTAS
     for i in range(QUOTAS):
         add_quota(made, f"t{i}", {"cpu": share}, {"cpu": nodes * PODS_PER_NODE})
@@ -70,16 +73,19 @@ def main() -> list[Row]:
     """Figures at 5,000 nodes and 50,000 pods, and the growth from 1,000 to 20,000 nodes."""
     made = full_cluster(5_000)
     single, several = attempt_ms(made, "t90", "4", 4), attempt_ms(made, "t91", "10", 10)
-    hopeless = attempt_ms(made, "t1", "4", 0)
+    hopeless, too_large = attempt_ms(made, "t1", "4", 0), attempt_ms(made, "t92", "11", 0)
     quota = pre_filter_us(made)
     seconds = storm(made, 1_000)
+    across = attempt_ms(full_cluster(5_000, cpu=2 * PODS_PER_NODE), "t90", "12", 12)
     small, large = full_cluster(1_000), full_cluster(20_000)
     growth = attempt_ms(large, "t90", "4", 4) / attempt_ms(small, "t90", "4", 4)
     return [
-        Row("victims on one node, 5,000 nodes", single, "ms CPU", ceiling=30.0),
-        Row("ten victims, 5,000 nodes", several, "ms CPU", ceiling=100.0),
-        Row("nothing helps", hopeless, "ms CPU", ceiling=2.0),
+        Row("victims on one node, 5,000 nodes", single, "ms CPU", ceiling=15.0),
+        Row("ten victims on one node", several, "ms CPU", ceiling=30.0),
+        Row("twelve victims on several nodes", across, "ms CPU", ceiling=100.0),
+        Row("nothing helps: nobody may go", hopeless, "ms CPU", ceiling=2.0),
+        Row("nothing helps: no node is large enough", too_large, "ms CPU", ceiling=2.0),
         Row("PreFilter", quota, "us CPU", ceiling=20.0),
-        Row("storm of 1,000 preempting pods", seconds, "s CPU", ceiling=30.0),
-        Row("20,000 nodes, times the cost at 1,000", growth, "ratio", ceiling=30.0),
+        Row("storm of 1,000 preempting pods", seconds, "s CPU", ceiling=15.0),
+        Row("20,000 nodes, times the cost at 1,000", growth, "ratio", ceiling=20.0),
     ]

@@ -91,6 +91,8 @@ class Search:
             return refused("No preemption victims found for incoming pod")
         if short and not self._enough_anywhere():
             return refused("No set of victims frees enough of the quota")
+        if self._hopeless.all():
+            return refused("No set of victims makes room for the pod")
         lacking = np.maximum(demand.request[:, None] - self._free(), 0)  # [R, N]
         found = self._on_one_node(lacking)
         if found is None and across_nodes and short:
