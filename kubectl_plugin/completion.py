@@ -64,10 +64,11 @@ def install(folder: str | None) -> None:
 def complete(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     """Print the candidates for the last of WORDS, one a line, and kubectl's directive."""
     from kubectl_plugin.candidates import LIMIT, candidates
+    from scheduler_core.model.printable import visible
 
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     found, directive = candidates(root, words or ("",))
     for candidate in found[:LIMIT]:
-        click.echo(candidate)
+        click.echo(visible(candidate))
     click.echo(directive)

@@ -15,6 +15,7 @@ import click
 from kubectl_plugin.arguments import normalise
 from kubectl_plugin.options import connection_of
 from scheduler_core.errors import MusterError
+from scheduler_core.model.printable import visible, visible_lines
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -111,13 +112,13 @@ def _report(error: Exception, prog: str, context: click.Context | None) -> int:
     if context is not None and connection_of(context).verbosity >= _TRACEBACK_LEVEL:
         import traceback
 
-        traceback.print_exception(error)
+        print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
     _say(f"error: internal error, please report it: {type(error).__name__}: {error}")
     return FAILED
 
 
 def _say(text: str) -> None:
-    print(" ".join(text.split()), file=sys.stderr)
+    print(visible(" ".join(text.split())), file=sys.stderr)
 
 
 def _drop_output() -> None:

@@ -16,11 +16,11 @@ from kubectl_plugin.reading import Scope
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.snapshot import Selection, select_raw
 from kubectl_plugin.structured import decoded, listed, name_line, to_json, to_yaml
-from kubectl_plugin.table import visible
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import ApiError, NotFound
 from scheduler_core.model.kinds import Resource
+from scheduler_core.model.printable import visible, visible_lines
 
 T = TypeVar("T")
 
@@ -140,7 +140,9 @@ def print_objects(
         case "jsonpath":
             from kubectl_plugin.jsonpath import render
 
-            sys.stdout.write(render(options.output.template, document))
+            text = render(options.output.template, document)
+            # A program may want the bytes as they are; a terminal would obey them.
+            sys.stdout.write(visible_lines(text) if sys.stdout.isatty() else text)
         case "custom-columns":
             from kubectl_plugin.custom_columns import column_lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -14,7 +15,7 @@ from kubectl_plugin.group_view import GroupView, read_groups
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.structured import to_json, to_yaml
-from kubectl_plugin.table import Cell, TablePrinter
+from kubectl_plugin.table import Cell, TablePrinter, visible
 from scheduler_core.model.gang import Gang
 from scheduler_core.topology.rank import distance
 
@@ -118,14 +119,14 @@ def hostfile(gang: Gang, lines: Sequence[Line]) -> str:
     slots: dict[str, int] = {}
     for line in lines:
         slots[line.node] = slots.get(line.node, 0) + 1
-    return "".join(f"{node} slots={number}\n" for node, number in slots.items())
+    return "".join(f"{visible(node)} slots={number}\n" for node, number in slots.items())
 
 
 def torchrun(gang: Gang, lines: Sequence[Line]) -> str:
-    """One line of variables per rank; rank 0 is the master."""
+    """One line of variables per rank, quoted for a shell; rank 0 is the master."""
     return "".join(
-        f"RANK={line.rank} WORLD_SIZE={len(lines)} MASTER_ADDR={lines[0].address} MASTER_PORT={MASTER_PORT}"
-        f" POD={line.pod}\n"
+        f"RANK={line.rank} WORLD_SIZE={len(lines)} MASTER_ADDR={quote(visible(lines[0].address))}"
+        f" MASTER_PORT={MASTER_PORT} POD={quote(visible(line.pod))}\n"
         for line in lines
     )
 

@@ -11,6 +11,7 @@ import click
 from kubectl_plugin.entry import AlreadyReported
 from kubectl_plugin.options import global_flags
 from scheduler_core.errors import MusterError
+from scheduler_core.model.printable import visible
 
 
 @click.command(name="simulate", short_help="Run the scheduler on scenario files, no cluster.")
@@ -54,7 +55,7 @@ def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain
             for line in scenario_lines(result):
                 print(line)
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print(visible(problem), file=sys.stderr)
     if problems or any(step.get("mismatches") for result in results for step in result["steps"]):
         raise AlreadyReported
 

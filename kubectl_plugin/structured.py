@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from scheduler_core.model.kinds import Resource
 
 # Go's encoder escapes these in every string; so the text is the same byte for byte.
 _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+# Go's writes these as they are: the upper controls, which drive terminals, and changes of direction.
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def decoded(
@@ -42,7 +45,12 @@ def to_json(document: Any) -> str:
     text = json.dumps(document, indent=4, sort_keys=True, ensure_ascii=False)
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)
-    return text + "\n"
+    return _harmless(text) + "\n"
+
+
+def _harmless(text: str) -> str:
+    """What may stand in a quoted string of JSON or YAML instead of itself, as an escape."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def to_yaml(document: Any) -> str:
@@ -59,7 +67,9 @@ def to_yaml(document: Any) -> str:
 
     def string(dumper: Any, value: str) -> Any:
         style = None
-        if "\n" in value:
+        if _UNSAFE.search(value):
+            style = '"'
+        elif "\n" in value:
             style = "|"
         elif dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str":
             style = '"'
@@ -69,7 +79,7 @@ def to_yaml(document: Any) -> str:
     text: str = yaml.dump(
         document, Dumper=Dumper, default_flow_style=False, allow_unicode=True, width=2**31 - 1
     )
-    return text
+    return _harmless(text)
 
 
 def name_line(item: dict[str, Any], resource: Resource) -> str:

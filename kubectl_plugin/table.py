@@ -9,10 +9,13 @@ from typing import IO, Final, Literal
 import msgspec
 
 from kubectl_plugin.get_options import ColorChoice
+from scheduler_core.model.printable import visible as visible
 
 Style = Literal["", "yellow", "red", "dim"]
 
 _GAP: Final = "   "
+# One endless text in a column does not make every other row as long.
+_WIDEST: Final = 256
 _CODES: Final[dict[str, str]] = {"yellow": "\x1b[33m", "red": "\x1b[31m", "dim": "\x1b[2m"}
 _RESET: Final = "\x1b[0m"
 
@@ -22,13 +25,6 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str
     style: Style = ""
-
-
-def visible(text: str) -> str:
-    """The text with control characters escaped: a name or label must not be able to drive the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def use_color(choice: ColorChoice, stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
@@ -44,9 +40,9 @@ class TablePrinter:
     """Lines of a table. Column widths never shrink, so that rows printed later stay under their headers."""
 
     def __init__(self, headers: Sequence[str], *, show_headers: bool = True, color: bool = False) -> None:
-        self._headers = headers
+        self._headers = [visible(header) for header in headers]
         self._pending = show_headers
-        self._widths = [len(header) if show_headers else 0 for header in headers]
+        self._widths = [len(header) if show_headers else 0 for header in self._headers]
         self._color = color
 
     def lines(self, rows: Sequence[Sequence[Cell]]) -> list[str]:
@@ -56,7 +52,7 @@ class TablePrinter:
         safe = [[Cell(visible(cell.text), cell.style) for cell in row] for row in rows]
         for row in safe:
             for column, cell in enumerate(row):
-                self._widths[column] = max(self._widths[column], len(cell.text))
+                self._widths[column] = max(self._widths[column], min(len(cell.text), _WIDEST))
         out = []
         if self._pending:
             self._pending = False

@@ -12,6 +12,7 @@ import sys
 from typing import Any, Final
 
 from scheduler_core.model.conditions import rfc3339_micro
+from scheduler_core.model.printable import visible
 from webhook.review import Answer, shorten
 
 MAX_FIELD: Final = 253
@@ -42,22 +43,17 @@ class TextFormatter(logging.Formatter):
     """Time, level, logger, message, then `key="value"` pairs; what cannot be printed is escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback of an error below it."""
+        """One line, and the traceback of an error below it, indented: nothing in it looks like a line."""
         pairs = "".join(
             f" {key}={json.dumps(str(value), ensure_ascii=False)}"
             for key, value in getattr(record, _FIELDS, {}).items()
         )
         head = f"{rfc3339_micro(record.created)} {record.levelname} {record.name}: "
-        line = printable(f"{head}{record.getMessage()}{pairs}")
+        line = visible(f"{head}{record.getMessage()}{pairs}")
         if not record.exc_info:
             return line
         trace = self.formatException(record.exc_info).splitlines()
-        return "\n".join([line, *(printable(part) for part in trace)])
-
-
-def printable(text: str) -> str:
-    """The text with escapes for control characters, line ends, and those that change the direction."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+        return "\n".join([line, *(f"  {visible(part)}" for part in trace)])
 
 
 def set_up(verbosity: int, form: str) -> None:

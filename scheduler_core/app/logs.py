@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from typing import Any, Final
 
-import msgspec
-
 from scheduler_core.model.conditions import rfc3339_micro
+from scheduler_core.model.printable import visible
 
 _FIELDS: Final = "fields"
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160))}
 
 
 def fields(**values: Any) -> dict[str, Any]:
@@ -23,7 +22,7 @@ class JsonFormatter(logging.Formatter):
     """time, level, logger, message and the fields of the call; the traceback of an error in `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; control characters are escaped by JSON."""
+        """One line; everything but printable ASCII is escaped by JSON."""
         entry = {
             "time": rfc3339_micro(record.created),
             "level": record.levelname.lower(),
@@ -33,18 +32,21 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(entry).decode()
+        return json.dumps(entry, default=str).replace("\x7f", "\\u007f")
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger, message, then `key="value"` pairs; control characters of the message escaped."""
+    """Time, level, logger, message, then `key="value"` pairs; what cannot be printed is escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback of an error below it."""
+        """One line, and the traceback of an error below it, indented: nothing in it looks like a line."""
         pairs = "".join(f' {key}="{value}"' for key, value in getattr(record, _FIELDS, {}).items())
-        said = f"{record.getMessage()}{pairs}".translate(_CONTROL)
-        line = f"{rfc3339_micro(record.created)} {record.levelname} {record.name}: {said}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        head = f"{rfc3339_micro(record.created)} {record.levelname} {record.name}: "
+        line = visible(f"{head}{record.getMessage()}{pairs}")
+        if not record.exc_info:
+            return line
+        trace = self.formatException(record.exc_info).splitlines()
+        return "\n".join([line, *(f"  {visible(part)}" for part in trace)])
 
 
 def set_up(verbosity: int, form: str) -> None:

@@ -83,9 +83,7 @@ def test_wide_says_what_is_still_held(eq: Command) -> None:
 
 
 RESERVED = [
-    pytest.param(
-        [], "cpu=0/8", "nothing of cpu=8: the reservation ledger does not list it", id="none"
-    ),
+    pytest.param([], "cpu=0/8", "nothing of cpu=8: the reservation ledger does not list it", id="none"),
     pytest.param([ledger(ended=True, cpu="8")], "-", "the group ended: nothing is reserved", id="ended"),
     pytest.param([ledger(cpu="8")], "cpu=2/8", "members use cpu=6 of cpu=8, cpu=2 is held", id="held"),
 ]

@@ -1,0 +1,19 @@
+"""Text of strangers made fit for terminals and log lines."""
+
+from __future__ import annotations
+
+
+def visible(text: str) -> str:
+    """The text with escapes for what cannot be seen: a name must not drive a terminal or forge a line.
+
+    Escaped are control characters, line ends, what changes the direction of writing, and every space
+    but the plain one.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def visible_lines(text: str) -> str:
+    """The same, with line ends and tabs left as they are."""
+    return "\n".join("\t".join(visible(cell) for cell in line.split("\t")) for line in text.split("\n"))
