@@ -80,4 +80,7 @@ def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     quota = state.ledger.quota_of(pod.namespace)
     if quota is None or quota.namespace == event.namespace or pod.preemption_policy == NEVER:
         return False
-    return within_min(state.ledger, quota, pod.requests, nominated_requests(state, pod)[0])
+    if not within_min(state.ledger, quota, pod.requests):
+        return False
+    own, _ = nominated_requests(state, pod)
+    return within_min(state.ledger, quota, pod.requests, own)
