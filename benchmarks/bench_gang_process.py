@@ -87,7 +87,7 @@ def measure(server: Server) -> Result:
     create_all(client, [Create(POD_GROUPS, NAMESPACE, group(number)) for number in range(GANGS)])
     members = [member(gang, number) for number in range(MEMBERS) for gang in range(GANGS)]
     create_all(client, [Create(PODS, NAMESPACE, made) for made in members])
-    watcher = Watcher(client, client.get_page(PODS, NAMESPACE, limit=1).metadata.resourceVersion)
+    watcher = Watcher(client)
     with scheduler(server, log) as process:
         await_true("all bound", lambda: len(watcher.bound) == len(members))
         await_true("all events", lambda: events_posted(client) >= len(members))

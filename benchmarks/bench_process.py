@@ -12,19 +12,21 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from benchmarks.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.stream import StreamCut
+from scheduler_core.kube.reflector import Reflector
+from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import NAMESPACES, NODES, PODS
 from scheduler_core.model.writes import Create
 from tests.support.control_plane import ControlPlane
@@ -99,32 +101,28 @@ def scheduler(server: Addressed, log: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 class Watcher:
-    """Counts bound pods and when the first and the last were seen."""
+    """Counts bound pods and when each was first seen; a watch that an overloaded server ends goes on."""
 
-    def __init__(self, client: Client, version: str) -> None:
+    def __init__(self, client: Client) -> None:
         self.bound: set[str] = set()
         self.times: list[float] = []
-        self._stream = client.watch(PODS, NAMESPACE, resource_version=version, timeout_seconds=600)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._reflector = Reflector(client, PODS, _has_node, self._note, namespace=NAMESPACE)
+        self._reflector.start()
+        await_true("watching", self._reflector.synced.is_set)
 
-    def _run(self) -> None:
-        with suppress(StreamCut):
-            for line in self._stream.lines():
-                if b'"nodeName":"' in line:
-                    self._note(line)
-
-    def _note(self, line: bytes) -> None:
-        start = line.index(b'"name":"') + 8
-        name = line[start : line.index(b'"', start)].decode()
-        if name not in self.bound:
-            self.bound.add(name)
+    def _note(self, event: Event) -> None:
+        if event.obj and event.key not in self.bound:
+            self.bound.add(event.key)
             self.times.append(time.monotonic())
 
     def close(self) -> None:
         """End the watch."""
-        self._stream.abort()
-        self._thread.join(5)
+        self._reflector.stop()
+        self._reflector.join(5)
+
+
+def _has_node(raw: msgspec.Raw) -> bool:
+    return b'"nodeName":"' in bytes(raw)
 
 
 def await_true(what: str, probe: Any) -> None:
@@ -155,8 +153,7 @@ def measure(server: Server, nodes: int, pods: int) -> Result:
         await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
         idle = cpu_seconds(process.pid)
     create_all(client, [Create(PODS, NAMESPACE, pod(number)) for number in range(pods)])
-    version = client.get_page(PODS, NAMESPACE, limit=1).metadata.resourceVersion
-    watcher = Watcher(client, version)
+    watcher = Watcher(client)
     with scheduler(server, log) as process:
         await_true("all bound", lambda: len(watcher.bound) == pods)
         await_true("all events", lambda: events_posted(client) >= pods)
