@@ -16,7 +16,7 @@ from scheduler_core.kube.lease import boot_clock
 
 # A wall clock that is off by no more is followed at once: that is how a time daemon corrects it.
 _FOLLOWED_SECONDS: Final = 1.0
-# After a step, a second of ours lasts at least half and at most one and a half, until both clocks agree.
+# After a step ours goes at half to one and a half of its pace, until both clocks agree.
 _SLEW: Final = 0.5
 
 

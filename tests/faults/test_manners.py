@@ -21,14 +21,20 @@ WINDOW_SECONDS = 8.0
 
 
 def test_a_start_costs_one_list_and_one_watch_of_each_kind(stage: Stage) -> None:
-    stage.start(door="starting")
-    calls = stage.journal.found(lambda call: call.door == "starting")
+    started = stage.start(door="starting")
     paths = {resource_path(resource) for resource, _ in WATCHED}
-    absent = {call.path for call in calls if call.status == 404}
-    counts = Counter((call.verb, call.path) for call in calls if call.path in paths - absent)
-    # Nodes are asked for once more, to say at once what is wrong with an address or a right.
-    counts["list", "/api/v1/nodes"] -= 1
-    assert counts == {(verb, path): 1 for verb in ("list", "watch") for path in paths - absent}
+
+    def asked() -> bool:
+        calls = stage.journal.found(lambda call: call.door == "starting")
+        served = paths - {call.path for call in calls if call.status == 404}
+        counts = Counter((call.verb, call.path) for call in calls if call.path in served)
+        # Nodes are asked for once more, to say at once what is wrong with an address or a right.
+        counts["list", "/api/v1/nodes"] -= 1
+        assert counts == {(verb, path): 1 for verb in ("list", "watch") for path in served}
+        return True
+
+    eventually(asked, SETTLE_SECONDS)
+    started.end()
 
 
 def test_a_leader_with_nothing_to_do_asks_at_most_once_a_second(stage: Stage) -> None:
@@ -53,5 +59,4 @@ def test_a_leader_with_nothing_to_do_asks_at_most_once_a_second(stage: Stage) ->
         time.sleep(WINDOW_SECONDS - passed)
     calls = asked(began)
     assert len(calls) <= passed, [(call.verb, call.path) for call in calls]
-    leader.process.kill()
-    leader.process.wait(10)
+    leader.end()
