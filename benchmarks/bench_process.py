@@ -172,7 +172,8 @@ def start(kind: str) -> AbstractContextManager[Server]:
     return ControlPlane(extra_flags=["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"])
 
 
-BOUNDS: Mapping[int, float] = {1000: 0.35, 5000: 0.5}
+# Processor time per pod doubles on a machine whose other hardware thread is busy; on a quiet one it is half.
+BOUNDS: Mapping[int, float] = {1000: 0.8, 5000: 1.0}
 
 
 def main() -> list[Row]:
