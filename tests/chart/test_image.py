@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.chart.rendering import CHART
 
@@ -36,9 +38,42 @@ def copied() -> set[str]:
 @pytest.mark.parametrize("wanted", PROJECT["project"]["dependencies"])
 def test_dependency_is_pinned_to_a_version_that_the_project_takes(wanted: str) -> None:
     requirement = Requirement(wanted)
-    version, hashes = locked("requirements.lock")[requirement.name.lower().replace("_", "-")]
-    assert version in requirement.specifier
+    pinned, hashes = locked("requirements.lock")[requirement.name.lower().replace("_", "-")]
+    assert pinned in requirement.specifier
     assert hashes
+
+
+def reachable() -> dict[str, list[Requirement]]:
+    """Who is wanted by the project or by what it wants, with all that is asked of it.
+
+    Packages say themselves what they want, where the version installed here is the pinned one.
+    """
+    lock = locked("requirements.lock")
+    found: dict[str, list[Requirement]] = {}
+    todo = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
+    while todo:
+        wanted = todo.pop()
+        name = canonicalize_name(wanted.name)
+        seen = name in found
+        found.setdefault(name, []).append(wanted)
+        if not seen and lock.get(name, ("", 0))[0] == version(name):
+            asked = (Requirement(text) for text in requires(name) or ())
+            extras = ["", *wanted.extras]
+            todo += [
+                more
+                for more in asked
+                if more.marker is None or any(more.marker.evaluate({"extra": extra}) for extra in extras)
+            ]
+    return found
+
+
+def test_what_the_dependencies_want_is_pinned_too() -> None:
+    lock = locked("requirements.lock")
+    for name, asked in reachable().items():
+        assert name in lock, f"{name} is not pinned"
+        pinned, hashes = lock[name]
+        assert all(pinned in wanted.specifier for wanted in asked), (name, pinned, asked)
+        assert hashes
 
 
 def test_what_builds_the_package_is_pinned() -> None:

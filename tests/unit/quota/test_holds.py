@@ -407,6 +407,13 @@ class Admission(RuleBasedStateMachine):
             else:
                 self.seen[replica][uid] = pod_
 
+    @rule(replica=replicas)
+    def restart(self, replica: int) -> None:
+        """A new process lists what is there and remembers nothing of what went."""
+        self.seen[replica] = dict(self.stored)
+        self.seen_version[replica] = self.version
+        self.gone[replica] = set()
+
     @rule(replica=replicas, patient=st.booleans())
     def reconcile(self, replica: int, patient: bool) -> None:
         """`patient`: the time-out is over for what was lost; everything is read anew then."""

@@ -299,6 +299,26 @@ def test_lost_ledger_comes_back_without_anybody_asking() -> None:
     assert api.stored.held == {"cpu": 2000}
 
 
+def test_what_went_while_nobody_looked_is_given_back_after_a_restart() -> None:
+    """A replica admits and dies; of its pods one came and went, one never came, and one is there."""
+    api, dead = holding(hard="5")
+    assert [dead.admit(charge(uid)) for uid in ("gone", "never", "there")] == ["", "", ""]
+    api.members["there"] = use("there", version="30")
+
+    born = Replica(api)
+    born.holdings.sink(Event("ADDED", POD_GROUPS, "a/g", "uid-g", pod_group("g", 2)))
+    born.hear_ledger()
+    born.store.reconcile(NAMESPACE)
+    assert born.admit(charge("early")) == WORDS.format(1, 3, 2, 5), "before the time-out nothing is believed"
+    born.clock.now = 61.0
+    assert born.store.reconcile(NAMESPACE)
+
+    assert api.stored is not None
+    assert (api.stored.charges, api.stored.held) == ((), {"cpu": 2000})
+    assert born.admit(charge("p", 2)) == ""
+    assert born.admit(charge("q")) == WORDS.format(1, 3, 2, 5)
+
+
 EDITS = [
     ("a smaller total", {"holds": (hold("g", 1),)}),
     ("no holds", {"holds": ()}),

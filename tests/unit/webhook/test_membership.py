@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -256,3 +258,71 @@ def test_asked_again_there_is_nothing_to_add(
     assert {key: once["metadata"]["annotations"].get(key) for key in annotations or {} if key != KEY} == {
         key: value for key, value in (annotations or {}).items() if key != KEY
     }
+
+
+ANNOTATIONS: list[dict[str, str] | None] = [
+    None,
+    {},
+    {"x": "y"},
+    {KEY: ""},
+    {KEY: "own"},
+    {KEY: "own", "x": "y"},
+]
+SCHEDULERS = [None, "", "default-scheduler", "muster-scheduler", "volcano"]
+NODES = [None, "", "n1"]
+LABELS: list[dict[str, str] | None] = [None, {}, {"a/b~c": "d"}]
+WRITTEN = {"/spec/schedulerName", "/metadata/annotations", f"/metadata/annotations/{KEY.replace('/', '~1')}"}
+
+
+def every_pod() -> Iterator[Obj]:
+    """Each combination of what the two policies read, owned and not."""
+    for annotations, scheduler, node, labels, owned in itertools.product(
+        ANNOTATIONS, SCHEDULERS, NODES, LABELS, (False, True)
+    ):
+        meta: Obj = {"ownerReferences": [reference("Job", "j")]} if owned else {}
+        if annotations is not None:
+            meta["annotations"] = dict(annotations)
+        if labels is not None:
+            meta["labels"] = dict(labels)
+        spec = {"schedulerName": scheduler, "nodeName": node}
+        yield pod(meta=meta, **{key: value for key, value in spec.items() if value is not None})
+
+
+def interfere(made: Obj, what: str) -> None:
+    """What another webhook may do before ours is asked again."""
+    if what == "its own scheduler":
+        made["spec"]["schedulerName"] = "volcano"
+    elif what == "the default again":
+        made["spec"]["schedulerName"] = "default-scheduler"
+    elif what == "another group":
+        made["metadata"].setdefault("annotations", {})[KEY] = "foreign"
+    elif what == "no annotations":
+        made["metadata"].pop("annotations", None)
+    elif what == "a container":
+        made["spec"].setdefault("containers", []).append({"name": "sidecar", "image": "i"})
+
+
+@pytest.mark.parametrize("default", ["", "everyone"], ids=["no default group", "a default group"])
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        pytest.param("nothing", id="nothing in between"),
+        pytest.param("its own scheduler", id="another scheduler in between"),
+        pytest.param("the default again", id="the default scheduler in between"),
+        pytest.param("another group", id="another group in between"),
+        pytest.param("no annotations", id="annotations dropped in between"),
+        pytest.param("a container", id="a container added in between"),
+    ],
+)
+def test_every_kind_of_pod_is_settled_by_one_patch(default: str, foreign: str) -> None:
+    """6,480 pods in all: asked again there is nothing to add, whatever others did to the pod in between."""
+    service = Service(synced(home(default), quota()), owners=owners(JOB))
+    for first in every_pod():
+        patch = patch_of(ask(service.mutate, first))
+        assert {op["path"] for op in patch} <= WRITTEN
+        once = apply_patch(first, patch)
+        assert patch_of(ask(service.mutate, once)) == []
+        interfere(once, foreign)
+        again = patch_of(ask(service.mutate, once))
+        assert {op["path"] for op in again} <= WRITTEN
+        assert patch_of(ask(service.mutate, apply_patch(once, again))) == []
