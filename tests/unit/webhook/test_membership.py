@@ -276,12 +276,12 @@ WRITTEN = {"/spec/schedulerName", "/metadata/annotations", f"/metadata/annotatio
 
 def every_pod() -> Iterator[Obj]:
     """Each combination of what the two policies read, owned and not."""
-    for annotations, scheduler, node, labels, owned in itertools.product(
+    for marks, scheduler, node, labels, owned in itertools.product(
         ANNOTATIONS, SCHEDULERS, NODES, LABELS, (False, True)
     ):
         meta: Obj = {"ownerReferences": [reference("Job", "j")]} if owned else {}
-        if annotations is not None:
-            meta["annotations"] = dict(annotations)
+        if marks is not None:
+            meta["annotations"] = dict(marks)
         if labels is not None:
             meta["labels"] = dict(labels)
         spec = {"schedulerName": scheduler, "nodeName": node}
