@@ -47,12 +47,12 @@ def diagnose(
             rejections.extend(_counts(plugin, cycle, own[refused]))
             left &= ~refused
     plugins = {rejection.plugin for rejection in rejections}
-    if not rejections:
+    if left.any() or not rejections:
         # No filter refused: there is no node at all, or what is free is kept for nominated pods. Whatever
         # wakes any plugin is worth a try then.
         plugins = {plugin.name for plugin in profile.plugins}
-        if total:
-            rejections.append(Rejection("", "node(s) kept for nominated pods", total))
+        if left.any():
+            rejections.append(Rejection("", "node(s) kept for nominated pods", int(left.sum())))
     return Diagnosis(total, None, tuple(rejections), frozenset(plugins))
 
 

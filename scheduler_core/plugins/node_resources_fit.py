@@ -137,7 +137,8 @@ def _frees_what_is_asked(state: ClusterState, pod: Pod, event: ClusterEvent) -> 
         return True
     if any(event.pod.requests.get(name) for name in asked):
         return True
-    return _short_of_pods(state)
+    # Beside what is kept for nominated pods, a slot for one more pod may be all that was missing.
+    return len(state.nominations) > 0 or _short_of_pods(state)
 
 
 def _short_of_pods(state: ClusterState) -> bool:

@@ -38,6 +38,13 @@ def test_preemption_is_lawful_minimal_and_complete(batch: int) -> None:
         assert not audit.faults, f"seed {seed}: {audit.faults[0]}"
 
 
+@pytest.mark.parametrize(
+    "seed", [pytest.param(21096, id="a slot for one more pod is free again beside a nominated pod")]
+)
+def test_clusters_that_found_a_fault(seed: int) -> None:
+    assert Audit(random_cluster(seed), **MODES[seed % len(MODES)]).play().faults == []
+
+
 @pytest.mark.parametrize("batch", range(BATCHES_ON_ONE_NODE))
 def test_on_one_node_too(batch: int) -> None:
     for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
