@@ -73,7 +73,7 @@ class NodeScores:
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""
         table = state.nodes
-        if table.usage_changes.position != self._usage_seen or table.size != self._size:
+        if table.usage_changes.position != self._usage_seen or len(table.names) != self._size:
             self._refresh_usage(state)
         self.static.refresh(state)
         if self._static_version != self.static.version:
@@ -168,7 +168,8 @@ class NodeScores:
 
         Without a level for it the column is left to the next refresh.
         """
-        if self._usage_seen + 1 != state.nodes.usage_changes.position or self._size != state.nodes.size:
+        table = state.nodes
+        if self._usage_seen + 1 != table.usage_changes.position or self._size != len(table.names):
             return
         self._earned += 1
         cursor = int(self._cursor[slot]) + 1 if self._levels else 1

@@ -49,7 +49,7 @@ class StaticScores:
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""
         table = state.nodes
-        if table.static_changes.position == self._seen and table.size == self._size:
+        if table.static_changes.position == self._seen and len(table.names) == self._size:
             return
         changed = table.static_changes.since(self._seen) if self._size == table.size else None
         self._seen = table.static_changes.position

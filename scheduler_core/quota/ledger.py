@@ -173,11 +173,15 @@ class QuotaLedger:
     def _move(self, account: _Account, requests: ResourceList, sign: int) -> None:
         total = self.total_used if account.quotas else None
         used = account.used
-        for name, value in charged(requests).items():
-            if value:
+        # As `charged` has it, without making another dict for every pod.
+        for name, value in requests.items():
+            if value and name != PODS:
                 used[name] = used.get(name, 0) + sign * value
                 if total is not None:
                     total[name] = total.get(name, 0) + sign * value
+        used[PODS] = used.get(PODS, 0) + sign
+        if total is not None:
+            total[PODS] = total.get(PODS, 0) + sign
         account.known.clear()
         self.version += 1
 

@@ -41,7 +41,8 @@ class Neighbours:
 
     def placed(self, row: int, pod: Pod, slot: int) -> None:
         """A pod took a node, and a row in the table."""
-        self._labels.set(row, pod)
+        if self._labels.kept:
+            self._labels.set(row, pod)
         if self._selections.watched:
             self._selections.add(pod, slot, 1)
         if carries_terms(pod):
@@ -57,7 +58,8 @@ class Neighbours:
     def swapped(self, row: int, old: Pod, pod: Pod, slot: int) -> None:
         """A placed pod has a newer form."""
         if old.labels != pod.labels or old.terminating != pod.terminating:
-            self._labels.set(row, pod)
+            if self._labels.kept:
+                self._labels.set(row, pod)
             self._selections.add(old, slot, -1)
             self._selections.add(pod, slot, 1)
         if old.pod_affinity != pod.pod_affinity or old.pod_anti_affinity != pod.pod_anti_affinity:

@@ -24,7 +24,7 @@ _SPARE_VALUES: Final = 1024
 
 class PodLabels:
     """Columns over the rows of a PodTable. A key becomes a column when a selector first names it;
-    nothing is kept before the first question.
+    nothing is `kept` before the first question.
 
     `leaving` (bool [capacity]) marks pods with a deletion timestamp. Rows that are not alive in the table
     hold anything.
@@ -33,13 +33,11 @@ class PodLabels:
     def __init__(self, table: PodTable) -> None:
         self._table = table
         self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
-        self._kept = False
+        self.kept = False
         self.leaving: Bool = np.zeros(0, dtype=np.bool_)  # [capacity]
 
     def set(self, row: int, pod: Pod) -> None:
-        """Store the labels of the pod in a row."""
-        if not self._kept:
-            return
+        """Store the labels of the pod in a row; only while `kept`."""
         if row >= len(self.leaving):
             self._grow(len(self._table.alive))
         self.leaving[row] = pod.terminating
@@ -61,8 +59,8 @@ class PodLabels:
 
     def _keep(self) -> None:
         """Start to follow the table: many clusters never ask."""
-        if not self._kept:
-            self._kept = True
+        if not self.kept:
+            self.kept = True
             self._grow(len(self._table.alive))
             self.leaving[: self._table.size] = [
                 pod is not None and pod.terminating for pod in self._table.pods
@@ -122,7 +120,7 @@ class PodLabels:
         """Broken invariants in words: every column says what the pods in the table say."""
         problems = []
         for row, pod in enumerate(self._table.pods):
-            if pod is None or not self._kept:
+            if pod is None or not self.kept:
                 continue
             if bool(self.leaving[row]) != pod.terminating:
                 problems.append(f"pod {pod.key}: its deletion is not what the label columns have")

@@ -67,7 +67,8 @@ class PodTable:
 
     def _fill(self, row: int, pod: Pod, slot: int, vector: Int64) -> None:
         self.pods[row] = pod
-        self.cover(len(vector))
+        if len(vector) > len(self.requests):
+            self.cover(len(vector))
         self.requests[: len(vector), row] = vector
         if len(vector) < len(self.requests):
             self.requests[len(vector) :, row] = 0
