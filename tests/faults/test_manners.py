@@ -1,23 +1,33 @@
-"""How much a scheduler asks of the API server when it starts, and when nothing happens."""
+"""How much scheduler and webhook ask of the API server when they start, and when nothing happens."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from scheduler_core.kube.paths import resource_path
+from scheduler_core.model.kinds import Resource
 from scheduler_core.model.watched import WATCHED
 from tests.support.eventually import eventually
 from tests.support.fault_burst import SETTLE_SECONDS, Losses
 from tests.support.fault_rules import Call
 from tests.support.fault_stage import Stage
+from tests.support.webhook_process import WebhookProcess
+from webhook.cache import WATCHED as WEBHOOK_WATCHED
+from webhook.owners import WORKLOADS
 
 pytestmark = pytest.mark.timeout(300)
 
 QUIET_SECONDS = 2.0
 WINDOW_SECONDS = 8.0
+REPLICAS = 3
+# Beyond one list and one watch of each kind: discovery, the first look at nodes, Lease, registration.
+MORE = 10
 
 
 def test_a_start_costs_one_list_and_one_watch_of_each_kind(stage: Stage) -> None:
@@ -60,3 +70,77 @@ def test_a_leader_with_nothing_to_do_asks_at_most_once_a_second(stage: Stage) ->
     calls = asked(began)
     assert len(calls) <= passed, [(call.verb, call.path) for call in calls]
     leader.end()
+
+
+def check_start(calls: Sequence[Call], kinds: Sequence[Resource]) -> None:
+    """One list and one watch of each kind that the server has, and few requests beside."""
+    paths = {resource_path(kind) for kind in kinds}
+    counts = Counter((call.verb, call.path) for call in calls)
+    for path in paths - {call.path for call in calls if call.status == 404}:
+        assert counts.pop(("watch", path)) == 1, path
+        counts["list", path] -= 1
+    rest = +counts
+    assert rest.total() <= MORE, rest
+
+
+def check_idle(stage: Stage, doors: Sequence[str]) -> None:
+    """Once it is quiet, each replica asks at most once a second."""
+
+    def asked(since: float) -> list[Call]:
+        return stage.journal.found(lambda call: call.door in doors, since)
+
+    def quiet() -> bool:
+        calls = asked(time.monotonic() - QUIET_SECONDS)
+        return all("/leases" in call.path for call in calls)
+
+    eventually(quiet, SETTLE_SECONDS)
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < WINDOW_SECONDS:
+        time.sleep(WINDOW_SECONDS - passed)
+    for door in doors:
+        calls = [call for call in asked(began) if call.door == door]
+        assert len(calls) <= passed, [(call.verb, call.path) for call in calls]
+
+
+def start_all(stage: Stage, name: str, start: Callable[[str], object]) -> list[str]:
+    """The doors of three replicas that were started one after the other, with what each asked so far."""
+    doors = [f"{name}-{index}" for index in range(REPLICAS)]
+    for door in doors:
+        start(door)
+    return doors
+
+
+def test_three_schedulers_that_restart_ask_little(stage: Stage) -> None:
+    burst = stage.unwatched_burst()
+    flags = (f"--leader-elect-resource-namespace={burst.capped}",)
+    running = []
+    for time_ in ("first", "again"):
+        doors = start_all(
+            stage,
+            f"scheduler-{time_}",
+            lambda door: running.append(stage.start(*flags, door=door, elect=True)),
+        )
+        for door in doors:
+            calls = stage.journal.found(lambda call, door=door: call.door == door)
+            check_start([call for call in calls if "/leases" not in call.path], [kind for kind, _ in WATCHED])
+        check_idle(stage, doors)
+        while running:
+            running.pop().end()
+
+
+def test_three_webhooks_that_restart_ask_little(stage: Stage, tmp_path: Path) -> None:
+    kinds = [*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS]
+    for time_ in ("first", "again"):
+        with ExitStack() as exits:
+
+            def start(door: str) -> None:
+                server = stage.proxy.door(door)
+                certificates = ("--cert-dir", str(tmp_path / "certificates"), "--drain", "0")
+                started = WebhookProcess(server, tmp_path / f"{door}.log", *certificates)
+                exits.callback(started.kill)
+
+            doors = start_all(stage, f"webhook-{time_}", start)
+            for door in doors:
+                calls = stage.journal.found(lambda call, door=door: call.door == door)
+                check_start(calls, kinds)
+            check_idle(stage, doors)

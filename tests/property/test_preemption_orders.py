@@ -35,7 +35,7 @@ RUNNING: Final = (
     ((0, 1, 0), (1, 1, 10), (1, 1, 0), (1, 1, 0)),
 )
 NODES: Final = (("n0",), ("n0", "n1"))
-MODES: Final[tuple[dict[str, bool], ...]] = ({"one_by_one": True}, {}, {"slow": True})
+MODES: Final[tuple[dict[str, Any], ...]] = ({"one_by_one": True}, {}, {"slow": True})
 
 
 def pod(place: int, name: str, cpu: int, priority: int, node: str = "") -> RandomPod:
