@@ -72,15 +72,25 @@ def test_a_leader_with_nothing_to_do_asks_at_most_once_a_second(stage: Stage) ->
     leader.end()
 
 
-def check_start(calls: Sequence[Call], kinds: Sequence[Resource]) -> None:
+def check_start(stage: Stage, door: str, kinds: Sequence[Resource]) -> None:
     """One list and one watch of each kind that the server has, and few requests beside."""
     paths = {resource_path(kind) for kind in kinds}
-    counts = Counter((call.verb, call.path) for call in calls)
-    for path in paths - {call.path for call in calls if call.status == 404}:
-        assert counts.pop(("watch", path)) == 1, path
-        counts["list", path] -= 1
-    rest = +counts
-    assert rest.total() <= MORE, rest
+
+    def calls() -> list[Call]:
+        found = stage.journal.found(lambda call: call.door == door and "/leases" not in call.path)
+        absent = {call.path for call in found if call.status == 404 and call.path in paths}
+        paths.difference_update(absent)
+        return [call for call in found if call.path not in absent]
+
+    def watching() -> bool:
+        found = calls()
+        return paths <= {call.path for call in found if call.verb == "watch"}
+
+    eventually(watching, SETTLE_SECONDS)
+    counts = Counter((call.verb, call.path) for call in calls())
+    assert {path: counts.pop(("watch", path)) for path in paths} == dict.fromkeys(paths, 1)
+    counts.subtract(("list", path) for path in paths)
+    assert (+counts).total() <= MORE, +counts
 
 
 def check_idle(stage: Stage, doors: Sequence[str]) -> None:
@@ -121,8 +131,7 @@ def test_three_schedulers_that_restart_ask_little(stage: Stage) -> None:
             lambda door: running.append(stage.start(*flags, door=door, elect=True)),
         )
         for door in doors:
-            calls = stage.journal.found(lambda call, door=door: call.door == door)
-            check_start([call for call in calls if "/leases" not in call.path], [kind for kind, _ in WATCHED])
+            check_start(stage, door, [kind for kind, _ in WATCHED])
         check_idle(stage, doors)
         while running:
             running.pop().end()
@@ -141,6 +150,5 @@ def test_three_webhooks_that_restart_ask_little(stage: Stage, tmp_path: Path) ->
 
             doors = start_all(stage, f"webhook-{time_}", start)
             for door in doors:
-                calls = stage.journal.found(lambda call, door=door: call.door == door)
-                check_start(calls, kinds)
+                check_start(stage, door, kinds)
             check_idle(stage, doors)
