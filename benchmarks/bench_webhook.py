@@ -13,10 +13,10 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from benchmarks.row import Row
+from scheduler_core.certificates import issue_serving, make_authority
 from scheduler_core.kube.tracker import Event
 from webhook.app import create_app
 from webhook.cache import WATCHED, Cache
-from webhook.certs import issue_serving, make_authority
 from webhook.metrics import Metrics
 from webhook.process import settle_memory
 from webhook.review import Request, review

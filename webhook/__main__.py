@@ -178,9 +178,9 @@ def serve(
         raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
+    from scheduler_core.logs import set_up
     from webhook.cert_source import Source
     from webhook.hold_store import Times
-    from webhook.logs import set_up
     from webhook.process import Options, Process
     from webhook.service import Settings
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from webhook.certs import (
+from scheduler_core.certificates import (
     BACKDATE,
     DEFAULT_LIFETIMES,
     KeyPair,

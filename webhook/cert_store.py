@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from scheduler_core.certificates import DEFAULT_LIFETIMES, CertificateError, Lifetimes
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.model.kinds import SECRETS
 from scheduler_core.model.writes import Create, Replace
 from webhook.cert_plan import NO_MATERIAL, Material, read_material, renewed
-from webhook.certs import DEFAULT_LIFETIMES, CertificateError, Lifetimes
 
 FILES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 ATTEMPTS: Final = 5

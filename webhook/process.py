@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from scheduler_core.certificates import KeyPair
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
@@ -25,7 +26,6 @@ from webhook.app import Lifecycle, create_app
 from webhook.auditor import Auditor, look_at
 from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
-from webhook.certs import KeyPair
 from webhook.deadline import BoundedSession
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times

@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
-from scheduler_core.errors import MusterError
-from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError, Conflict
-from webhook.ca_bundle import Published, publish, read_published
-from webhook.cert_plan import NO_MATERIAL, NOTHING, Material
-from webhook.cert_store import ATTEMPTS, Store, ensure
-from webhook.certs import (
+from scheduler_core.certificates import (
     DEFAULT_LIFETIMES,
     CertificateError,
     KeyPair,
@@ -25,6 +19,12 @@ from webhook.certs import (
     is_valid,
     missing_hosts,
 )
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import ApiError, Conflict
+from webhook.ca_bundle import Published, publish, read_published
+from webhook.cert_plan import NO_MATERIAL, NOTHING, Material
+from webhook.cert_store import ATTEMPTS, Store, ensure
 from webhook.metrics import Metrics
 
 SECRET_SECONDS: Final = 30.0

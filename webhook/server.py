@@ -16,9 +16,9 @@ from typing import Any, Final
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 from flask import Flask
 
+from scheduler_core.certificates import CertificateError, KeyPair
 from scheduler_core.errors import MusterError
 from webhook.body import MAX_BODY
-from webhook.certs import CertificateError, KeyPair
 from webhook.connections import HttpServer, cut_off_until
 
 # cheroot never grows its pool by itself; what a thread costs while it waits is address space.

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from scheduler_core.app.config_cli import config_group, configure, refuse_unsupported, scheduler_flags
-from scheduler_core.app.logs import set_up
 from scheduler_core.config import ConfigErrors
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.flags import Flags, apply_flags
+from scheduler_core.logs import set_up
 
 
 class _Level(click.ParamType):

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from scheduler_core.app.logs import fields
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, Inbox, Timing, WriteFailed
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
@@ -22,6 +21,7 @@ from scheduler_core.kube.correlator import ObjectReference, Occurrence
 from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.writer import Writer
+from scheduler_core.logs import fields
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final, Protocol
 
-from scheduler_core.app.logs import fields
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, Inbox, Stop, Timing, WriteFailed
 from scheduler_core.app.waits import Waits
 from scheduler_core.engine.decisions import Decision, Noticed, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
+from scheduler_core.logs import fields
 from scheduler_core.model.gang import GroupRef, dialect_of
 from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, PERSISTENT_VOLUME_CLAIMS, Resource
 from scheduler_core.model.pod import Pod

@@ -20,7 +20,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from scheduler_core.app import debugger
 from scheduler_core.app.health import JSON, HealthServer, Page
-from scheduler_core.app.logs import fields
 from scheduler_core.app.plugin_loading import load_plugins
 from scheduler_core.app.wiring import Process
 from scheduler_core.config import SchedulerConfiguration
@@ -29,6 +28,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.lease import LeaderElection, LeaseTimes
+from scheduler_core.logs import fields
 from scheduler_core.model.kinds import NODES
 
 log = logging.getLogger(__name__)

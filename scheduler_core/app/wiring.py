@@ -12,7 +12,6 @@ from typing import Any, Final
 from scheduler_core.app.clock import SteadyClock
 from scheduler_core.app.effects import Effects
 from scheduler_core.app.load_reporter import LoadReporter, View, load_view
-from scheduler_core.app.logs import fields
 from scheduler_core.app.loop import Controller, Loop
 from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.app.metrics import Metrics, SampledMetrics
@@ -36,6 +35,7 @@ from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.kube.tracker import Event
 from scheduler_core.kube.writer import Writer
+from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.watched import WATCHED
 from scheduler_core.state.cluster import ClusterState

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.certificates import is_signed_by, issue_serving, split_bundle
 from scheduler_core.kube.connect import Overrides, connect
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
@@ -24,7 +25,6 @@ from webhook.ca_bundle import read_published
 from webhook.cert_plan import NO_MATERIAL, SETTLE_SECONDS, Material, renewed
 from webhook.cert_source import Source
 from webhook.cert_store import SecretStore, ensure
-from webhook.certs import is_signed_by, issue_serving, split_bundle
 from webhook.process import Options, Process
 from webhook.registration import Endpoint, mutating_configuration, validating_configuration
 

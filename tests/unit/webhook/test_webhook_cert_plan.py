@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler_core.certificates import (
+    KeyPair,
+    Lifetimes,
+    expiry,
+    is_signed_by,
+    is_valid,
+    issue_serving,
+    make_authority,
+)
 from webhook.cert_plan import NO_MATERIAL, SETTLE_SECONDS, Material, renewed
-from webhook.certs import KeyPair, Lifetimes, expiry, is_signed_by, is_valid, issue_serving, make_authority
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

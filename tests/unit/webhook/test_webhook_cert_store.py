@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_core.certificates import CertificateError, expiry, is_signed_by, missing_hosts
 from scheduler_core.kube.errors import Conflict
 from scheduler_core.model.kinds import SECRETS
 from tests.unit.webhook.stored_objects import StoredObjects
 from webhook.cert_plan import SETTLE_SECONDS, Material
 from webhook.cert_store import FILES, FileStore, SecretStore, Store, ensure
-from webhook.certs import CertificateError, expiry, is_signed_by, missing_hosts
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_core.certificates import KeyPair, issue_serving, make_authority
 from tests.support.eventually import eventually
 from tests.support.webhook_app import make
 from tests.unit.webhook.reviews import Obj, envelope, pod, quota
-from webhook.certs import KeyPair, issue_serving, make_authority
 from webhook.server import WebhookServer
 
 ROOT = Path(__file__).parents[3]

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_core.logs import JsonFormatter, TextFormatter
 from scheduler_core.model.printable import visible
 from scheduler_core.quota.rules import Violation
 from tests.unit.webhook.reviews import Obj, envelope, quota
-from webhook.logs import MAX_FIELD, JsonFormatter, TextFormatter, log, log_answer
+from webhook.logs import MAX_FIELD, log, log_answer
 from webhook.review import review
 from webhook.verdict import ALLOW, Finding, Verdict, deny, refuse_for_now
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_core.certificates import CertificateError, KeyPair
 from tests.support.eventually import eventually
 from webhook.cert_source import Source
-from webhook.certs import CertificateError, KeyPair
 from webhook.process import Options, Process
 
 FAILURES = "muster_webhook_cert_reload_failures_total"

@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.kube.errors import Conflict, Forbidden
-from scheduler_core.model.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
-from tests.unit.webhook.stored_objects import StoredObjects
-from webhook.ca_bundle import publish, read_published, with_bundle
-from webhook.cert_plan import SETTLE_SECONDS
-from webhook.cert_store import FileStore, SecretStore, ensure
-from webhook.certs import (
+from scheduler_core.certificates import (
     CertificateError,
     KeyPair,
     Lifetimes,
@@ -25,6 +19,12 @@ from webhook.certs import (
     make_authority,
     split_bundle,
 )
+from scheduler_core.kube.errors import Conflict, Forbidden
+from scheduler_core.model.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from tests.unit.webhook.stored_objects import StoredObjects
+from webhook.ca_bundle import publish, read_published, with_bundle
+from webhook.cert_plan import SETTLE_SECONDS
+from webhook.cert_store import FileStore, SecretStore, ensure
 from webhook.metrics import Metrics
 from webhook.registration import NAME
 from webhook.rotation import MountedCertificates, OwnCertificates

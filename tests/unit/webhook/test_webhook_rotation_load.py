@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler_core.certificates import Lifetimes, is_valid
 from scheduler_core.model.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import synced
@@ -20,7 +21,6 @@ from tests.unit.webhook.stored_objects import StoredObjects
 from webhook.app import create_app
 from webhook.cert_plan import SETTLE_SECONDS
 from webhook.cert_store import SecretStore
-from webhook.certs import Lifetimes, is_valid
 from webhook.metrics import Metrics
 from webhook.registration import NAME
 from webhook.rotation import OwnCertificates

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_core.certificates import CertificateError, KeyPair, issue_serving
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import Obj, envelope, namespace, node, quota, synced
 from webhook import app as app_module
@@ -24,7 +25,6 @@ from webhook.app import Lifecycle, create_app
 from webhook.body import MAX_BODY
 from webhook.cache import Cache
 from webhook.cert_store import FileStore, ensure
-from webhook.certs import CertificateError, KeyPair, issue_serving
 from webhook.metrics import Metrics
 from webhook.server import ListenError, WebhookServer, _private_file
 from webhook.service import Service

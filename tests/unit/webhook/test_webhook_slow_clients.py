@@ -14,11 +14,11 @@ from contextlib import ExitStack, closing
 import cheroot.connections
 import pytest
 
+from scheduler_core.certificates import issue_serving, make_authority
 from tests.support.eventually import eventually
 from tests.support.webhook_clients import SLOW, Asker, half_body, half_header, never_reading, silent
 from tests.unit.webhook.reviews import envelope, node, quota, synced
 from webhook.app import create_app
-from webhook.certs import issue_serving, make_authority
 from webhook.connections import PRESSED_SECONDS, HttpServer
 from webhook.metrics import Metrics
 from webhook.server import WebhookServer

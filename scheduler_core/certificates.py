@@ -1,4 +1,4 @@
-"""Certificates that the webhook makes for itself: a CA of its own and one serving certificate.
+"""Certificates that Muster's servers make for themselves: a CA of their own and one serving certificate.
 
 Pure: `now` is given in seconds since the epoch, keys aside nothing is random, nothing is stored here.
 ECDSA on P-256; the CA lives 10 years, the serving certificate 90 days and never longer than its CA. Each is
@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from scheduler_core.errors import MusterError
 
 BACKDATE: Final = timedelta(hours=1)
-CA_NAME: Final = "muster-webhook-ca"
+WEBHOOK_CA: Final = "muster-webhook-ca"
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\s*", re.S)
 
 
@@ -58,10 +58,12 @@ class KeyPair(NamedTuple):
     key: bytes
 
 
-def make_authority(now: float, lifetimes: Lifetimes = DEFAULT_LIFETIMES) -> KeyPair:
+def make_authority(
+    now: float, lifetimes: Lifetimes = DEFAULT_LIFETIMES, common_name: str = WEBHOOK_CA
+) -> KeyPair:
     """A new self-signed CA."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAME)])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     builder = (
         _builder(name, name, key.public_key(), now, _moment(now) + lifetimes.authority)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, or plain text for people."""
+"""Log lines that no name in an object can forge: one JSON object a line, or plain text for people."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and the traceback of an error below it, indented: nothing in it looks like a line."""
-        pairs = "".join(f' {key}="{value}"' for key, value in getattr(record, _FIELDS, {}).items())
+        pairs = "".join(
+            f" {key}={json.dumps(str(value), ensure_ascii=False)}"
+            for key, value in getattr(record, _FIELDS, {}).items()
+        )
         head = f"{rfc3339_micro(record.created)} {record.levelname} {record.name}: "
         line = visible(f"{head}{record.getMessage()}{pairs}")
         if not record.exc_info:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.app.logs import JsonFormatter, TextFormatter, fields
+from scheduler_core.logs import JsonFormatter, TextFormatter, fields
 
 HOSTILE = "a\x1b[31mred\x9b0m\r\nforged: line\u202ertl\x7f\x00\u2028\x85"
 FORMS = pytest.mark.parametrize("form", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
