@@ -86,11 +86,6 @@ def required_of(type_name: str) -> list[str]:
     return _table().required.get(type_name, [])
 
 
-def known_types() -> list[str]:
-    """The names of all types."""
-    return list(_table().fields)
-
-
 def prune(kind: ApiKind, obj: Obj) -> list[str]:
     """Drop nulls and unknown fields from an object, in place; the paths of the unknown ones.
 

@@ -10,6 +10,7 @@ from sandbox.calls import Call, admission_request
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, at, now, rfc3339, with_condition
 from sandbox.registry import Registry
+from scheduler_core.model.names import DISRUPTION_TARGET
 
 SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -57,7 +58,7 @@ async def evict(registry: Registry, namespace: str, name: str, eviction: Obj, ca
         _spend_budget(registry, pod, call)
     if not call.dry_run:
         condition = {
-            "type": "DisruptionTarget",
+            "type": DISRUPTION_TARGET,
             "status": "True",
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",

@@ -11,6 +11,7 @@ from sandbox.objects import Obj, at, now, rfc3339, with_condition
 from sandbox.pod_status import FINISHED
 from sandbox.registry import Registry
 from sandbox.store import EventType
+from scheduler_core.model.names import DISRUPTION_TARGET
 
 QUARANTINE = 40.0
 """Seconds a node may be away, as in Kubernetes' pod garbage collector."""
@@ -57,7 +58,7 @@ class OrphanedPodController(Controller[str]):
             if at(seen, "status", "phase") in FINISHED:
                 return None
             condition = {
-                "type": "DisruptionTarget",
+                "type": DISRUPTION_TARGET,
                 "status": "True",
                 "reason": "DeletionByPodGC",
                 "message": "PodGC: node no longer exists",

@@ -12,10 +12,7 @@ from scheduler_core.model.resources import ResourceList
 
 Int64 = NDArray[np.int64]
 
-CPU_ROW: Final = 0
-MEMORY_ROW: Final = 1
-STORAGE_ROW: Final = 2
-PODS_ROW: Final = 3
+PODS_ROW: Final = 3  # in the order that ResourceIndex begins with
 
 # The fit filter reports two bits per resource in a uint64; beyond this a resource gets no row.
 MAX_ROWS: Final = 31

@@ -1,1 +1,1 @@
-"""The engine: the queue, the scheduling cycle, preemption, and the simulation that runs them on a file."""
+"""The engine: the queue, the cycles of pods, gangs and groups, and the reasons they give."""

@@ -22,6 +22,7 @@ from scheduler_core.kube.session import Answer, Session
 from scheduler_core.kube.stream import Stream
 from scheduler_core.kube.timestamps import timestamp
 from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.names import DISRUPTION_TARGET
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
 
 PAGE_SIZE = 500
@@ -198,7 +199,7 @@ class Client:
     def evict(self, write: Evict, *, dry_run: bool = False) -> bytes:
         """Mark the pod as disrupted, then delete it; a pod gone or replaced is a success (empty body)."""
         condition = {
-            "type": "DisruptionTarget",
+            "type": DISRUPTION_TARGET,
             "status": "True",
             "reason": write.reason,
             "message": write.message,

@@ -20,7 +20,6 @@ from scheduler_core.model.selectors import (
 
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
-NO_EXECUTE: Final = "NoExecute"
 
 
 class Taint(msgspec.Struct, frozen=True, rename="camel"):

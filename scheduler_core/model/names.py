@@ -95,7 +95,6 @@ QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 EVENT_SCHEDULED: Final = "Scheduled"
 EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
 EVENT_PREEMPTED: Final = "Preempted"
-EVENT_PREEMPTING: Final = "Preempting"
 EVENT_NORMAL: Final = "Normal"
 EVENT_WARNING: Final = "Warning"
 

@@ -66,11 +66,6 @@ class NodeTable:
         """Number of nodes that exist and have reported their resources."""
         return int(self.alive[: self.size].sum())
 
-    @property
-    def incomplete(self) -> int:
-        """Number of nodes that exist without having reported their resources; no pod is placed there."""
-        return sum(1 for node in self.nodes if node is not None and not node.allocatable)
-
     def slot(self, name: str) -> int | None:
         """Slot of a node by name, alive or not."""
         return self._slots.get(name)

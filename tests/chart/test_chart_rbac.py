@@ -76,7 +76,6 @@ ELSEWHERE: dict[Call, dict[str, tuple[Resource, ...]]] = {
 CARRIERS = {
     Call("scheduler_core/kube/client.py", "call"),
     Call("scheduler_core/kube/client.py", "list"),
-    Call("scheduler_core/kube/discovery.py", "call"),
     Call("scheduler_core/kube/reflector.py", "list"),
     Call("webhook/owners.py", "call"),
     Call("webhook/process.py", "call"),

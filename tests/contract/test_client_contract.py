@@ -10,7 +10,6 @@ import pytest
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import Impersonating, StaticCredentials, TokenFile
-from scheduler_core.kube.discovery import Discovery
 from scheduler_core.kube.errors import (
     ApiError,
     Conflict,
@@ -20,7 +19,7 @@ from scheduler_core.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, LEASES, NODES, PODS
+from scheduler_core.model.kinds import NODES, PODS
 from scheduler_core.model.writes import Bind
 from tests.support.fault_client import client_for, pod
 from tests.support.fault_server import FaultServer
@@ -143,17 +142,6 @@ def test_a_list_is_streamed_in_pages(server: FaultServer, client: Client) -> Non
         server.put("pods", "a", f"p{number}")
     assert sum(1 for _ in client.list_raw(PODS)) == 1203
     assert server.count("list") == 3
-
-
-def test_discovery_asks_once_per_version_until_refreshed(server: FaultServer, client: Client) -> None:
-    discovery = Discovery(client, monotonic=lambda: 0.0)
-    assert discovery.present([ELASTIC_QUOTAS, LEASES]) == []
-    assert len(server.requests) == 2
-    assert not discovery.has(ELASTIC_QUOTAS)
-    assert len(server.requests) == 2
-    discovery.refresh()
-    assert not discovery.has(ELASTIC_QUOTAS)
-    assert len(server.requests) == 3
 
 
 def test_a_token_file_is_read_again_after_401(server: FaultServer, tmp_path: Path) -> None:
