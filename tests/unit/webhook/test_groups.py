@@ -318,7 +318,7 @@ PATHS = [
 FUZZED = serving(namespace("a"), quota(), group("other", cpu="1"))[1]
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(
     first=st.sampled_from([group(cpu="1"), cpu_pod("p", "1", "g")]),
     path=st.sampled_from(PATHS),
