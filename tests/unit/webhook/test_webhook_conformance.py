@@ -17,6 +17,7 @@ import pytest
 
 from scheduler_core.certificates import KeyPair, issue_serving, make_authority
 from tests.support.eventually import eventually
+from tests.support.tls_client import TlsClient
 from tests.support.webhook_app import make
 from tests.unit.webhook.reviews import Obj, envelope, pod, quota
 from webhook.server import WebhookServer
@@ -25,40 +26,7 @@ ROOT = Path(__file__).parents[3]
 REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
 
 
-class Running:
-    """A server's port, and how to trust it."""
-
-    def __init__(self, port: int, authority: bytes) -> None:
-        self.port = port
-        self.context = ssl.create_default_context(cadata=authority.decode())
-
-    def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.context)
-
-    def post(self, body: bytes, path: str = "/validate", **headers: str) -> tuple[int, bytes]:
-        connection = self.connect()
-        try:
-            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def get(self, path: str) -> tuple[int, str]:
-        connection = self.connect()
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
-
-    def raw(self) -> ssl.SSLSocket:
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=30)
-        return self.context.wrap_socket(plain, server_hostname="localhost")
-
-
-def gunicorn(folder: Path, pair: KeyPair, authority: bytes) -> Iterator[Running]:
+def gunicorn(folder: Path, pair: KeyPair, authority: bytes) -> Iterator[TlsClient]:
     """A process of its own that listens on a socket of ours."""
     certificate, key = folder / "tls.crt", folder / "tls.key"
     certificate.write_bytes(pair.certificate)
@@ -73,7 +41,7 @@ def gunicorn(folder: Path, pair: KeyPair, authority: bytes) -> Iterator[Running]
                 command, cwd=ROOT, stdout=log, stderr=log, pass_fds=[listening.fileno()]
             )
         try:
-            running = Running(listening.getsockname()[1], authority)
+            running = TlsClient(listening.getsockname()[1], authority)
 
             def answers() -> bool:
                 assert process.poll() is None, (folder / "gunicorn.log").read_text()
@@ -93,7 +61,7 @@ def gunicorn(folder: Path, pair: KeyPair, authority: bytes) -> Iterator[Running]
 
 
 @pytest.fixture(scope="module", params=["cheroot", "gunicorn"])
-def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsClient]:
     now = time.time()
     authority = make_authority(now)
     pair = issue_serving(authority, ("localhost", "127.0.0.1"), now)
@@ -102,7 +70,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         return
     server = WebhookServer(make(), ("127.0.0.1", 0), pair)
     server.start()
-    yield Running(server.port, authority.certificate)
+    yield TlsClient(server.port, authority.certificate)
     server.stop()
 
 
@@ -111,7 +79,7 @@ def decoded(body: bytes) -> Obj:
     return found
 
 
-def test_reviews_are_answered_on_one_connection(running: Running) -> None:
+def test_reviews_are_answered_on_one_connection(running: TlsClient) -> None:
     connection = running.connect()
     try:
         for _ in range(20):
@@ -124,13 +92,13 @@ def test_reviews_are_answered_on_one_connection(running: Running) -> None:
         connection.close()
 
 
-def test_pods_are_answered_with_a_patch(running: Running) -> None:
+def test_pods_are_answered_with_a_patch(running: TlsClient) -> None:
     status, body = running.post(json.dumps(envelope(pod(meta={"namespace": "b"}))).encode(), "/mutate")
     assert status == 200
     assert decoded(body)["response"]["patchType"] == "JSONPatch"
 
 
-def test_large_review_within_the_limit_is_answered(running: Running) -> None:
+def test_large_review_within_the_limit_is_answered(running: TlsClient) -> None:
     big = json.dumps(envelope(quota(meta={"annotations": {"a": "x" * (6 << 20)}}))).encode()
     status, body = running.post(big)
     assert (status, decoded(body)["response"]["allowed"]) == (200, True)
@@ -149,7 +117,7 @@ REFUSED = [
     ("body", "path", "headers", "code"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
 def test_refusals_are_json(
-    running: Running, body: bytes, path: str, headers: dict[str, str], code: int
+    running: TlsClient, body: bytes, path: str, headers: dict[str, str], code: int
 ) -> None:
     status, answer = running.post(body, path, **headers)
     assert status == code
@@ -193,7 +161,7 @@ OVERSIZED = [
 @pytest.mark.parametrize(
     ("header", "piece", "times"), [o[1:] for o in OVERSIZED], ids=[o[0] for o in OVERSIZED]
 )
-def test_oversized_bodies_get_413(running: Running, header: str, piece: bytes, times: int) -> None:
+def test_oversized_bodies_get_413(running: TlsClient, header: str, piece: bytes, times: int) -> None:
     with running.raw() as sock:
         sock.sendall(head(JSON_TYPE, header).removesuffix(b"\r\n" if "\r\n\r\n" in header else b""))
         send_until_refused(sock, piece, times)
@@ -201,7 +169,7 @@ def test_oversized_bodies_get_413(running: Running, header: str, piece: bytes, t
     assert running.post(REVIEW)[0] == 200
 
 
-def test_chunked_review_is_answered(running: Running) -> None:
+def test_chunked_review_is_answered(running: TlsClient) -> None:
     with running.raw() as sock:
         sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked"))
         half = len(REVIEW) // 2
@@ -210,19 +178,19 @@ def test_chunked_review_is_answered(running: Running) -> None:
         assert status_of(sock) == 200
 
 
-def test_broken_chunks_get_400(running: Running) -> None:
+def test_broken_chunks_get_400(running: TlsClient) -> None:
     with running.raw() as sock:
         sock.sendall(head(JSON_TYPE, "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n")
         assert status_of(sock) == 400
 
 
-def test_malformed_reviews_are_answered_with_their_uid(running: Running) -> None:
+def test_malformed_reviews_are_answered_with_their_uid(running: TlsClient) -> None:
     status, body = running.post(json.dumps({"request": {"uid": "u-1", "operation": "CREATE"}}).encode())
     assert status == 400
     assert decoded(body)["response"]["uid"] == "u-1"
 
 
-def test_refusals_carry_reason_causes_and_audit_annotations(running: Running) -> None:
+def test_refusals_carry_reason_causes_and_audit_annotations(running: TlsClient) -> None:
     status, body = running.post(json.dumps(envelope(quota(min={"cpu": 3}, max={"cpu": 2}))).encode())
     response = decoded(body)["response"]
     assert (status, response["allowed"], response["status"]["code"]) == (200, False, 403)
@@ -230,7 +198,7 @@ def test_refusals_carry_reason_causes_and_audit_annotations(running: Running) ->
     assert response["auditAnnotations"] == {"decision": "deny", "rules": "bounds", "quota": "a/eq"}
 
 
-def test_health_readiness_and_metrics(running: Running) -> None:
+def test_health_readiness_and_metrics(running: TlsClient) -> None:
     for path in ("/livez", "/healthz", "/readyz"):
         assert running.get(path) == (200, "ok\n")
     status, text = running.get("/metrics")
@@ -238,7 +206,7 @@ def test_health_readiness_and_metrics(running: Running) -> None:
     assert "muster_webhook_cache_synced 1.0" in text
 
 
-def test_body_that_stops_is_no_end_of_the_server(running: Running) -> None:
+def test_body_that_stops_is_no_end_of_the_server(running: TlsClient) -> None:
     with running.raw() as sock:
         sock.sendall(head(JSON_TYPE, "Content-Length: 100") + b"{")
         assert running.post(REVIEW)[0] == 200

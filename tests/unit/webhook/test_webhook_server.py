@@ -18,6 +18,7 @@ import pytest
 
 from scheduler_core.certificates import CertificateError, KeyPair, issue_serving
 from tests.support.eventually import eventually
+from tests.support.tls_client import TlsClient
 from tests.unit.webhook.reviews import Obj, envelope, namespace, node, quota, synced
 from webhook import app as app_module
 from webhook import connections as connections_module
@@ -34,7 +35,7 @@ HOSTS = ("localhost", "127.0.0.1")
 REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
 
 
-class Running:
+class Running(TlsClient):
     """A server with its certificates and everything a client needs."""
 
     def __init__(self, folder: Path, cache: Cache) -> None:
@@ -44,34 +45,7 @@ class Running:
         app = create_app(Service(cache), self.metrics, self.life)
         self.server = WebhookServer(app, ("127.0.0.1", 0), self.certificates.serving)
         self.server.start()
-
-    def context(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cadata=self.certificates.authority.certificate.decode())
-
-    def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("127.0.0.1", self.server.port, timeout=15, context=self.context())
-
-    def post(self, body: bytes, path: str = "/validate", **headers: str) -> tuple[int, bytes]:
-        connection = self.connect()
-        try:
-            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def get(self, path: str) -> tuple[int, str]:
-        connection = self.connect()
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
-
-    def raw(self) -> ssl.SSLSocket:
-        plain = socket.create_connection(("127.0.0.1", self.server.port), timeout=15)
-        return self.context().wrap_socket(plain, server_hostname="localhost")
+        super().__init__(self.server.port, self.certificates.authority.certificate)
 
 
 @pytest.fixture
