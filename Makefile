@@ -11,7 +11,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= muster:$(VERSION)
 LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
 
 .DEFAULT_GOAL := help
@@ -26,21 +26,21 @@ demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with r
 
 test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true
-	@$(PYTEST) --ignore=tests/faults
+	@$(PYTEST) -n 3 --ignore=tests/faults
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver
-	@$(PYTEST) tests/e2e tests/chart/live --server both
+	@$(PYTEST) -n 2 tests/e2e tests/chart/live --server both
 
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
-		MUSTER_ORACLE_INSTANCES=3000 $(PYTEST) --timeout 1800 \
+		MUSTER_ORACLE_INSTANCES=3000 $(PYTEST) -n 2 --timeout 1800 \
 		tests/unit/webhook/test_webhook_fuzz.py tests/e2e/test_reservations.py tests/property
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
 	@$(TOOLS) etcd kube-apiserver
-	@$(PYTEST) tests/faults --server both
+	@$(PYTEST) -n 2 tests/faults --server both
 
 check: $(READY) ## lint, format and types
 	@$(BIN)/ruff check $(CHECKED)
