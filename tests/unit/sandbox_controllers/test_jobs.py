@@ -152,7 +152,8 @@ def test_a_job_is_deleted_after_its_time_to_live_with_its_pods() -> None:
 def test_a_deadline_ends_the_job() -> None:
     async def scenario() -> None:
         async with world(kubelet=False) as cluster:
-            await job(cluster, activeDeadlineSeconds=1)
+            await job(cluster, activeDeadlineSeconds=2)
+            # Start times are whole seconds, so the first of the two may be over at once.
             await until(lambda: active(cluster))
             assert (await until(lambda: condition(cluster, "Failed")))["reason"] == "DeadlineExceeded"
 
