@@ -123,7 +123,7 @@ def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
     there = {name for _, _, name in server.objects}
     assert {name for name in outcomes.by_name if outcomes.of(name) is None} <= there
     assert server.count("POST") <= 300
-    eventually(lambda: writer.pending == 0, 5)
+    eventually(lambda: writer.pending == 0, 20)
 
 
 def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: Writer, outcomes: Outcomes) -> None:

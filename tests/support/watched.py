@@ -27,7 +27,7 @@ QUICK = Pace(
 SMALL_PAGES = Pace(
     backoff=0.02, backoff_cap=1.0, watch_min=5, watch_max=5, silence=2.0, probe=0.1, brief=0.05, page=10
 )
-CONVERGED_WITHIN = 2.0
+CONVERGED_WITHIN = 10.0
 
 
 def client_of(server: FaultServer) -> Client:

@@ -103,7 +103,7 @@ def test_header_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytes
                 return True
             return False
 
-        assert eventually(refused, timeout=5)
+        assert eventually(refused, timeout=30)
 
 
 def test_oversized_headers_get_413(running: Running) -> None:
