@@ -52,10 +52,12 @@ class Plane:
         """What a service account of Muster has asked for resources, in order."""
         user = f"system:serviceaccount:{NAMESPACE}:{account}"
         found = []
-        for line in self.log.read_text().splitlines():
+        for line in self.log.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                break  # it is being written
             event = json.loads(line)
             target = event.get("objectRef")
-            if event["user"]["username"] == user and target and "resource" in target:
+            if event["user"].get("username") == user and target and "resource" in target:
                 name = "/".join(filter(None, (target["resource"], target.get("subresource"))))
                 right = (event["verb"], target.get("apiGroup", ""), name)
                 found.append(Request(right, event["responseStatus"]["code"], event["requestURI"]))
