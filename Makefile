@@ -26,7 +26,7 @@ demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with r
 
 test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true
-	@$(PYTEST) -n 3 --ignore=tests/faults
+	@$(PYTEST) -n 4 --ignore=tests/faults
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver
