@@ -35,7 +35,7 @@ test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserv
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
-		MUSTER_ORACLE_INSTANCES=3000 $(PYTEST) -n 2 --timeout 1800 \
+		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 $(PYTEST) -n 2 --timeout 1800 \
 		tests/unit/webhook/test_webhook_fuzz.py tests/e2e/test_reservations.py tests/property
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
