@@ -22,7 +22,8 @@ from cheroot import wsgi
 from cheroot.connections import ConnectionManager
 from cheroot.server import HTTPConnection, HTTPRequest
 
-from webhook.app import BODY_READ
+from webhook.reviews import BODY_READ
+from webhook.stream import Reader, Writer
 
 REQUEST_SECONDS: Final = 8.0
 PRESSED_SECONDS: Final = 1.0
@@ -49,12 +50,18 @@ class Request(HTTPRequest):
             self.close_connection = True
         self.conn.asked = self.conn.asked or not refused
         self.conn.wait_for_client()
+        self.conn.wfile.hold()
         super().send_headers()
         self.conn.unread = refused and self.close_connection
+
+    def respond(self) -> None:
+        super().respond()
+        self.conn.wfile.flush()
 
     def simple_response(self, status: str, msg: str = "") -> None:
         self.conn.unread = True
         super().simple_response(status, msg)
+        self.conn.wfile.flush()
 
 
 class Connection(HTTPConnection):
@@ -73,6 +80,7 @@ class Connection(HTTPConnection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.rfile, self.wfile = Reader(self.socket), Writer(self.socket)
         self._readable = select.poll()
         self._readable.register(self.socket, select.POLLIN)
 

@@ -22,7 +22,7 @@ from scheduler_core.kube.session import Limits
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.pod_use import parse_pod_use
-from webhook.app import Lifecycle, create_app
+from webhook.app import create_app
 from webhook.auditor import Auditor, look_at
 from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
@@ -30,6 +30,7 @@ from webhook.deadline import BoundedSession
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
 from webhook.ledger_api import LiveLedgers
+from webhook.lifecycle import Lifecycle
 from webhook.live import LiveReads
 from webhook.metrics import Metrics
 from webhook.owners import WORKLOADS, OwnerCache, parse_owner

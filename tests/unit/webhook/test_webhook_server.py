@@ -20,12 +20,13 @@ from scheduler_core.certificates import CertificateError, KeyPair, issue_serving
 from tests.support.eventually import eventually
 from tests.support.tls_client import TlsClient
 from tests.unit.webhook.reviews import Obj, envelope, namespace, node, quota, synced
-from webhook import app as app_module
 from webhook import connections as connections_module
-from webhook.app import Lifecycle, create_app
+from webhook import reviews as reviews_module
+from webhook.app import create_app
 from webhook.body import MAX_BODY
 from webhook.cache import Cache
 from webhook.cert_store import FileStore, ensure
+from webhook.lifecycle import Lifecycle
 from webhook.metrics import Metrics
 from webhook.server import ListenError, WebhookServer, _private_file
 from webhook.service import Service
@@ -113,7 +114,7 @@ def test_oversized_headers_get_413(running: Running) -> None:
 
 
 def test_body_that_trickles_in_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(reviews_module, "READ_SECONDS", 0.3)
     with running.raw() as sock:
         sock.sendall(head(JSON_TYPE, "Content-Length: 100000"))
         answered = threading.Event()

@@ -1,0 +1,137 @@
+"""The paths that every pod of the cluster waits for, as plain WSGI in front of the Flask application.
+
+Flask's routing and contexts would cost more than the decision. What is decided and how it is counted is the
+same for any server.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+from werkzeug.wsgi import get_content_length
+
+from webhook.body import (
+    MAX_BODY,
+    READ_SECONDS,
+    BodyTooLarge,
+    BodyUnreadable,
+    Memory,
+    TooManyBodies,
+    read_body,
+)
+from webhook.deadline import seconds_for, within
+from webhook.freshness import Freshness
+from webhook.lifecycle import Lifecycle
+from webhook.logs import log_answer
+from webhook.metrics import Metrics
+from webhook.review import Request, review
+from webhook.verdict import Verdict
+
+# A server may put a function under this key of the environ; it is called when the body was read.
+BODY_READ: Final = "muster.body_read"
+JSON: Final = "application/json"
+
+log = logging.getLogger("muster.webhook")
+
+Environ = dict[str, Any]
+Wsgi = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+Decide = Callable[[Request], Verdict]
+
+
+class Reply(NamedTuple):
+    """An answer. `close`: the rest of the request's body is not read."""
+
+    code: int
+    body: bytes
+    close: bool = False
+
+
+class Reviews:
+    """WSGI: a POST to one of `paths` is a review, everything else is for `rest`."""
+
+    def __init__(
+        self, rest: Wsgi, paths: Mapping[str, Decide], metrics: Metrics, life: Lifecycle, fresh: Freshness
+    ) -> None:
+        self._rest = rest
+        self._paths = dict(paths)
+        self._metrics = metrics
+        self._life = life
+        self._fresh = fresh
+        self._memory = Memory()
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        decide = self._paths.get(environ.get("PATH_INFO", ""))
+        if decide is None or environ["REQUEST_METHOD"] != "POST":
+            return self._rest(environ, start_response)
+        try:
+            reply = self._admit(environ, decide)
+        except Exception:
+            reply = broken(self._metrics)
+        headers = [("Content-Type", JSON), ("Content-Length", str(len(reply.body)))]
+        if reply.close or self._life.stopping:
+            headers.append(("Connection", "close"))
+        start_response(_status(reply.code), headers)
+        return (reply.body,)
+
+    def _admit(self, environ: Environ, decide: Decide) -> Reply:
+        seconds = _seconds(environ.get("QUERY_STRING", ""))
+        with self._memory.claims() as claim, within(seconds):
+            body = self._body(environ, claim, seconds)
+            if isinstance(body, Reply):
+                return body
+            environ.get(BODY_READ, _nothing)()
+            started = time.perf_counter()
+            with self._metrics.in_flight():
+                answer = review(body, lambda asked: self._fresh.noted(decide(asked)))
+            took = time.perf_counter() - started
+        self._metrics.reviewed(answer, took)
+        log_answer(answer, took)
+        return Reply(answer.status, answer.body)
+
+    def _body(self, environ: Environ, claim: Callable[[int], None], seconds: float) -> bytes | Reply:
+        """The body of the request at hand, or the answer where it cannot be had."""
+        if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != JSON:
+            return problem(self._metrics, 415, f"Content-Type must be {JSON}")
+        try:
+            length = get_content_length(environ)
+            return read_body(environ["wsgi.input"], length, claim, min(READ_SECONDS, seconds))
+        except BodyTooLarge:
+            return problem(self._metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
+        except BodyUnreadable as error:
+            return problem(self._metrics, 400, str(error), close=True)
+        except TooManyBodies:
+            return problem(self._metrics, 503, "too many large reviews at the same time", close=True)
+
+
+def problem(metrics: Metrics, code: int, message: str, *, close: bool = False) -> Reply:
+    """A metav1.Status, for requests that are no reviews."""
+    metrics.failed(code)
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+    return Reply(code, msgspec.json.encode(status), close)
+
+
+def broken(metrics: Metrics) -> Reply:
+    """For the exception at hand: broken code must not decide; the failurePolicy does, as if we were away."""
+    log.exception("the request could not be answered")
+    return problem(metrics, 503, "internal error; see the webhook's log")
+
+
+@lru_cache(maxsize=64)
+def _seconds(query: str) -> float:
+    return seconds_for(parse_qs(query).get("timeout", [None])[0])
+
+
+@lru_cache(maxsize=64)
+def _status(code: int) -> str:
+    return f"{code} {HTTPStatus(code).phrase}"
+
+
+def _nothing() -> None:
+    """Servers of others want to know nothing."""
