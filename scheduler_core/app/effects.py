@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler_core.app.metrics import Metrics
-from scheduler_core.app.outcomes import BindFailed, BindRead, Inbox, Timing, WriteFailed
+from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
@@ -219,6 +219,9 @@ class Effects:
             self._client.write(write)
         except MusterError as error:
             log.warning("evicting: %s", error, extra=fields(pod=pod.key, preemptor=preemptor.key))
+            # One that is gone, or another of its name, is told by the watch.
+            if not isinstance(error, Conflict | NotFound):
+                self._report(EvictFailed(decision, str(error)))
             return
         log.info("evicted", extra=fields(pod=pod.key, preemptor=preemptor.key))
         kind, reason, related = names.EVENT_NORMAL, names.EVENT_PREEMPTED, pod_reference(preemptor)

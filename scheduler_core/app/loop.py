@@ -12,7 +12,16 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from scheduler_core.app.metrics import Metrics
-from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, Inbox, Stop, Timing, WriteFailed
+from scheduler_core.app.outcomes import (
+    Ask,
+    BindFailed,
+    BindRead,
+    EvictFailed,
+    Inbox,
+    Stop,
+    Timing,
+    WriteFailed,
+)
 from scheduler_core.app.waits import Waits
 from scheduler_core.engine.decisions import Decision, Noticed, Placed
 from scheduler_core.engine.scheduler import Scheduler
@@ -194,6 +203,10 @@ class Loop:
                 self._bind_failed(item, now)
             case BindRead():
                 self._bind_read(item, now)
+            case EvictFailed():
+                # The preemptor looks anew, at a cluster in which this pod stays.
+                self.scheduler.state.reprieve(item.decision.pod.uid)
+                self.scheduler.queue.undone(item.decision.preemptor.uid, now)
             case WriteFailed():
                 self._write_failed(item)
             case Ask():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from scheduler_core.engine.decisions import Placed
+from scheduler_core.engine.decisions import Evicted, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.pod import Pod
@@ -37,6 +37,13 @@ class BindRead(msgspec.Struct, frozen=True):
     seen: Pod | None
 
 
+class EvictFailed(msgspec.Struct, frozen=True):
+    """A victim stays: the API server refused its eviction, or gave no answer."""
+
+    decision: Evicted
+    problem: str
+
+
 class WriteFailed(msgspec.Struct, frozen=True):
     """A controller's write was refused; its object must be looked at again."""
 
@@ -54,4 +61,4 @@ class Stop(msgspec.Struct, frozen=True):
     """End the loop."""
 
 
-Inbox = Event | BindFailed | BindRead | WriteFailed | Ask | Stop
+Inbox = Event | BindFailed | BindRead | EvictFailed | WriteFailed | Ask | Stop

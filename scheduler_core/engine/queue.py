@@ -222,10 +222,11 @@ class SchedulingQueue:
         heapq.heappush(self._backoff, (ready, entry, unit.key))
 
     def undone(self, uid: str, now: float) -> None:
-        """A pod came back because its binding failed: its unit waits for a backoff, as after an attempt."""
-        unit = self.units[self._by_pod[uid]]
-        unit.attempts = max(1, unit.attempts)
-        self.retry(unit, now)
+        """What was decided for a pod failed: if it waits here, then for a backoff, as after an attempt."""
+        unit = self.units.get(self._by_pod.get(uid, ""))
+        if unit is not None:
+            unit.attempts = max(1, unit.attempts)
+            self.retry(unit, now)
 
     def on_event(self, event: ClusterEvent, now: float) -> int:
         """Wake the unschedulable and gated units that the event may help; returns how many."""

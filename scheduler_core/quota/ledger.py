@@ -150,6 +150,12 @@ class QuotaLedger:
         if account is not None and uid in account.charges:
             self._leave(account, uid, +1)
 
+    def mark_staying(self, namespace: str, uid: str) -> None:
+        """Undo `mark_leaving`: the pod was not evicted after all. Idempotent."""
+        account = self._accounts.get(namespace)
+        if account is not None and uid in account.charges:
+            self._leave(account, uid, -1)
+
     def _leave(self, account: _Account, uid: str, sign: int) -> None:
         if (uid in account.leaving_uids) == (sign > 0):
             return

@@ -219,6 +219,13 @@ class ClusterState:
         if placement is not None:
             self._leaves(placement)
 
+    def reprieve(self, uid: str) -> None:
+        """Undo `condemn`: the pod was not evicted. One that is terminating stays on its way out."""
+        placement = self.placed.get(uid)
+        if placement is not None and not placement.pod.terminating:
+            self.table.going[placement.row] = False
+            self.ledger.mark_staying(placement.pod.namespace, uid)
+
     def _leaves(self, placement: Placement) -> None:
         self.table.going[placement.row] = True
         self.ledger.mark_leaving(placement.pod.namespace, placement.pod.uid)

@@ -8,8 +8,8 @@ import pytest
 
 from scheduler_core.app.effects import Effects
 from scheduler_core.app.metrics import Metrics
-from scheduler_core.app.outcomes import BindFailed, BindRead, Inbox
-from scheduler_core.engine.decisions import Placed, Rejected
+from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Inbox
+from scheduler_core.engine.decisions import Evicted, Placed, Rejected
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.writer import Writer
@@ -118,3 +118,24 @@ def test_a_refusal_becomes_a_condition_and_an_event(rig: Rig) -> None:
     (condition,) = eventually(conditions, 20)
     assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
     assert condition["message"] == "0/1 nodes are available"
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "reason", "reported"),
+    [
+        pytest.param("PATCH", 403, "Forbidden", 1, id="not allowed: it stays"),
+        pytest.param("DELETE", 403, "Forbidden", 1, id="its deletion is refused: it stays"),
+        pytest.param("DELETE", 404, "NotFound", 0, id="it is gone: the watch says so"),
+        pytest.param("DELETE", 409, "Conflict", 0, id="another has its name: the watch says so"),
+    ],
+)
+def test_a_refused_eviction_is_reported_unless_the_victim_is_gone(
+    rig: Rig, verb: str, status: int, reason: str, reported: int
+) -> None:
+    victim = rig.pod()
+    # The server shall say it to every try.
+    rig.server.fail(Fault(verb, times=100, status=status, reason=reason))
+    decision = Evicted(victim, victim, "own", "preempted")
+    rig.effects.submit(decision)
+    eventually(lambda: rig.server.count(verb) >= 1 and rig.effects.backlog == 0, 20)
+    assert [item.decision for item in rig.reported if isinstance(item, EvictFailed)] == [decision] * reported

@@ -60,10 +60,9 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
     slot = state.nodes.slot(nomination.node)
     if slot is None or not state.nodes.alive[slot] or state.nodes.unschedulable[slot]:
         return set()
-    if nomination.victims:
-        return {uid for uid in nomination.victims if uid in state.placed}
     # After a restart the victims are not known by name; those on the node can still be seen going.
-    return {uid for uid in state.nodes.pods[slot] if state.table.going[state.placed[uid].row]}
+    expected = nomination.victims or state.nodes.pods[slot]
+    return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
 
 
 class Search:

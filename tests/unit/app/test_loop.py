@@ -3,14 +3,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler_core.app.loop import CONFIRM_SECONDS, Loop
 from scheduler_core.app.metrics import Metrics
-from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, Inbox, Stop, Timing
+from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, EvictFailed, Inbox, Stop, Timing
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.engine.decisions import Decision, Placed
+from scheduler_core.engine.decisions import Decision, Evicted, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.tracker import Event
@@ -41,6 +42,10 @@ class Carried:
 
     def verify(self, decision: Placed) -> None:
         self.verified.append(decision)
+
+    @property
+    def evicted(self) -> list[Evicted]:
+        return [decision for decision in self.decisions if isinstance(decision, Evicted)]
 
     @property
     def placed(self) -> list[Placed]:
@@ -78,9 +83,10 @@ def node(name: str) -> Any:
     return parse_node({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}})
 
 
-def pod(name: str = "p", node_name: str = "", uid: str = "") -> Pod:
-    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+def pod(name: str = "p", node_name: str = "", uid: str = "", cpu: str = "1", priority: int = 0) -> Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     spec = {"schedulerName": "muster-scheduler", "containers": [container], "nodeName": node_name}
+    spec["priority"] = priority
     meta = {"name": name, "namespace": "a", "uid": uid or name, "creationTimestamp": "2026-01-01T00:00:00Z"}
     return parse_pod({"metadata": meta, "spec": spec})
 
@@ -138,6 +144,33 @@ def test_a_failed_binding_gives_the_room_back_and_tries_again() -> None:
     rig.now += 15.0
     rig.turn()
     assert len(rig.carried.placed) == 2
+
+
+def test_a_victim_whose_eviction_is_refused_stays_and_may_be_chosen_again() -> None:
+    rig = Rig()
+    rig.sync()
+    rig.turn(seen(PODS, pod("low", node_name="one", cpu="4")), seen(PODS, pod("high", cpu="4", priority=9)))
+    state = rig.loop.scheduler.state
+    (evicted,) = rig.carried.evicted
+    assert (evicted.pod.name, evicted.preemptor.name) == ("low", "high")
+    assert state.ledger.is_leaving("a", "low")
+    rig.turn(EvictFailed(evicted, "500 Internal Server Error"))
+    assert not state.ledger.is_leaving("a", "low")
+    assert state.check() == []
+    rig.now += 15.0
+    rig.turn()
+    assert [again.pod.name for again in rig.carried.evicted] == ["low", "low"]
+
+
+def test_a_refused_eviction_of_a_pod_that_ends_by_itself_changes_nothing() -> None:
+    rig = Rig()
+    rig.sync()
+    low = pod("low", node_name="one", cpu="4")
+    rig.turn(seen(PODS, low), seen(PODS, pod("high", cpu="4", priority=9)))
+    ending = msgspec.structs.replace(low, deleted=1000.0)
+    rig.turn(seen(PODS, ending, "MODIFIED"), EvictFailed(rig.carried.evicted[0], "no answer"))
+    assert rig.loop.scheduler.state.ledger.is_leaving("a", "low")
+    assert rig.loop.scheduler.state.check() == []
 
 
 def test_a_binding_that_the_watch_shows_in_time_is_not_looked_up() -> None:

@@ -1,0 +1,3 @@
+module muster.dev/benchmarks/empty-webhook
+
+go 1.24
