@@ -9,6 +9,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 TOOLS := $(BIN)/python tests/tools/build.py
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= muster:$(VERSION)
+BUILDER ?= docker build
 LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile
@@ -57,8 +58,8 @@ manifests: $(READY) ## the chart as plain YAML in build/manifests; VALUES=FILE f
 		--set namespace.create=true $(if $(VALUES),--values $(VALUES)) >build/manifests/muster.yaml
 	@echo "build/manifests/muster.yaml: kubectl apply --server-side -f it"
 
-image: ## build the image, where there is a Docker engine; IMAGE=NAME:TAG
-	docker build --tag $(IMAGE) .
+image: ## build the image; IMAGE=NAME:TAG, BUILDER="buildah build" where there is no Docker engine
+	$(BUILDER) --tag $(IMAGE) .
 
 lock: $(READY) ## pin anew what the image is made of
 	@$(BIN)/python -m venv build/lock && build/lock/bin/python -m pip install --quiet pip-tools

@@ -22,7 +22,7 @@ class _ServeByDefault(click.Group):
     """A first argument that is an option belongs to `serve`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help", "--version")):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
 
@@ -58,6 +58,7 @@ _context = click.option("--context", default="", metavar="NAME", help="Context o
 
 
 @click.group(cls=_ServeByDefault, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="muster", prog_name="muster-webhook", message="%(prog)s %(version)s")
 def cli() -> None:
     """Muster's admission webhook. Without a command it serves."""
 

@@ -27,6 +27,7 @@ class _Level(click.ParamType):
 
 
 @click.group(invoke_without_command=True)
+@click.version_option(package_name="muster", prog_name="muster-scheduler", message="%(prog)s %(version)s")
 @click.option("--config", "config_file", type=click.Path(dir_okay=False), help="KubeSchedulerConfiguration.")
 @click.option("--context", default="", help="Context of the kubeconfig to use.")
 @click.option(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from scheduler_core.app.__main__ import main
 from scheduler_core.app.config_cli import config_group
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -192,3 +194,8 @@ def test_numbers_beyond_64_bits_do_not_stop_the_output() -> None:
     text = V1 + "profiles: [{pluginConfig: [{name: Elsewhere, args: {n: 123456789012345678901234567890}}]}]\n"
     assert run("view", "-", stdin=text).exit_code == 0
     assert "1.2345678901234568e+29" in run("view", "-", "-o", "json", stdin=text).stdout
+
+
+def test_version_is_told_without_scheduling() -> None:
+    done = CliRunner().invoke(main, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"muster-scheduler {version('muster')}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +40,11 @@ def test_help_of_serve_names_the_namespaces_that_are_always_exempt() -> None:
     # Lines are broken after hyphens, too.
     text = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).output.split()).replace("- ", "-")
     assert ", ".join(EXEMPT_NAMESPACES) in text
+
+
+def test_version_is_told_without_serving() -> None:
+    done = CliRunner().invoke(cli, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"muster-webhook {version('muster')}\n")
 
 
 def test_option_without_a_command_belongs_to_serve() -> None:
