@@ -1,0 +1,84 @@
+"""The two directions of a connection, against Python's own buffered reader."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.stream import Reader, Writer
+
+PIECES = st.lists(st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\x00", b"\n")), max_size=12)
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["read", "readline"]), st.integers(min_value=-1, max_value=20)), max_size=12
+)
+
+
+class Said:
+    """A socket that gives what was said piece by piece, then the end."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._left = list(pieces)
+
+    def recv(self, size: int) -> bytes:
+        return self._left.pop(0) if self._left else b""
+
+
+class Heard:
+    """A socket that keeps each record it was given."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+
+    def sendall(self, data: bytes) -> None:
+        self.records.append(data)
+
+
+@given(PIECES, CALLS)
+def test_reads_are_those_of_the_standard_reader_however_the_bytes_come(
+    pieces: list[bytes], calls: list[tuple[str, int]]
+) -> None:
+    mine, theirs = Reader(Said(pieces)), io.BytesIO(b"".join(pieces))
+    for name, size in calls:
+        assert getattr(mine, name)(size) == getattr(theirs, name)(size)
+        assert mine.bytes_read == theirs.tell()
+
+
+@given(PIECES)
+def test_what_was_received_beyond_a_line_is_known_to_be_there(pieces: list[bytes]) -> None:
+    reader = Reader(Said(pieces))
+    assert not reader.has_data()
+    line = reader.readline()
+    first = b""
+    for piece in pieces:
+        first += piece
+        if b"\n" in piece:
+            break
+    assert reader.has_data() == (len(first) > len(line))
+
+
+def test_a_head_goes_out_with_the_first_of_the_body() -> None:
+    socket = Heard()
+    writer = Writer(socket)
+    writer.hold()
+    writer.write(b"head ")
+    assert socket.records == []
+    writer.write(b"body")
+    writer.write(b" more")
+    writer.flush()
+    assert socket.records == [b"head body", b" more"]
+    assert writer.bytes_written == len(b"head body more")
+
+
+def test_a_head_without_a_body_goes_out_by_itself_once() -> None:
+    socket = Heard()
+    writer = Writer(socket)
+    writer.hold()
+    writer.write(b"head")
+    writer.flush()
+    writer.flush()
+    writer.hold()
+    writer.flush()
+    writer.write(b"next")
+    assert socket.records == [b"head", b"next"]
