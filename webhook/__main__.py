@@ -132,6 +132,19 @@ def cli() -> None:
     help="tls.crt and tls.key that somebody else renews, such as cert-manager; replaces --cert-dir.",
 )
 @click.option(
+    "--client-ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="CAs; reviews are answered only to clients with a certificate of theirs.  [default: to all]",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    metavar="NAME",
+    help="Of those, only clients with this common name; may be repeated.",
+)
+@click.option(
     "--hold-timeout",
     type=click.FloatRange(1, 3600),
     default=60.0,
@@ -165,6 +178,8 @@ def serve(
     cert_dir: Path | None,
     certificate_secret: tuple[str, str],
     certificate_dir: Path | None,
+    client_ca: Path | None,
+    client_names: tuple[str, ...],
     hold_timeout: float,
     drain: float,
     verbosity: int,
@@ -175,12 +190,15 @@ def serve(
         raise click.UsageError(f"--register with --listen {address[0]} needs --url or --service")
     if register and certificate_dir:
         raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
+    if client_names and not client_ca:
+        raise click.UsageError("--client-name needs --client-ca")
     if sum(map(bool, (cert_dir, certificate_secret[1], certificate_dir))) > 1:
         raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
     from webhook.cert_source import Source
+    from webhook.clients import Clients
     from webhook.hold_store import Times
     from webhook.process import Options, Process
     from webhook.service import Settings
@@ -204,6 +222,7 @@ def serve(
             service_port=service_port,
             hosts=serving_hosts(address[0], url, service),
             drain=drain,
+            clients=Clients(client_ca, frozenset(client_names)),
             times=Times(timeout=hold_timeout),
         )
     )

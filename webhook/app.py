@@ -8,6 +8,7 @@ from __future__ import annotations
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
+from webhook.clients import Clients
 from webhook.freshness import Freshness
 from webhook.lifecycle import Lifecycle
 from webhook.metrics import Metrics
@@ -20,12 +21,13 @@ def create_app(
     metrics: Metrics,
     lifecycle: Lifecycle | None = None,
     freshness: Freshness | None = None,
+    clients: Clients | None = None,
 ) -> Flask:
     """The application on one service."""
     app = Flask("muster-webhook", static_folder=None)
     life, fresh = lifecycle or Lifecycle(), freshness or Freshness()
     paths = {"/mutate": service.mutate, "/validate": service.validate}
-    app.wsgi_app = Reviews(app.wsgi_app, paths, metrics, life, fresh)  # type: ignore[method-assign]
+    app.wsgi_app = Reviews(app.wsgi_app, paths, metrics, life, fresh, clients or Clients())  # type: ignore[method-assign]
 
     def refuse_method() -> Response:
         raise MethodNotAllowed(["POST"])

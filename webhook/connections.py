@@ -22,6 +22,7 @@ from cheroot import wsgi
 from cheroot.connections import ConnectionManager
 from cheroot.server import HTTPConnection, HTTPRequest
 
+from webhook.clients import CLIENT, client_name
 from webhook.reviews import BODY_READ
 from webhook.stream import Reader, Writer
 
@@ -73,6 +74,7 @@ class Connection(HTTPConnection):
 
     RequestHandlerClass = Request
     shaken = False
+    client: str | None = None
     unread = False
     asked = False
     rests_until = 0.0
@@ -109,10 +111,14 @@ class Connection(HTTPConnection):
             # A scanner, a probe, or a client that does not trust us: nothing to answer.
             return False
         self.shaken = True
+        self.client = client_name(self.socket)
         return True if not self.socket.pending() else self._serve()
 
     def _serve(self) -> bool:
         """One request, and those that follow it soon: while workers abound, one stays with its client."""
+        if self.client is None and self.server.strangers > self.server.lingering:
+            # Where API servers show who they are, others never get all the workers.
+            return False
         while True:
             keep = bool(super().communicate())  # type: ignore[no-untyped-call]
             if not keep:
@@ -162,6 +168,7 @@ class Gateway(wsgi.Gateway_10):
     def get_environ(self) -> dict[str, Any]:  # type: ignore[override]
         environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
         environ[BODY_READ] = self.req.conn.body_read
+        environ[CLIENT] = self.req.conn.client
         return environ
 
 
@@ -187,6 +194,7 @@ class HttpServer(wsgi.Server):
     """cheroot with these connections; `active` are those that a worker has."""
 
     ConnectionClass = Connection
+    asks_for_certificates = False
     _connections: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -196,6 +204,13 @@ class HttpServer(wsgi.Server):
         # As many workers may wait for the next request of their client; the others are for newcomers.
         self.lingering = self.requests.min // 2
         self.limit = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS)
+
+    @property
+    def strangers(self) -> int:
+        """Workers that are with clients who showed no certificate, where certificates are asked for."""
+        if not self.asks_for_certificates:
+            return 0
+        return sum(conn.shaken and conn.client is None for conn in list(self.active))
 
     def process_conn(self, conn: Any) -> None:
         """A connection that has not been heard of waits in the selector, which costs no thread."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from scheduler_core.certificates import KeyPair
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
@@ -26,6 +25,7 @@ from webhook.app import create_app
 from webhook.auditor import Auditor, look_at
 from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
+from webhook.clients import Clients
 from webhook.deadline import BoundedSession
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
@@ -64,6 +64,7 @@ class Options:
     service_port: int = 443
     hosts: tuple[str, ...] = ()
     drain: float = 1.0
+    clients: Clients = field(default_factory=Clients)
     times: Times = field(default_factory=Times)
 
 
@@ -110,9 +111,9 @@ class Process:
             rotation = source.rotation(client, self._options.hosts, self._metrics)
             watched = [self._reflector(client, *kind, self._cache.sink) for kind in WATCHED]
             ages = Freshness(lambda: {one.resource.plural: one.staleness() for one in watched})
-            app = create_app(service, self._metrics, self._lifecycle, ages)
+            app = create_app(service, self._metrics, self._lifecycle, ages, self._options.clients)
             address = (self._options.host, self._options.port)
-            server = WebhookServer(app, address, rotation.first(self._clock()))
+            server = WebhookServer(app, address, rotation.first(self._clock()), self._options.clients)
             server.start()
             owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
             reflectors = [*watched, *owned]
@@ -126,10 +127,10 @@ class Process:
                     reconciler.start()
                     auditor.start()
                     self._register(client, rotation, server.port)
-                    self._check(rotation, server.use)
+                    self._check(rotation, server)
                     settle_memory()
                     announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
-                    keeper = self._keep(rotation, server.use)
+                    keeper = self._keep(rotation, server)
                     self._stop.wait()
                     # Whoever balances load looks at readyz, and gets the time to do so.
                     self._lifecycle.stop()
@@ -152,7 +153,7 @@ class Process:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
             pass
 
-    def _keep(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> threading.Thread:
+    def _keep(self, rotation: Rotation, server: WebhookServer) -> threading.Thread:
         """A thread that looks after the certificates until stopped; a slow API server delays nothing else."""
 
         def keep() -> None:
@@ -161,16 +162,17 @@ class Process:
                 if self._stop.is_set():
                     return
                 self._wake.clear()
-                self._check(rotation, use)
+                self._check(rotation, server)
 
         thread = threading.Thread(target=keep, name="certificates", daemon=True)
         thread.start()
         return thread
 
-    def _check(self, rotation: Rotation, use: Callable[[KeyPair], None]) -> None:
+    def _check(self, rotation: Rotation, server: WebhookServer) -> None:
         """Trouble keeps the last good pair, is counted, and is tried again."""
         try:
-            rotation.check(self._clock(), use)
+            rotation.check(self._clock(), server.use)
+            server.reread_clients()
         except Exception as error:
             # Whatever it is: if this ended, so would the certificates.
             self._metrics.reload_failed()

@@ -26,6 +26,7 @@ from webhook.body import (
     TooManyBodies,
     read_body,
 )
+from webhook.clients import Clients
 from webhook.deadline import seconds_for, within
 from webhook.freshness import Freshness
 from webhook.lifecycle import Lifecycle
@@ -57,13 +58,20 @@ class Reviews:
     """WSGI: a POST to one of `paths` is a review, everything else is for `rest`."""
 
     def __init__(
-        self, rest: Wsgi, paths: Mapping[str, Decide], metrics: Metrics, life: Lifecycle, fresh: Freshness
+        self,
+        rest: Wsgi,
+        paths: Mapping[str, Decide],
+        metrics: Metrics,
+        life: Lifecycle,
+        fresh: Freshness,
+        clients: Clients,
     ) -> None:
         self._rest = rest
         self._paths = dict(paths)
         self._metrics = metrics
         self._life = life
         self._fresh = fresh
+        self._clients = clients
         self._memory = Memory()
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -81,6 +89,9 @@ class Reviews:
         return (reply.body,)
 
     def _admit(self, environ: Environ, decide: Decide) -> Reply:
+        if not self._clients.may_ask(environ):
+            said = "reviews are for clients whose certificate is known here"
+            return problem(self._metrics, 403, said, close=True)
         seconds = _seconds(environ.get("QUERY_STRING", ""))
         with self._memory.claims() as claim, within(seconds):
             body = self._body(environ, claim, seconds)

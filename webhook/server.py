@@ -19,6 +19,7 @@ from flask import Flask
 from scheduler_core.certificates import CertificateError, KeyPair
 from scheduler_core.errors import MusterError
 from webhook.body import MAX_BODY
+from webhook.clients import Clients, ask_for_certificates
 from webhook.connections import HttpServer, cut_off_until
 
 # cheroot never grows its pool by itself; what a thread costs while it waits is address space.
@@ -41,8 +42,8 @@ class ListenError(MusterError):
         return f"cannot listen on {self.address}: {self.problem}"
 
 
-def tls_context(pair: KeyPair) -> ssl.SSLContext:
-    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair."""
+def tls_context(pair: KeyPair, client_authorities: bytes = b"") -> ssl.SSLContext:
+    """A server context: TLS 1.2 or newer, HTTP/1.1 only. Raises CertificateError for a bad pair or CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -51,6 +52,8 @@ def tls_context(pair: KeyPair) -> ssl.SSLContext:
             context.load_cert_chain(name)
     except OSError as error:
         raise CertificateError("serving certificate", f"cannot be loaded: {error}") from None
+    if client_authorities:
+        ask_for_certificates(context, client_authorities)
     return context
 
 
@@ -86,8 +89,12 @@ class _TlsAdapter(BuiltinSSLAdapter):
 class WebhookServer:
     """The application behind TLS on one address."""
 
-    def __init__(self, app: Flask, address: tuple[str, int], pair: KeyPair) -> None:
-        self._adapter = _TlsAdapter(tls_context(pair))
+    def __init__(
+        self, app: Flask, address: tuple[str, int], pair: KeyPair, clients: Clients | None = None
+    ) -> None:
+        self._clients = clients or Clients()
+        self._pair, self._authorities = pair, self._clients.read()
+        self._adapter = _TlsAdapter(tls_context(pair, self._authorities))
         server = HttpServer(
             address,
             app,
@@ -101,6 +108,7 @@ class WebhookServer:
         server.max_request_body_size = MAX_BODY
         server.max_request_header_size = MAX_HEADERS
         server.keep_alive_conn_limit = KEEP_ALIVE
+        server.asks_for_certificates = self._clients.authority is not None
         self._server = server
         self._stopped = threading.Event()
         self._threads = (
@@ -135,4 +143,12 @@ class WebhookServer:
 
     def use(self, pair: KeyPair) -> None:
         """Serve new connections with this pair. Raises CertificateError; a bad pair changes nothing."""
-        self._adapter.context = tls_context(pair)
+        self._adapter.context = tls_context(pair, self._authorities)
+        self._pair = pair
+
+    def reread_clients(self) -> None:
+        """Trust the CAs that the file of them has now. Raises CertificateError; bad ones change nothing."""
+        authorities = self._clients.read()
+        if authorities != self._authorities:
+            self._adapter.context = tls_context(self._pair, authorities)
+            self._authorities = authorities

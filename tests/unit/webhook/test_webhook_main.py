@@ -57,6 +57,7 @@ EXCLUSIVE = [
     ("two sources", ["--cert-dir", "a", "--certificate-secret", "b/c"], "exclude each other"),
     ("registration of a foreign CA", ["--register", "--certificate-dir", "a"], "there is none"),
     ("Secret without namespace", ["--certificate-secret", "c"], "is not NAMESPACE/NAME"),
+    ("a name of clients nobody can verify", ["--client-name", "a"], "needs --client-ca"),
 ]
 
 
