@@ -12,6 +12,7 @@ from scheduler_core.certificates import CertificateError, KeyPair
 from tests.support.eventually import eventually
 from webhook.cert_source import Source
 from webhook.process import Options, Process
+from webhook.server import WebhookServer
 
 FAILURES = "muster_webhook_cert_reload_failures_total"
 
@@ -39,9 +40,22 @@ def process() -> Process:
     return Process(Options("127.0.0.1", 0, Source(Path("unused"))), clock=lambda: 1.0)
 
 
+class Server(WebhookServer):
+    """Takes what it is given, and notes that the CAs of clients were looked at."""
+
+    def __init__(self) -> None:
+        self.reread = threading.Event()
+
+    def use(self, pair: KeyPair) -> None:
+        pass
+
+    def reread_clients(self) -> None:
+        self.reread.set()
+
+
 def test_trouble_is_counted_and_tried_again(process: Process, caplog: pytest.LogCaptureFixture) -> None:
     troubled = Troubled(CertificateError("tls.crt", "is broken"), ZeroDivisionError("unforeseen"))
-    thread = process._keep(troubled, lambda pair: None)
+    thread = process._keep(troubled, Server())
     try:
         assert troubled.checked.wait(10)
     finally:
@@ -57,8 +71,10 @@ def test_trouble_is_counted_and_tried_again(process: Process, caplog: pytest.Log
 def test_news_is_looked_at_at_once(process: Process) -> None:
     patient = Troubled()
     patient.interval = 3600.0
-    thread = process._keep(patient, lambda pair: None)
+    server = Server()
+    thread = process._keep(patient, server)
     process._wake.set()
     assert patient.checked.wait(10)
+    assert server.reread.wait(10)
     process.stop()
     eventually(lambda: not thread.is_alive())
