@@ -211,6 +211,17 @@ def test_certificates_of_cert_manager_are_mounted_trusted_and_for_the_service() 
         assert annotations == {"cert-manager.io/inject-ca-from": f"{SOME_NAMESPACE}/muster-webhook"}
 
 
+def test_the_authority_of_clients_is_mounted_where_the_webhook_looks() -> None:
+    deployment = one(objects("cert-manager-issuer"), "Deployment", "muster-webhook")
+    spec = deployment["spec"]["template"]["spec"]
+    (webhook,) = spec["containers"]
+    (mount,) = [mount for mount in webhook["volumeMounts"] if mount["name"] == "client-ca"]
+    (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "client-ca"]
+    assert volume["secret"] == {"secretName": "webhook-clients"}
+    assert f"--client-ca={mount['mountPath']}/clients.crt" in webhook["args"]
+    assert "--client-name=kube-apiserver" in webhook["args"]
+
+
 def test_the_network_lets_in_the_api_server_and_who_reads_metrics() -> None:
     found = objects("everything")
     policy = one(found, "NetworkPolicy", "muster-webhook")["spec"]
