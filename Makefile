@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# Tests start hundreds of processes of ours; compiling the same sources in each costs more than the tests.
+# Tests start hundreds of processes of ours: the sources are compiled once, not in each.
 export PYTHONDONTWRITEBYTECODE :=
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))

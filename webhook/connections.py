@@ -116,9 +116,8 @@ class Connection(HTTPConnection):
 
     def _serve(self) -> bool:
         """One request, and those that follow it soon: while workers abound, one stays with its client."""
-        if self.client is None and self.server.strangers > self.server.lingering:
-            # Where API servers show who they are, others never get all the workers.
-            return False
+        if self.client is None:
+            self.server.bound_strangers(self)
         while True:
             keep = bool(super().communicate())  # type: ignore[no-untyped-call]
             if not keep:
@@ -205,12 +204,23 @@ class HttpServer(wsgi.Server):
         self.lingering = self.requests.min // 2
         self.limit = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS)
 
-    @property
-    def strangers(self) -> int:
-        """Workers that are with clients who showed no certificate, where certificates are asked for."""
+    def bound_strangers(self, newcomer: Connection) -> None:
+        """Where API servers show who they are, others get half of the workers: one more, and another goes.
+
+        The one that has kept its worker waiting longest, not the newcomer: it may be a probe of the kubelet.
+        """
         if not self.asks_for_certificates:
-            return 0
-        return sum(conn.shaken and conn.client is None for conn in list(self.active))
+            return
+        strangers = [conn for conn in list(self.active) if conn.shaken and conn.client is None]
+        if len(strangers) <= self.lingering:
+            return
+        waiting = [
+            (since, conn)
+            for conn in strangers
+            if conn is not newcomer and (since := conn.waiting_since) is not None
+        ]
+        if waiting:
+            min(waiting, key=lambda entry: entry[0])[1].give_up()
 
     def process_conn(self, conn: Any) -> None:
         """A connection that has not been heard of waits in the selector, which costs no thread."""

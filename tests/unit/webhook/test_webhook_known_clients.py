@@ -137,3 +137,15 @@ def test_strangers_however_many_fail_nobody_who_is_known(
             asker.stop()
     assert [failure for asker in askers for failure in asker.failures] == []
     assert [asker.repeated for asker in askers] == [0] * 4
+
+
+def test_probes_are_answered_however_many_strangers_hold_on(running: Running) -> None:
+    with ExitStack() as opened:
+        for _ in range(200):
+            opened.enter_context(half_header(running.server.port, running.context()))
+        server = running.server._server
+        eventually(lambda: len(server.active) >= server.lingering, timeout=30)
+        for _ in range(20):
+            with running.link(running.context()) as link:
+                link.request("GET", "/livez")
+                assert link.getresponse().status == 200
