@@ -13,7 +13,7 @@ from kubectl_plugin.options import Connection
 from kubectl_plugin.session import CommandSession
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.kubeconfig import find_files, load
-from scheduler_core.kube.tracker import read_metadata
+from scheduler_core.kube.reading import read_metadata
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, POD_GROUPS, Resource
 
 _TIMEOUT: Final = "2s"

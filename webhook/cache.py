@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.kube.tracker import Event, is_older
+from scheduler_core.kube.reading import is_older
+from scheduler_core.kube.tracker import Event
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,

@@ -12,7 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from scheduler_core.kube.tracker import Event, is_older
+from scheduler_core.kube.reading import is_older
+from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.reservation_ledger import NAME, ReservationLedger

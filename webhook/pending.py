@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from scheduler_core.kube.tracker import is_older
+from scheduler_core.kube.reading import is_older
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.resource_quota import ResourceQuota
 

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from scheduler_core.kube.tracker import Event, is_older
+from scheduler_core.kube.reading import is_older
+from scheduler_core.kube.tracker import Event
 from scheduler_core.model.pod_use import PodUse
 from webhook.holdings import Gone
 

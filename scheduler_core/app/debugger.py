@@ -13,7 +13,7 @@ from scheduler_core.engine.queue import QueuedUnit
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
-from scheduler_core.kube.tracker import is_older, object_key, read_metadata
+from scheduler_core.kube.reading import is_older, object_key, read_metadata
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, PODS, Resource
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.state.cluster import ClusterState
@@ -97,7 +97,7 @@ def listed_versions(client: Client, resources: tuple[Resource, ...] = _COMPARED)
         with suppress(NotFound):
             for raw in client.list_raw(resource):
                 metadata = read_metadata(raw)
-                found[resource.kind, object_key(metadata)] = metadata.resourceVersion
+                found[resource.kind, object_key(metadata)] = metadata.resource_version
     return found
 
 

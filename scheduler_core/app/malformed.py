@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.correlator import ObjectReference, Occurrence
+from scheduler_core.kube.reading import Sight
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS
@@ -28,10 +29,14 @@ class Notice(msgspec.Struct, frozen=True):
     message: str
 
 
+def _plainly(sight: Sight) -> Pod:
+    return parse_pod(sight.raw())
+
+
 class MalformedPods:
     """Reads pods for a reflector. One that is malformed and ours gets a condition and an event.
 
-    `parse` runs on the reflector's thread; `lead` on any. Before `lead` notices are kept, so that only the
+    `make` runs on the reflector's thread; `lead` on any. Before `lead` notices are kept, so that only the
     leader writes. `write` and `record` must not block.
     """
 
@@ -42,7 +47,7 @@ class MalformedPods:
         record: Callable[[Occurrence], None],
         identity: str,
         wall: Callable[[], float] = time.time,
-        read: Callable[[msgspec.Raw], Pod] = parse_pod,
+        read: Callable[[Sight], Pod] = _plainly,
     ) -> None:
         self._profiles = frozenset(profiles)
         self._write = write
@@ -54,12 +59,12 @@ class MalformedPods:
         self._kept: dict[str, Notice] = {}
         self._lock = threading.Lock()
 
-    def parse(self, raw: msgspec.Raw) -> Pod:
+    def make(self, sight: Sight) -> Pod:
         """The pod, or ModelError as `parse_pod` raises it."""
         try:
-            pod = self._read(raw)
+            pod = self._read(sight)
         except ModelError as error:
-            notice = self._notice(raw, error)
+            notice = self._notice(sight.raw(), error)
             if notice is not None:
                 self._take(notice)
             raise

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from scheduler_core.kube.reading import Sight
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model import names
 from scheduler_core.model.conditions import find
@@ -20,7 +21,7 @@ from scheduler_core.model.meta import Wire, epoch
 from scheduler_core.model.pod import Pod, PodStatusWire, parse_pod
 
 
-class _NewsWire(Wire, frozen=True, rename="camel"):
+class PodNews(Wire, frozen=True, rename="camel"):
     """A pod whose spec is left as it came."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -39,53 +40,63 @@ _READ_NAME: Final = b'"ephemeral"'
 _TOKEN: Final = b'"kube-api-access-'
 _TOKEN_VOLUME: Final = re.compile(rb'(?<="name":"kube-api-access-)[a-z0-9]{5}(?=",")')
 
-_news: Final = msgspec.json.Decoder(_NewsWire)
 _node: Final = msgspec.json.Decoder(_NodeWire)
 
 
+class _Template(msgspec.Struct, frozen=True):
+    """A spec, and what of a pod beyond it has a say in what follows from it."""
+
+    mark: int
+    pod: Pod
+    reads_labels: bool
+    reads_name: bool
+
+
 class PodReader:
-    """`parse` for a reflector of pods, whose events pass through `forget_deleted`; on the reflector's thread.
+    """Makes pods for a reflector, whose events pass through `forget_deleted`; on the reflector's thread.
 
     Keeps the pod and the hash of its spec per uid, as long as the pod exists, and one pod for each of the
     newest `templates` specs.
     """
 
     def __init__(self, templates: int = 1000) -> None:
-        self._known: dict[str, tuple[int, Pod]] = {}
-        self._templates: dict[int, Pod] = {}
+        self._known: dict[str, _Template] = {}
+        self._templates: dict[int, _Template] = {}
         self._most_templates = templates
         self.reused = 0
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def parse(self, raw: msgspec.Raw) -> Pod:
+    def make(self, sight: Sight) -> Pod:
         """The same as `parse_pod`. Raises ModelError."""
-        try:
-            wire = _news.decode(raw)
-        except msgspec.MsgspecError:
-            return parse_pod(raw)
+        wire: PodNews | None = sight.wire
+        if wire is None:
+            return parse_pod(sight.raw())
         uid = wire.metadata.uid
         if not uid or _resizes(wire.status):
             self._known.pop(uid, None)
-            return parse_pod(raw)
+            return parse_pod(sight.raw())
         spec, node = _without_node(bytes(wire.spec))
         mark = hash(_TOKEN_VOLUME.sub(b"", spec) if _TOKEN in spec else spec)
-        known = self._known.get(uid)
-        like = known[1] if known is not None and known[0] == mark else self._templates.get(mark)
-        pod = _renewed(like, wire, spec, node) if like is not None else None
-        if pod is None:
-            pod = parse_pod(raw)
-            self._remember(mark, pod)
+        like = self._known.get(uid)
+        if like is None or like.mark != mark:
+            like = self._templates.get(mark)
+        pod = _renewed(like, wire, node) if like is not None else None
+        if pod is None or like is None:
+            pod = parse_pod(sight.raw())
+            like = self._remember(mark, pod, spec)
         else:
             self.reused += 1
-        self._known[uid] = (mark, pod)
+        self._known[uid] = _Template(mark, pod, like.reads_labels, like.reads_name)
         return pod
 
-    def _remember(self, mark: int, pod: Pod) -> None:
-        self._templates[mark] = pod
+    def _remember(self, mark: int, pod: Pod, spec: bytes) -> _Template:
+        reads_labels = any(word in spec for word in _READ_LABELS)
+        made = self._templates[mark] = _Template(mark, pod, reads_labels, _READ_NAME in spec)
         if len(self._templates) > self._most_templates:
             del self._templates[next(iter(self._templates))]
+        return made
 
     def forget_deleted(self, event: Event) -> None:
         """A pod that is gone will not be heard of again."""
@@ -103,21 +114,24 @@ def _without_node(spec: bytes) -> tuple[bytes, str]:
 
 def _resizes(status: PodStatusWire) -> bool:
     """Whether the status has a say in what the pod's containers request."""
+    if status.container_statuses is None and status.init_container_statuses is None:
+        return bool(status.resize)
     statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     reported = any(item.resources is not None or item.allocated_resources is not None for item in statuses)
     return reported or bool(status.resize)
 
 
-def _renewed(like: Pod, wire: _NewsWire, spec: bytes, node: str) -> Pod | None:
-    """`like` with what metadata and status say; None where they change what follows from the spec."""
-    meta, status = wire.metadata, wire.status
+def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
+    """A pod with what metadata and status say; None where they change what follows from the spec."""
+    like, meta, status = known.pod, wire.metadata, wire.status
     labels = meta.labels or {}
     # API servers add the node's topology labels with the binding; few specs depend on labels.
-    if labels != like.labels and any(word in spec for word in _READ_LABELS):
+    if known.reads_labels and labels != like.labels:
         return None
-    if meta.name != like.name and _READ_NAME in spec:
+    if known.reads_name and meta.name != like.name:
         return None
-    initialized = find(status.conditions, names.POD_INITIALIZED)
+    owners, conditions = meta.owner_references, status.conditions
+    initialized = find(conditions, names.POD_INITIALIZED) if conditions else None
     done = initialized is not None and initialized.status == "True"
     return structs.replace(
         like,
@@ -129,14 +143,14 @@ def _renewed(like: Pod, wire: _NewsWire, spec: bytes, node: str) -> Pod | None:
         annotations=meta.annotations or {},
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
-        controller=meta.controller,
-        of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
+        controller=meta.controller if owners else None,
+        of_daemon_set=any(owner.kind == "DaemonSet" for owner in owners) if owners else False,
         node_name=node,
         nominated_node=status.nominated_node_name,
         phase=status.phase,
         reason=status.reason,
         start_time=epoch(status.start_time),
-        scheduled_condition=find(status.conditions, names.POD_SCHEDULED),
+        scheduled_condition=find(conditions, names.POD_SCHEDULED) if conditions else None,
         initialized_time=epoch(initialized.last_transition_time)
         if initialized is not None and done
         else None,

@@ -17,7 +17,7 @@ from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.app.metrics import Metrics, SampledMetrics
 from scheduler_core.app.outcomes import Ask, Stop
 from scheduler_core.app.plugin_loading import Plugins, load_plugins
-from scheduler_core.app.pod_reader import PodReader
+from scheduler_core.app.pod_reader import PodNews, PodReader
 from scheduler_core.app.sample import Sample, take_sample
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
@@ -31,13 +31,14 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.reading import Reader
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.kube.tracker import Event
 from scheduler_core.kube.writer import Writer
 from scheduler_core.logs import fields
-from scheduler_core.model.kinds import PODS
-from scheduler_core.model.watched import WATCHED
+from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.watched import WATCHED, Parse
 from scheduler_core.state.cluster import ClusterState
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class Process:
         self.effects = Effects(client, self.writer, self.recorder, put, identity, self.metrics, wall)
         record, submit = self.recorder.record, self.effects.submit_write
         pods = PodReader()
-        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.parse)
+        self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.make)
         watching = Client(client.session)
         self.reflectors = self._reflectors(watching, pods)
         self.reporter = (
@@ -119,7 +120,8 @@ class Process:
 
     def _reflectors(self, client: Client, pods: PodReader) -> list[Reflector]:
         """One per watched resource; all feed the loop's inbox."""
-        readers = {**dict(WATCHED), PODS: self.malformed_pods.parse}
+        readers: dict[Resource, Parse | Reader] = dict(WATCHED)
+        readers[PODS] = Reader(PodNews, self.malformed_pods.make)
         put = self.loop.inbox.put
 
         def put_pod(event: Event) -> None:

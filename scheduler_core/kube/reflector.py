@@ -16,8 +16,9 @@ from scheduler_core.kube.backoff import Backoff
 from scheduler_core.kube.client import Client, Page
 from scheduler_core.kube.errors import ApiError, Gone, NotFound, Unreachable, error_from_status
 from scheduler_core.kube.pace import Pace, Restart
+from scheduler_core.kube.reading import Decoder, Metadata, Reader, Sight, is_older, object_key, plain_reader
 from scheduler_core.kube.stream import Stream, StreamCut, StreamSilent
-from scheduler_core.kube.tracker import Event, Metadata, Tracker, is_older, object_key, read_metadata
+from scheduler_core.kube.tracker import Event, Tracker
 from scheduler_core.model.kinds import Resource
 
 # A kind is believed to have vanished after this many refusals: a server that starts up may refuse once.
@@ -25,19 +26,12 @@ _ABSENT_AFTER = 2
 _CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
 
 
-class _Change(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-_change_decoder = msgspec.json.Decoder(_Change)
-
-
 class Reflector:
     """One thread that lists and watches one resource and calls `sink` with every change, in order.
 
-    `parse` reads a raw object and raises ModelError where it cannot; `on_malformed` gets that error and
-    `on_error` whatever made the reflector start over. All three and `sink` run on the reflector's thread.
+    `parse` reads a raw object and raises ModelError where it cannot, or is a Reader that does so.
+    `on_malformed` gets that error and `on_error` whatever made the reflector start over. All of them and
+    `sink` run on the reflector's thread.
     `wait(seconds)` sleeps and returns True once the reflector is to stop. Public counters may be read from
     any thread: `lists`, `watches`, `restarts` (by reason), `tracker.events`, `tracker.malformed`.
     """
@@ -46,7 +40,7 @@ class Reflector:
         self,
         client: Client,
         resource: Resource,
-        parse: Callable[[msgspec.Raw], Any],
+        parse: Callable[[msgspec.Raw], Any] | Reader,
         sink: Callable[[Event], None],
         *,
         namespace: str = "",
@@ -66,7 +60,9 @@ class Reflector:
         self.lists = 0
         self.watches = 0
         self.restarts: Counter[str] = Counter()
-        self.tracker = Tracker(resource, parse, sink, on_malformed)
+        reader = parse if isinstance(parse, Reader) else plain_reader(parse)
+        self.tracker = Tracker(resource, reader.make, sink, on_malformed)
+        self._decoder = Decoder(reader.wire)
         self._client = client
         self._sink = sink
         self._scope = {"label_selector": label_selector, "field_selector": field_selector}
@@ -193,10 +189,10 @@ class Reflector:
         while not self._stopping.is_set():
             page = self._page(limit, token)
             for raw in page.items or ():
-                metadata = read_metadata(raw)
-                key = object_key(metadata)
+                sight = self._decoder.item(raw)
+                key = object_key(sight.metadata)
                 seen.add(key)
-                self.tracker.upsert(key, metadata, raw)
+                self.tracker.upsert(key, sight)
             token = page.metadata.continue_
             if not token:
                 self.tracker.keep_only(seen)
@@ -282,16 +278,17 @@ class Reflector:
             if not line.strip():
                 continue
             self.last_contact = self._monotonic()
-            change = _change_decoder.decode(line)
-            if change.type == "ERROR":
-                raise error_from_status(0, change.object, method="WATCH", path=self.resource.plural)
-            self._apply(change.type, read_metadata(change.object), change.object)
+            type_, sight = self._decoder.change(line)
+            if type_ == "ERROR":
+                raise error_from_status(0, sight.raw(), method="WATCH", path=self.resource.plural)
+            self._apply(type_, sight)
             if self._stopping.is_set():
                 return
 
-    def _apply(self, type_: str, metadata: Metadata, raw: msgspec.Raw) -> None:
+    def _apply(self, type_: str, sight: Sight) -> None:
         """One line of the watch; the version moves on only after the consumer has the event."""
-        version = metadata.resourceVersion
+        metadata = sight.metadata
+        version = metadata.resource_version
         key = object_key(metadata)
         if type_ not in _CHANGES or not version:
             raise MusterError(f"{self.resource.plural}: a watch event of type {type_!r}, version {version!r}")
@@ -302,7 +299,7 @@ class Reflector:
         if type_ == "DELETED":
             self.tracker.remove(key, metadata.uid)
         elif type_ != "BOOKMARK":
-            self.tracker.upsert(key, metadata, raw)
+            self.tracker.upsert(key, sight)
         if version != self._version:
             self._version = version
             self._backoff.reset()

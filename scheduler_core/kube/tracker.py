@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from scheduler_core.errors import ModelError
+from scheduler_core.kube.reading import Metadata, Sight
 from scheduler_core.model.kinds import Resource
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "SYNCED"]
@@ -27,37 +28,6 @@ class Event(msgspec.Struct, frozen=True):
     obj: Any = None
 
 
-class Metadata(msgspec.Struct):
-    """Identity and version of an object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resourceVersion: str = ""
-
-
-class _Headed(msgspec.Struct):
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-
-
-_decoder = msgspec.json.Decoder(_Headed)
-
-
-def read_metadata(raw: msgspec.Raw) -> Metadata:
-    """The metadata of a raw object. Raises msgspec.MsgspecError for what is no object."""
-    return _decoder.decode(raw).metadata
-
-
-def object_key(metadata: Metadata) -> str:
-    """`namespace/name`, or the name alone."""
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-
-
-def is_older(version: str, than: str) -> bool:
-    """Whether one resourceVersion precedes another; both are decimal numbers of any length."""
-    return (len(version), version) < (len(than), than)
-
-
 class Tracker:
     """Turns what the server says into changes; keeps uid and resourceVersion per key, never an object.
 
@@ -68,12 +38,12 @@ class Tracker:
     def __init__(
         self,
         resource: Resource,
-        parse: Callable[[msgspec.Raw], Any],
+        make: Callable[[Sight], Any],
         sink: Callable[[Event], None],
         on_malformed: Callable[[ModelError], None],
     ) -> None:
         self._resource = resource
-        self._parse = parse
+        self._make = make
         self._sink = sink
         self._on_malformed = on_malformed
         self._known: dict[str, tuple[str, str]] = {}
@@ -91,7 +61,7 @@ class Tracker:
 
     def holds(self, key: str, metadata: Metadata) -> bool:
         """True if this very version was seen, so that there is nothing to tell."""
-        version = (metadata.uid, metadata.resourceVersion)
+        version = (metadata.uid, metadata.resource_version)
         return self._known.get(key) == version or self._malformed.get(key) == version
 
     def knows(self, key: str) -> bool:
@@ -103,19 +73,20 @@ class Tracker:
         self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}
         self._malformed = {key: (uid, "") for key, (uid, _) in self._malformed.items()}
 
-    def upsert(self, key: str, metadata: Metadata, raw: msgspec.Raw) -> None:
+    def upsert(self, key: str, sight: Sight) -> None:
         """The object exists in this version."""
+        metadata = sight.metadata
         if self.holds(key, metadata):
             return
         old = self._known.get(key)
         if old is not None and old[0] != metadata.uid:
             self.remove(key)
             old = None
-        obj = self._parsed(key, metadata, raw)
+        obj = self._made(key, sight)
         if obj is None:
             return
         self._malformed.pop(key, None)
-        self._known[key] = (metadata.uid, metadata.resourceVersion)
+        self._known[key] = (metadata.uid, metadata.resource_version)
         self._emit("ADDED" if old is None else "MODIFIED", key, metadata.uid, obj)
 
     def remove(self, key: str, uid: str = "") -> None:
@@ -135,16 +106,17 @@ class Tracker:
         for key in [key for key in self._malformed if key not in seen]:
             del self._malformed[key]
 
-    def _parsed(self, key: str, metadata: Metadata, raw: msgspec.Raw) -> Any:
+    def _made(self, key: str, sight: Sight) -> Any:
         """The object, or None where it is malformed."""
         try:
-            return self._parse(raw)
+            return self._make(sight)
         except ModelError as error:
             problem = error
         except msgspec.MsgspecError as error:
             problem = ModelError("", str(error))
         self.malformed += 1
-        self._malformed[key] = (metadata.uid, metadata.resourceVersion)
+        metadata = sight.metadata
+        self._malformed[key] = (metadata.uid, metadata.resource_version)
         if not problem.name:
             problem = problem.within(self._resource.kind, metadata.namespace, metadata.name, metadata.uid)
         self._on_malformed(problem)

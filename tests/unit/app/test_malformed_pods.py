@@ -10,6 +10,7 @@ import pytest
 from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.correlator import Occurrence
+from scheduler_core.kube.reading import Decoder, Headed, Metadata, Sight
 from scheduler_core.model.writes import Patch
 from tests.support.builders import PodBuilder, make_pod
 
@@ -35,11 +36,11 @@ class Said:
 
     def see(self, pod: PodBuilder) -> None:
         with pytest.raises(ModelError):
-            self.pods.parse(raw(pod))
+            self.pods.make(sight(pod))
 
 
-def raw(pod: PodBuilder) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(pod.dict()))
+def sight(pod: PodBuilder) -> Sight:
+    return Decoder(Headed).item(msgspec.Raw(msgspec.json.encode(pod.dict())))
 
 
 def malformed(**fields: Any) -> PodBuilder:
@@ -101,7 +102,7 @@ def test_nothing_is_said_of_pods(pod: PodBuilder) -> None:
 
 def test_a_pod_that_can_be_read_is_just_read() -> None:
     said = Said()
-    assert said.pods.parse(raw(make_pod("team/p"))).key == "team/p"
+    assert said.pods.make(sight(make_pod("team/p"))).key == "team/p"
     assert said.writes == []
 
 
@@ -110,7 +111,7 @@ def test_only_the_leader_speaks_and_a_new_leader_says_what_is_still_wrong() -> N
     said.see(malformed())
     said.see(malformed().uid("u2"))
     assert said.writes == []
-    said.pods.parse(raw(make_pod("team/p").uid("u2")))
+    said.pods.make(sight(make_pod("team/p").uid("u2")))
     said.pods.lead()
     assert [write.uid for write in said.writes] == ["u1"]
     said.see(malformed().uid("u3"))
@@ -120,5 +121,5 @@ def test_only_the_leader_speaks_and_a_new_leader_says_what_is_still_wrong() -> N
 def test_text_that_is_no_object_is_left_to_the_reflector() -> None:
     said = Said()
     with pytest.raises(ModelError):
-        said.pods.parse(msgspec.Raw(b"[1,"))
+        said.pods.make(Sight(Metadata(), None, msgspec.Raw(b"[1,")))
     assert said.writes == []

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.errors import ModelError
-from scheduler_core.kube.tracker import Event, Tracker, is_older, object_key, read_metadata
+from scheduler_core.kube.reading import Decoder, Headed, is_older, object_key, plain_reader
+from scheduler_core.kube.tracker import Event, Tracker
 from scheduler_core.model.kinds import PODS
 
 Listing = dict[str, tuple[int, int, bool]]
@@ -54,8 +55,8 @@ def show(tracker: Tracker, listing: Listing) -> None:
     for name, (uid, version, good) in listing.items():
         metadata = {"name": name, "namespace": "a", "uid": f"u{uid}", "resourceVersion": str(version)}
         raw = msgspec.Raw(msgspec.json.encode({"metadata": metadata, "good": good}))
-        read = read_metadata(raw)
-        tracker.upsert(object_key(read), read, raw)
+        sight = Decoder(Headed).item(raw)
+        tracker.upsert(object_key(sight.metadata), sight)
     tracker.keep_only({f"a/{name}" for name in listing})
 
 
@@ -92,7 +93,7 @@ def consistent(listings_: list[Listing]) -> list[Listing]:
 def test_after_any_lists_the_consumer_holds_the_last_good_versions(raw_listings: list[Listing]) -> None:
     sequence = consistent(raw_listings)
     consumer = Consumer()
-    tracker = Tracker(PODS, parse, consumer.take, lambda error: None)
+    tracker = Tracker(PODS, plain_reader(parse).make, consumer.take, lambda error: None)
     for listing in sequence:
         show(tracker, listing)
     assert consumer.objects == expected(sequence)
@@ -104,7 +105,7 @@ def test_the_same_list_again_tells_nothing_and_reports_nothing(raw_listings: lis
     sequence = consistent(raw_listings)
     consumer = Consumer()
     reports: list[ModelError] = []
-    tracker = Tracker(PODS, parse, consumer.take, reports.append)
+    tracker = Tracker(PODS, plain_reader(parse).make, consumer.take, reports.append)
     for listing in sequence:
         show(tracker, listing)
     events, malformed = consumer.events, len(reports)
@@ -114,7 +115,7 @@ def test_the_same_list_again_tells_nothing_and_reports_nothing(raw_listings: lis
 
 def test_after_forgetting_versions_every_object_is_told_again() -> None:
     consumer = Consumer()
-    tracker = Tracker(PODS, parse, consumer.take, lambda error: None)
+    tracker = Tracker(PODS, plain_reader(parse).make, consumer.take, lambda error: None)
     listing = {"pod-1": (1, 1, True), "pod-2": (2, 2, True)}
     show(tracker, listing)
     tracker.forget_versions()
@@ -125,7 +126,7 @@ def test_after_forgetting_versions_every_object_is_told_again() -> None:
 
 def test_deleting_an_older_object_of_the_same_name_touches_nothing() -> None:
     consumer = Consumer()
-    tracker = Tracker(PODS, parse, consumer.take, lambda error: None)
+    tracker = Tracker(PODS, plain_reader(parse).make, consumer.take, lambda error: None)
     show(tracker, {"pod-1": (2, 5, True)})
     tracker.remove("a/pod-1", "u1")
     assert "a/pod-1" in consumer.objects
@@ -137,7 +138,7 @@ def test_something_that_is_no_object_of_the_model_is_malformed() -> None:
     def strict(raw: msgspec.Raw) -> Any:
         return msgspec.json.decode(raw, type=int)
 
-    tracker = Tracker(PODS, strict, lambda event: None, reports.append)
+    tracker = Tracker(PODS, plain_reader(strict).make, lambda event: None, reports.append)
     show(tracker, {"pod-1": (1, 1, True)})
     assert str(reports[0]) == "Pod a/pod-1: Expected `int`, got `object`"
 
