@@ -130,9 +130,8 @@ class Effects:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("bound", extra=fields(pod=decision.pod.key, node=decision.node))
         note = f"Successfully assigned {decision.pod.key} to {decision.node}"
-        self._event(
-            decision.pod, decision.profile, names.EVENT_NORMAL, names.EVENT_SCHEDULED, "Binding", note
-        )
+        kind, reason = names.EVENT_NORMAL, names.EVENT_SCHEDULED
+        self._event(decision.pod, decision.profile, kind, reason, "Binding", note, now=now)
         for write in decision.post_bind:
             self.submit_write(write)
 
@@ -253,11 +252,11 @@ class Effects:
         action: str,
         note: str,
         related: ObjectReference | None = None,
+        now: float | None = None,
     ) -> None:
+        now = self._wall() if now is None else now
         self._recorder.record(
-            Occurrence(
-                pod_reference(pod), kind, reason, action, note, profile, self._identity, self._wall(), related
-            )
+            Occurrence(pod_reference(pod), kind, reason, action, note, profile, self._identity, now, related)
         )
 
 

@@ -8,7 +8,6 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any, Final, Protocol
 
 from scheduler_core.app.metrics import Metrics
@@ -25,6 +24,7 @@ from scheduler_core.app.outcomes import (
 from scheduler_core.app.waits import Waits
 from scheduler_core.engine.decisions import Decision, Noticed, Placed
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.kube.breath import Breath
 from scheduler_core.kube.tracker import Event
 from scheduler_core.logs import fields
 from scheduler_core.model.gang import GroupRef, dialect_of
@@ -42,10 +42,8 @@ _IDLE_SECONDS: Final = 1.0
 # Decisions rest while so many writes have no answer: what is decided later is decided on newer facts.
 _MOST_BACKLOG: Final = 1000
 _BACKLOG_SECONDS: Final = 0.01
-# With so many writes under way, outcomes come in crowds: they are waited for together, as to wake up for each
-# costs more than to take it in.
+# With so many writes under way, outcomes come in crowds, which are waited for together.
 _CROWD: Final = 32
-_BREATH: Final = 0.005
 # Of so many items that come together, the first one's time is near enough.
 _SAME_TIME: Final = 32
 # An accepted binding that the watch has not shown for so long is looked up.
@@ -116,6 +114,8 @@ class Loop:
         self._waits = Waits()
         self._known: dict[tuple[Resource, str], Any] = {}
         self._stopping = False
+        self._breath = Breath()
+        self._drained = 0
 
     @property
     def synced(self) -> bool:
@@ -183,13 +183,16 @@ class Loop:
     def _drain(self, timeout: float) -> None:
         """Take everything that is there, waiting at most `timeout` seconds for the first item."""
         if timeout > 0 and self.carrier is not None and self.carrier.backlog >= _CROWD:
-            time.sleep(_BREATH)
-            timeout -= _BREATH
+            seconds = self._breath.after(self._drained)
+            time.sleep(seconds)
+            timeout -= seconds
+        self._drained = 0
         try:
             item = self.inbox.get(timeout=timeout) if timeout > 0 else self.inbox.get_nowait()
-            for number in count():
-                if number % _SAME_TIME == 0:
+            while True:
+                if self._drained % _SAME_TIME == 0:
                     now = self._wall()
+                self._drained += 1
                 self._take(item, now)
                 item = self.inbox.get_nowait()
         except queue.Empty:

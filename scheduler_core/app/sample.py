@@ -9,13 +9,6 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.model.names import CPU
 from scheduler_core.quota.policy import borrowed
 
-_QUEUES = {
-    Part.ACTIVE: "active",
-    Part.BACKOFF: "backoff",
-    Part.UNSCHEDULABLE: "unschedulable",
-    Part.GATED: "gated",
-}
-
 ByResource = dict[tuple[str, str], float]
 
 
@@ -32,9 +25,9 @@ class Sample(msgspec.Struct, frozen=True):
 def take_sample(scheduler: Scheduler) -> Sample:
     """Read the figures; costs time in proportion to the waiting pods and the quotas."""
     state = scheduler.state
-    pending = dict.fromkeys(_QUEUES.values(), 0.0)
+    pending = dict.fromkeys((part.value for part in Part), 0.0)
     for unit in scheduler.queue.units.values():
-        pending[_QUEUES[unit.part]] += len(unit.pods)
+        pending[unit.part] += len(unit.pods)
     exist = sum(node is not None for node in state.nodes.nodes)
     assumed = sum(placement.assumed for placement in state.placed.values())
     return Sample(

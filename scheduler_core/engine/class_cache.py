@@ -26,21 +26,28 @@ class ClassCache:
         self._state = state
         self._classes: OrderedDict[Hashable, NodeScores] = OrderedDict()
         self._statics: OrderedDict[Hashable, StaticScores] = OrderedDict()
+        # The last question: a cycle asks several times, and to hash a signature costs more than an answer.
+        self._asked: Hashable = None
+        self._answer: NodeScores | None = None
+        self._newest: NodeScores | None = None
 
     def get(self, signature: Hashable) -> NodeScores | None:
         """What is known of a class, as it was when last asked for."""
-        return self._classes.get(signature)
+        if signature is not self._asked:
+            self._asked, self._answer = signature, self._classes.get(signature)
+        return self._answer
 
     def current(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """The answers for the class of the cycle's pod, brought up to date."""
-        found = self._classes.get(cycle.signature)
+        found = self.get(cycle.signature)
         if found is None:
-            found = self._classes[cycle.signature] = self._make(profile, cycle)
+            found = self._classes[cycle.signature] = self._answer = self._make(profile, cycle)
             limit = max(_MIN_CACHED_CLASSES, _MAX_CACHED_CELLS // max(1, self._state.nodes.size))
             while len(self._classes) > limit:
                 self._classes.popitem(last=False)
-        else:
+        elif found is not self._newest:
             self._classes.move_to_end(cycle.signature)
+        self._newest = found
         found.cycle.now = cycle.now
         found.refresh(self._state)
         return found

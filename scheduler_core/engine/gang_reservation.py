@@ -8,9 +8,9 @@ end themselves before the gang can start (backfill); pods of higher priority are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
 from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
@@ -20,7 +20,7 @@ from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.framework.preemption.search import awaited
 from scheduler_core.framework.profile import Profile
 
-_NOTHING_KEPT: Final = nullcontext()
+T = TypeVar("T")
 
 
 class GangReservations:
@@ -98,22 +98,27 @@ class GangReservations:
         if self._kept_for == holder.key:
             self._kept_for = ""
 
-    def aside(self, unit: QueuedUnit, now: float) -> AbstractContextManager[None]:
-        """Try a unit whose pods all end before the kept gang can start as if nothing were kept."""
-        holder = self._queue.units.get(self._kept_for) if self._kept_for else None
+    def aside(self, unit: QueuedUnit, now: float, schedule: Callable[[QueuedUnit, float], T]) -> T:
+        """Schedule a unit; one whose pods all end before the kept gang can start, as if nothing were kept."""
+        if not self._kept_for:
+            return schedule(unit, now)
+        holder = self._queue.units.get(self._kept_for)
         if holder is not None and len(holder.pods) < self._need:
             # A member that waited is gone: the gang cannot start now, whatever is kept for it.
             self._give_up(holder)
             holder = None
         if holder is None or holder is unit:
-            return _NOTHING_KEPT
+            return schedule(unit, now)
         if not self._ending <= self._cycle.state.placed.keys():
             # Somebody ended early: the gang counted on that room, so nobody else may take it now.
             self._nominate(holder)
-        return self._aside(holder, unit) if _ends_by(unit, now, self.start) else _NOTHING_KEPT
+        if not _ends_by(unit, now, self.start):
+            return schedule(unit, now)
+        with self._aside(holder):
+            return schedule(unit, now)
 
     @contextmanager
-    def _aside(self, holder: QueuedUnit, unit: QueuedUnit) -> Iterator[None]:
+    def _aside(self, holder: QueuedUnit) -> Iterator[None]:
         nominations = self._cycle.state.nominations
         for uid in holder.pods:
             nominations.remove(uid)

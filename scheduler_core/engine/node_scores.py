@@ -8,12 +8,13 @@ of placing the next pod touches no plugin at all.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.select import Leaders, best_slot
 from scheduler_core.engine.static_scores import StaticScores
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.profile import Profile
@@ -27,6 +28,13 @@ INFEASIBLE: Final = -1
 # A level costs as much as refreshing some ten nodes one by one, so it must be earned by placements.
 _PLACEMENTS_PER_LEVEL: Final = 8
 _MAX_LEVELS: Final = 16
+
+
+class _Level(NamedTuple):
+    """The usage part after some more pods of the class, number by number: score and verdict of every slot."""
+
+    score: memoryview[Any]
+    ok: memoryview[Any]
 
 
 class NodeScores:
@@ -54,6 +62,7 @@ class NodeScores:
         self.total: Int64 = np.zeros(0, dtype=np.int64)  # [N]
         self._static_part = self._usage_score = self.total  # [N] each
         self._usage_ok: Bool = np.zeros(0, dtype=np.bool_)  # [N]
+        self._leaders = Leaders(self.total)
         self._size = -1
         self._static_version = -1
         self._usage_seen = -1
@@ -117,12 +126,14 @@ class NodeScores:
         feasible = ok & self.static.ok[slots]
         score = self._static_part[slots] + self._usage_score[slots]
         self.total[slots] = np.where(feasible, score, INFEASIBLE)
+        self._leaders.forget()
 
     def _combine(self) -> None:
         feasible = self.static.ok & self._usage_ok
         self._static_part = self.static.combined(feasible)
         self.total = self._static_part + self._usage_score
         self.total[~feasible] = INFEASIBLE
+        self._leaders = Leaders(self.total)
 
     # Asking the plugins
 
@@ -151,17 +162,22 @@ class NodeScores:
         view = NodeView.all(state.nodes)
         return self.static.bits | {f.name: f.filter(self.cycle, view) for f in self._filters}
 
+    def best(self, start: int) -> int:
+        """As `best_slot(self.total, start)`, quicker in a run of equal pods."""
+        return self._leaders.best(start) if self._levels else best_slot(self.total, start)
+
     # Levels: the usage part after k more pods of this class
 
     def _reset_levels(self) -> None:
         """Start without levels: they are made when a run of placements has earned them."""
-        self._levels: list[tuple[Int64, Bool]] = []
+        self._levels: list[_Level] = []
         self._earned = 0
 
     def _first_level(self) -> None:
         self._cursor: Int64 = np.zeros(self._size, dtype=np.int64)  # [N] own pods placed since the base
         self._depth: Int64 = np.ones(self._size, dtype=np.int64)  # [N] levels that are valid for the node
-        self._levels = [(self._usage_score, self._usage_ok)]
+        self._cursor_cells, self._depth_cells = self._cursor.data, self._depth.data
+        self._levels = [_Level(self._usage_score.data, self._usage_ok.data)]
 
     def placed(self, state: ClusterState, slot: int) -> None:
         """A pod of this class was put on `slot`: if nothing else changed, answer from a level.
@@ -172,8 +188,8 @@ class NodeScores:
         if self._usage_seen + 1 != table.usage_changes.position or self._size != len(table.names):
             return
         self._earned += 1
-        cursor = int(self._cursor[slot]) + 1 if self._levels else 1
-        if not self._levels or cursor >= self._depth[slot]:
+        cursor = self._cursor_cells[slot] + 1 if self._levels else 1
+        if not self._levels or cursor >= self._depth_cells[slot]:
             if self._earned < _PLACEMENTS_PER_LEVEL:
                 return
             if not self._levels or cursor >= _MAX_LEVELS or cursor < len(self._levels):
@@ -181,13 +197,14 @@ class NodeScores:
                 cursor = 1
             self._add_level(state, cursor, slot)
         self._usage_seen += 1
-        self._cursor[slot] = cursor
-        score, ok = self._levels[cursor]
-        self._usage_score[slot] = score[slot]
-        if ok[slot] != self._usage_ok[slot]:
-            self._set_usage(np.array([slot], dtype=np.int64), ok[slot : slot + 1])
-        elif ok[slot] and self.static.ok[slot]:
-            self.total[slot] = self._static_part[slot] + score[slot]
+        self._cursor_cells[slot] = cursor
+        level, base = self._levels[cursor], self._levels[0]
+        score, ok = level.score[slot], level.ok[slot]
+        base.score[slot] = score
+        if ok != base.ok[slot]:
+            self._set_usage(np.array([slot], dtype=np.int64), np.array([ok]))
+        elif ok and self.static.ok[slot]:
+            self._leaders.set(slot, self._static_part.item(slot) + score)
 
     def _add_level(self, state: ClusterState, level: int, slot: int) -> None:
         """Compute the next level for all nodes; nodes that others changed keep their shallower depth."""
@@ -195,6 +212,6 @@ class NodeScores:
         times[slot] -= 1  # the pod just placed is in the table already
         view = NodeView.all(state.nodes).with_added(times, self.cycle.vector, self.cycle.pod.nonzero)
         while len(self._levels) <= level:
-            self._levels.append((self._sum(view), self._fits(view)))
+            self._levels.append(_Level(self._sum(view).data, self._fits(view).data))
         self._depth[self._depth == level] = level + 1
         self._earned = 0

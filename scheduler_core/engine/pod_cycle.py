@@ -127,12 +127,13 @@ class PodCycle:
     def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
         agenda = self._agenda(profile, cycle)
         total = scores.total
-        if agenda.filter or agenda.pre_score or agenda.score:
+        asks_cluster = agenda.filter or agenda.pre_score or agenda.score
+        if asks_cluster:
             total = self._with_cluster(agenda, cycle, total)
         start = rotation(cycle.pod.uid, len(total))
         if len(self.state.nominations):
             return self._beside_nominated(profile, cycle, total, start)
-        return best_slot(total, start)
+        return best_slot(total, start) if asks_cluster else scores.best(start)
 
     def _agenda(self, profile: Profile, cycle: Cycle) -> Agenda:
         """Who has something to do for the pod: as PreFilter found it, or as of now."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 
+from scheduler_core.engine.active import ActiveQueue
 from scheduler_core.framework.interface import Unit
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.events import ClusterEvent
@@ -22,7 +23,7 @@ FLUSH_AFTER_SECONDS: Final = 300.0
 _MIN_RETRY_SECONDS: Final = 0.1
 
 
-class Part(Enum):
+class Part(StrEnum):
     """Where a unit is."""
 
     ACTIVE = "active"
@@ -97,7 +98,7 @@ class SchedulingQueue:
         self._initial_backoff = initial_backoff
         self._max_backoff = max_backoff
         self.units: dict[str, QueuedUnit] = {}
-        self._active: list[tuple[tuple[Any, ...], int, str]] = []
+        self._active = ActiveQueue()
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting: dict[Part, dict[str, QueuedUnit]] = {Part.UNSCHEDULABLE: {}, Part.GATED: {}}
         self._entries = 0
@@ -163,7 +164,7 @@ class SchedulingQueue:
     def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
         self._leave(unit)
         self._entries += 1
-        self.incoming[part.value, cause] += 1
+        self.incoming[part, cause] += 1
         unit.part, unit.entry, unit.entered = part, self._entries, now
         waiting = self._waiting.get(part)
         if waiting is not None:
@@ -182,7 +183,7 @@ class SchedulingQueue:
             heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now, cause), unit.key))
             return
         entry = self._enter(unit, Part.ACTIVE, now, cause)
-        heapq.heappush(self._active, (self._sort_key(unit), entry, unit.key))
+        self._active.push((self._sort_key(unit), entry, unit.key))
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many failed attempts: doubling up to the maximum."""
@@ -194,7 +195,7 @@ class SchedulingQueue:
         """The next unit to try, still in `units` until its pods are removed; None if none is active."""
         self.flush(now)
         while self._active:
-            _, entry, key = heapq.heappop(self._active)
+            _, entry, key = self._active.pop()
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry:
                 unit.attempts += 1
@@ -255,7 +256,7 @@ class SchedulingQueue:
 
     def has_active(self) -> bool:
         """Whether a unit waits for its turn (entries that were overtaken count until they are popped)."""
-        return bool(self._active)
+        return len(self._active) > 0
 
     def next_time(self) -> float | None:
         """When `flush` has something to do next, or None."""

@@ -99,7 +99,8 @@ class Scheduler:
                 self._enqueue(pod, now)
             else:
                 self.queue.refresh(pod)
-        self.tell(with_loans(self.state, events), now)
+        if events:
+            self.tell(with_loans(self.state, events), now)
 
     def _enqueue(self, pod: Pod, now: float) -> None:
         """Add a waiting pod to its unit: its gang where its profile schedules gangs, else itself."""
@@ -162,16 +163,16 @@ class Scheduler:
 
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units, highest first, until none is left or `limit` were tried."""
-        decisions: list[Decision] = topology_notices(self.state)
+        decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
         while limit is None or tried < limit:
             unit = self.queue.pop(now)
             if unit is None:
                 break
             tried += 1
-            with self.reservations.aside(unit, now):
-                made = self._schedule(unit, now)
-            self.tell(loans_of(self.state, made), now)
+            made = self.reservations.aside(unit, now, self._schedule)
+            if loans := loans_of(self.state, made):
+                self.tell(loans, now)
             decisions += made
         return decisions
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
+
+import numpy as np
 
 from scheduler_core.arrays.index import Int64
 
@@ -25,3 +28,49 @@ def best_slot(total: Int64, start: int) -> int:
         if total[second] > total[first]:
             first = second
     return first if total[first] >= 0 else -1
+
+
+class Leaders:
+    """The slots with the highest total, followed while single totals change, so that nobody looks at all.
+
+    `total` is int64 [N], negative where infeasible; whoever changes it otherwise calls `forget`.
+    """
+
+    __slots__ = ("_cells", "_slots", "_top", "_total")
+
+    def __init__(self, total: Int64) -> None:
+        self._total = total
+        self._cells = total.data
+        self._top = -1
+        # In ascending order; None until somebody asks.
+        self._slots: list[int] | None = None
+
+    def forget(self) -> None:
+        """Totals changed in other ways."""
+        self._slots = None
+
+    def set(self, slot: int, value: int) -> None:
+        """A new total of one slot, which may be one of the best, or the only one."""
+        self._cells[slot] = value
+        slots = self._slots
+        if slots is None:
+            return
+        place = bisect_left(slots, slot)
+        leads = place < len(slots) and slots[place] == slot
+        if value > self._top or (leads and value < self._top and len(slots) == 1):
+            self._slots = None
+        elif leads and value < self._top:
+            del slots[place]
+        elif not leads and value == self._top:
+            slots.insert(place, slot)
+
+    def best(self, start: int) -> int:
+        """As `best_slot(total, start)`."""
+        slots = self._slots
+        if slots is None:
+            self._top = int(self._total.max(initial=-1))
+            slots = self._slots = np.flatnonzero(self._total == self._top).tolist()
+        if self._top < 0:
+            return -1
+        place = bisect_left(slots, start)
+        return slots[place] if place < len(slots) else slots[0]

@@ -87,7 +87,10 @@ class Correlator:
         self._window = window
         self._interval = interval
         self._capacity = capacity
+        # By the time of the last occurrence, oldest first.
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        # Those whose count was not written yet.
+        self._uncounted: dict[tuple[Any, ...], _Series] = {}
         self._sequence = 0
 
     def observe(self, occurrence: Occurrence) -> list[Create | Patch]:
@@ -102,26 +105,29 @@ class Correlator:
             series.count += 1
             series.last_seen = now
             self._series.move_to_end(key)
-            return [self._patch(series)] if rested else []
-        last = [self._patch(series)] if series.count > series.posted_count else []
+            if rested:
+                return [self._patch(key, series)]
+            self._uncounted[key] = series
+            return []
+        last = [self._patch(key, series)] if series.count > series.posted_count else []
+        del self._series[key]
         return [*last, self._create(key, occurrence, note)]
 
     def due(self, now: float) -> list[Patch]:
         """Counts that have waited long enough to be written; forgets series that ended."""
         patches = []
-        for key, series in list(self._series.items()):
-            waiting = series.count > series.posted_count
-            ended = now - series.last_seen > self._window
-            if waiting and (ended or now - series.posted_at >= self._interval):
+        for key, series in list(self._uncounted.items()):
+            if now - series.last_seen > self._window or now - series.posted_at >= self._interval:
                 series.posted_at = now
-                patches.append(self._patch(series))
-            if ended:
-                del self._series[key]
+                patches.append(self._patch(key, series))
+        while self._series and now - next(iter(self._series.values())).last_seen > self._window:
+            self._series.popitem(last=False)
         return patches
 
     def forget(self, occurrence: Occurrence) -> None:
         """The Event of this series does not exist: the next occurrence creates a new one."""
         self._series.pop(occurrence.key, None)
+        self._uncounted.pop(occurrence.key, None)
 
     def _create(self, key: tuple[Any, ...], occurrence: Occurrence, note: str) -> Create:
         self._sequence += 1
@@ -129,10 +135,10 @@ class Correlator:
         name = occurrence.regarding.name[: NAME_CHARACTERS - len(unique)] + unique
         namespace = occurrence.regarding.namespace or "default"
         now = occurrence.now
-        self._series.pop(key, None)
         self._series[key] = _Series(namespace, name, note, 1, now, now, 1)
         while len(self._series) > self._capacity:
-            self._series.popitem(last=False)
+            oldest, _ = self._series.popitem(last=False)
+            self._uncounted.pop(oldest, None)
         body: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -150,7 +156,8 @@ class Correlator:
             body["related"] = occurrence.related.as_json()
         return Create(EVENTS, namespace, body)
 
-    def _patch(self, series: _Series) -> Patch:
+    def _patch(self, key: tuple[Any, ...], series: _Series) -> Patch:
+        self._uncounted.pop(key, None)
         series.posted_count = series.count
         series.posted_at = max(series.posted_at, series.last_seen)
         body = {"series": {"count": series.count, "lastObservedTime": micro_timestamp(series.last_seen)}}

@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from typing import Final
 
+from scheduler_core.kube.breath import Breath
 from scheduler_core.kube.connection import Connection
 from scheduler_core.kube.response import Response
 
 MAX_LINE: Final = 64 << 20
 _CHUNK: Final = 1 << 16
 _MAX_SIZE_DIGITS: Final = 16
-# Where changes come closer after each other than the first, they are waited for together for as long as the
-# second: to wake up for each costs more than to read it.
+# Where changes come closer after each other, they are waited for together.
 _LIVELY: Final = 0.02
-_BREATH: Final = 0.005
 
 
 class StreamSilent(Exception):
@@ -93,17 +92,18 @@ class Stream:
     def lines(self) -> Iterator[bytes]:
         """Whole lines until the server ends the stream. Raises StreamSilent, StreamCut."""
         pending = b""
-        dry_at = 0.0
+        dry_at, found, breath = 0.0, 0, Breath()
         while (chunk := self._more()) is not None:
             lines = (pending + chunk).split(b"\n") if pending else chunk.split(b"\n")
             pending = lines.pop()
             if len(pending) > MAX_LINE:
                 raise StreamCut(f"a line is longer than {MAX_LINE} bytes")
             yield from lines
+            found += len(lines)
             if not self._connection.readable():
-                last, dry_at = dry_at, self._monotonic()
-                if dry_at - last < _LIVELY:
-                    self._sleep(_BREATH)
+                if self._monotonic() - dry_at < _LIVELY:
+                    self._sleep(breath.after(found))
+                dry_at, found = self._monotonic(), 0
         if pending.strip():
             raise StreamCut("the stream ends in the middle of a line")
 

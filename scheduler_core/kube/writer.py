@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final
 
 from scheduler_core.errors import MusterError
+from scheduler_core.kube.breath import Breath
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import error_from_status
 from scheduler_core.kube.exchange import Done, Job, Lane
@@ -29,14 +30,13 @@ from scheduler_core.kube.requests import SingleWrite, request_for, with_precondi
 from scheduler_core.kube.session import Answer
 from scheduler_core.kube.workers import Workers
 
-CONNECTIONS: Final = 24
+CONNECTIONS: Final = 48
 _CHUNK: Final = 1 << 16
 _TICK: Final = 1.0
 _SLOW_THREADS: Final = 8
 _GATE_SECONDS: Final = 0.1
-# With so many answers on their way, some are waited for together: to wake up for each costs more than itself.
+# With so many answers on their way, some are waited for together.
 _CROWD: Final = 8
-_BREATH: Final = 0.005
 
 
 class Writer:
@@ -129,11 +129,13 @@ class Writer:
 
     def _run(self) -> None:
         overdue_at = self._monotonic() + _TICK
+        breath = Breath()
+        ready: list[tuple[selectors.SelectorKey, int]] = []
         try:
             while not self._stopping:
                 delay = self._begin_all()
                 if self._lanes.busy >= _CROWD:
-                    time.sleep(_BREATH)
+                    time.sleep(breath.after(len(ready)))
                 self._asleep = True
                 # A job that came just now found us awake: look once more before sleeping.
                 if delay is None and any(self._queues[u] and self._lanes.room(u) > 0 for u in (True, False)):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,18 @@ from scheduler_core.state.pod_grid import EMPTY, PodGrid
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+
+
+class _Cells(NamedTuple):
+    """The columns number by number, which is several times quicker than to index an array."""
+
+    slot: memoryview[Any]
+    priority: memoryview[Any]
+    start: memoryview[Any]
+    lasts: memoryview[Any]
+    namespace: memoryview[Any]
+    alive: memoryview[Any]
+    going: memoryview[Any]
 
 
 class PodTable:
@@ -39,6 +53,18 @@ class PodTable:
         self.namespaces: Interner[str] = Interner()
         self._free: dict[int, None] = {}
         self._order: NDArray[np.int64] | None = None
+        self._cells = self._by_cell()
+
+    def _by_cell(self) -> _Cells:
+        return _Cells(
+            slot=self.slot.data,
+            priority=self.priority.data,
+            start=self.start.data,
+            lasts=self.lasts.data,
+            namespace=self.namespace.data,
+            alive=self.alive.data,
+            going=self.going.data,
+        )
 
     @property
     def size(self) -> int:
@@ -56,7 +82,7 @@ class PodTable:
                 self._grow(2 * row)
             self.pods.append(None)
         self._fill(row, pod, slot, vector)
-        self.start[row] = pod.start_time if pod.start_time is not None else now
+        self._cells.start[row] = pod.start_time if pod.start_time is not None else now
         return row
 
     def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float) -> None:
@@ -72,21 +98,24 @@ class PodTable:
         self.requests[: len(vector), row] = vector
         if len(vector) < len(self.requests):
             self.requests[len(vector) :, row] = 0
-        self.slot[row], self.priority[row] = slot, pod.priority
-        self.namespace[row] = self.namespaces.id(pod.namespace)
-        self.lasts[row] = np.inf if pod.lasts is None else pod.lasts
-        self.alive[row], self.going[row] = True, pod.terminating
+        cells = self._cells
+        cells.slot[row], cells.priority[row] = slot, pod.priority
+        cells.namespace[row] = self.namespaces.id(pod.namespace)
+        cells.lasts[row] = inf if pod.lasts is None else pod.lasts
+        cells.alive[row], cells.going[row] = True, pod.terminating
         self.grid.touch(row, slot)
 
     def refresh(self, row: int, pod: Pod) -> None:
         """The same pod in a newer form: its start, priority or deletion may be known now."""
         self.pods[row] = pod
-        start = self.start[row] if pod.start_time is None else pod.start_time
-        if self.priority[row] != pod.priority or self.start[row] != start:
-            self.priority[row], self.start[row] = pod.priority, start
+        cells = self._cells
+        start = cells.start[row] if pod.start_time is None else pod.start_time
+        if cells.priority[row] != pod.priority or cells.start[row] != start:
+            cells.priority[row], cells.start[row] = pod.priority, start
             self._order = None
-            self.grid.touch(row, int(self.slot[row]))
-        self.going[row] |= pod.terminating
+            self.grid.touch(row, cells.slot[row])
+        if pod.terminating:
+            cells.going[row] = True
 
     def remove(self, row: int) -> None:
         """Give a row back."""
@@ -115,6 +144,7 @@ class PodTable:
         self.start, self.lasts = longer(self.start), longer(self.lasts)
         self.namespace = longer(self.namespace)
         self.alive, self.going = longer(self.alive), longer(self.going)
+        self._cells = self._by_cell()
 
     def cover(self, resources: int) -> None:
         """Have a row for each of so many resources, also for those that no placed pod asks for."""
