@@ -38,7 +38,7 @@ _LOOK_SECONDS: Final = 1.0
 _BIND_SECONDS: Final = 5.0
 _EVENT_SECONDS: Final = 2.0
 # Collections of garbage, by allocations: most of what is allocated stays, little of the rest is in cycles.
-_COLLECTIONS: Final = (20_000, 20, 20)
+_COLLECTIONS: Final = (50_000, 20, 20)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,26 +83,27 @@ class Lane:
             return
         self.unsent = self.unsent[sent:]
 
-    def receive(self) -> bool:
-        """Take what is there; True if the server has closed the connection. Raises OSError."""
-        while True:
-            try:
-                chunk = self.raw.recv(_CHUNK)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return False
-            if not chunk:
-                return True
-            self.buffer += chunk
-            if len(chunk) < _CHUNK and not self.connection.holds_more():
-                return False
+    def receive(self) -> bool | None:
+        """Take a part of what is there, an answer as a rule; None if there is nothing.
+
+        True if the server has closed the connection. Raises OSError.
+        """
+        try:
+            chunk = self.raw.recv(_CHUNK)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        self.buffer += chunk
+        return not chunk
 
     def take_answer(self, *, ended: bool) -> tuple[Answer, bool] | None:
         """The answer to the first job, cut from the buffer, and whether the lane can be used again.
 
         None if bytes of it miss. Raises BrokenAnswer, ConnectionResetError.
         """
-        if ended and not self.buffer:
-            raise ConnectionResetError("the server closed the connection without an answer")
+        if not self.buffer:
+            if ended:
+                raise ConnectionResetError("the server closed the connection without an answer")
+            return None
         size = plain_success(self.buffer)
         if not size:
             return read_answer(self.buffer, ended=ended)

@@ -226,15 +226,20 @@ class Writer:
             return
         try:
             ended = lane.receive()
+            if ended is None:
+                return
             if not lane.jobs:
                 # A connection at rest: the server closes it, or says what nobody asked for.
-                if ended or lane.buffer:
-                    self._lanes.drop(lane)
+                self._lanes.drop(lane)
                 return
             while lane.jobs:
                 found = lane.take_answer(ended=ended)
                 if found is None:
-                    return
+                    # Most likely the next answer is there as well.
+                    ended = lane.receive()
+                    if ended is None:
+                        return
+                    continue
                 answer, reusable = found
                 job = lane.jobs.popleft()
                 rests = reusable and not lane.jobs and self._lanes.rest(lane)

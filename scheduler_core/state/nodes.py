@@ -53,6 +53,8 @@ class NodeTable:
         self._free: list[int] = []
         self._columns: dict[str, LabelColumn] = {}
         self._ordinary: dict[int, bool] = {}
+        # The sum of the allocatable, as of a position of the static changes.
+        self._total: tuple[int, dict[str, int]] = (-1, {})
         # The same memory number by number, which is several times quicker than to index an array.
         self._requested_cells, self._nonzero_cells = self.requested.data, self.nonzero.data
 
@@ -192,10 +194,14 @@ class NodeTable:
         return found
 
     def allocatable_total(self) -> dict[str, int]:
-        """Allocatable of all alive, schedulable nodes per resource (reference rule 17)."""
-        chosen = self.alive[: self.size] & ~self.unschedulable[: self.size]
-        total = self.allocatable[:, : self.size][:, chosen].sum(axis=1)  # [R]
-        return {name: int(total[row]) for row, name in enumerate(self.index.names) if total[row]}
+        """Allocatable of all alive, schedulable nodes per resource (reference rule 17). Read only."""
+        seen, known = self._total
+        if seen != self.static_changes.position:
+            chosen = self.alive[: self.size] & ~self.unschedulable[: self.size]
+            total = self.allocatable[:, : self.size][:, chosen].sum(axis=1)  # [R]
+            known = {name: int(total[row]) for row, name in enumerate(self.index.names) if total[row]}
+            self._total = (self.static_changes.position, known)
+        return known
 
     # Pods on nodes
 
