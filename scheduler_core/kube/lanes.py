@@ -12,7 +12,7 @@ from scheduler_core.kube.exchange import Job, Lane
 from scheduler_core.kube.session import Session
 
 # Events may never hold up a binding: they use at most so many connections.
-LATER_CONNECTIONS: Final = 16
+LATER_CONNECTIONS: Final = 8
 # Requests that go out in one piece, one behind the other on one connection, where more wait than there are
 # connections: the second costs a third of the first.
 TOGETHER: Final = 4

@@ -30,7 +30,7 @@ from scheduler_core.kube.requests import SingleWrite, request_for, with_precondi
 from scheduler_core.kube.session import Answer
 from scheduler_core.kube.workers import Workers
 
-CONNECTIONS: Final = 48
+CONNECTIONS: Final = 24
 _CHUNK: Final = 1 << 16
 _TICK: Final = 1.0
 _SLOW_THREADS: Final = 8
