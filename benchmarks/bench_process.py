@@ -2,7 +2,7 @@
 
 Pods wait before the process starts. Its processor time counts from a start without pods (imports, nodes) to
 the last event posted: decoding, deciding, binding, events and confirmations. `python -m
-benchmarks.bench_process --nodes 5000 --pods 3000 [--server sandbox]` runs one size.
+benchmarks.bench_process --nodes 5000 --pods 3000 [--server sandbox] [--runs 5]` runs one size.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class Addressed(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """Figures of one run."""
+    """Figures of one run: processor seconds of a start without pods, and of one with them to its end."""
 
-    cpu_ms_per_pod: float
+    idle_seconds: float
+    busy_seconds: float
     pods_per_second: float
 
 
@@ -161,7 +162,7 @@ def measure(server: Server, nodes: int, pods: int) -> Result:
         busy = cpu_seconds(process.pid)
     watcher.close()
     seconds = watcher.times[-1] - watcher.times[0]
-    return Result((busy - idle) / pods * 1000, (pods - 1) / seconds)
+    return Result(idle, busy, (pods - 1) / seconds)
 
 
 def start(kind: str) -> AbstractContextManager[Server]:
@@ -172,16 +173,36 @@ def start(kind: str) -> AbstractContextManager[Server]:
     return ControlPlane(extra_flags=["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"])
 
 
-# Processor time per pod doubles on a machine whose other hardware thread is busy; on a quiet one it is half.
-BOUNDS: Mapping[int, float] = {1000: 0.8, 5000: 1.0}
+# Processor time per pod doubles on a machine that is busy with other things; on a quiet one it is half.
+BOUNDS: Mapping[int, float] = {1000: 0.7, 5000: 0.9}
+# Whatever else the machine does only adds to the time: the least of so many runs is nearest to our own.
+RUNS = 5
+
+
+@dataclass(frozen=True)
+class Best:
+    """Figures of several runs."""
+
+    cpu_ms_per_pod: float
+    pods_per_second: float
+
+
+def best(kind: str, nodes: int, pods: int, runs: int) -> Best:
+    """The least time of a run with pods without the least time of one without, each on a server of its own."""
+    results = []
+    for _ in range(runs):
+        with start(kind) as server:
+            results.append(measure(server, nodes, pods))
+    busy = min(result.busy_seconds for result in results)
+    idle = min(result.idle_seconds for result in results)
+    return Best((busy - idle) / pods * 1000, max(result.pods_per_second for result in results))
 
 
 def main() -> list[Row]:
     """The figures of 1,000 and 5,000 nodes on a real kube-apiserver."""
     rows = []
     for nodes, bound in BOUNDS.items():
-        with start("kube-apiserver") as server:
-            result = measure(server, nodes, 3000)
+        result = best("kube-apiserver", nodes, 3000, RUNS)
         size = f"{nodes:,} nodes, 3,000 pods"
         rows.append(Row(f"own CPU per pod, {size}", result.cpu_ms_per_pod, "ms", ceiling=bound))
         rows.append(Row(f"bound per second, {size}", result.pods_per_second, "pods/s"))
@@ -193,9 +214,9 @@ def _command_line() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=3000)
     parser.add_argument("--server", default="kube-apiserver", choices=["kube-apiserver", "sandbox"])
+    parser.add_argument("--runs", type=int, default=1, help="of which the best is shown")
     given = parser.parse_args()
-    with start(given.server) as server:
-        print(measure(server, given.nodes, given.pods))
+    print(best(given.server, given.nodes, given.pods, given.runs))
 
 
 if __name__ == "__main__":

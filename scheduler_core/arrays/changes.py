@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
+
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
 
 _KEEP: Final = 65536
 
@@ -29,3 +34,11 @@ class ChangeLog:
         """Slots changed from a position on (with repeats), or None if the log no longer reaches back."""
         start = self.position - len(self._slots)
         return self._slots[position - start :] if position >= start else None
+
+
+def distinct(slots: Iterable[int]) -> Int64:
+    """int64 [M]: the slots in ascending order, without repeats.
+
+    `np.unique` does the same and imports a large part of numpy at its first call, which the first pod pays.
+    """
+    return np.array(sorted(set(slots)), dtype=np.int64)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.changes import distinct
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.select import Leaders, best_slot
 from scheduler_core.engine.static_scores import StaticScores
@@ -96,7 +97,7 @@ class NodeScores:
         if usage is None or len(usage) > table.size // 2:
             self._rebuild(state)
         elif usage:
-            self._update(state, np.unique(np.array(usage, dtype=np.int64)))
+            self._update(state, distinct(usage))
 
     def _rebuild(self, state: ClusterState) -> None:
         self._size = state.nodes.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.changes import distinct
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.profile import Profile, Scoring
@@ -57,7 +58,7 @@ class StaticScores:
         if changed is None or len(changed) > table.size // 2 or self._choose_scores(state):
             self._rebuild(state)
         else:
-            self._update(state, np.unique(np.array(changed, dtype=np.int64)))
+            self._update(state, distinct(changed))
 
     def _rebuild(self, state: ClusterState) -> None:
         self._size = state.nodes.size
