@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -80,15 +81,21 @@ def await_leader(*candidates: SchedulerProcess) -> tuple[SchedulerProcess, Sched
     return found, other
 
 
+def burst(cluster: Cluster, namespace: str) -> None:
+    """Create the pods, several at a time."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: make_pod(cluster, namespace, f"p{number}", "100m"), range(PODS)))
+
+
 @contextmanager
 def pair(
     cluster: Cluster, folder: Path, namespace: str
 ) -> Iterator[tuple[SchedulerProcess, SchedulerProcess]]:
-    """Two candidates for a lease of this test's own. A slow rate leaves bindings under way at any time."""
+    """Two candidates for a lease of this test's own, slower than `burst`, so that bindings are left to do."""
     flags = (
         *QUICK,
         f"--leader-elect-resource-namespace={namespace}",
-        "--kube-api-qps=40",
+        "--kube-api-qps=15",
         "--kube-api-burst=10",
     )
     with (
@@ -103,8 +110,7 @@ def test_killing_the_leader_in_a_burst_loses_and_doubles_no_binding(cluster: Clu
     for number in range(4):
         make_node(cluster, f"node-{number}", "32")
     with pair(cluster, tmp_path, namespace) as (leader, other), watching(cluster, namespace) as nodes:
-        for number in range(PODS):
-            make_pod(cluster, namespace, f"p{number}", "100m")
+        burst(cluster, namespace)
         eventually(lambda: len(bound(cluster, namespace)) >= 20, WAIT)
         assert len(bound(cluster, namespace)) < PODS
         leader.end(signal.SIGKILL)
@@ -124,8 +130,7 @@ def test_a_leader_asked_to_end_finishes_its_bindings_and_hands_over_at_once(
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/muster-scheduler"
     with pair(cluster, tmp_path, namespace) as (leader, _):
         holder = cluster.request("GET", path)["spec"]["holderIdentity"]
-        for number in range(PODS):
-            make_pod(cluster, namespace, f"p{number}", "100m")
+        burst(cluster, namespace)
         eventually(lambda: len(bound(cluster, namespace)) >= 20, WAIT)
         asked = time.monotonic()
         leader.process.send_signal(signal.SIGTERM)
