@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.correlator import ObjectReference, Occurrence
-from scheduler_core.kube.reading import Sight
+from scheduler_core.kube.reading import Sight, plain_reader
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pod import Pod, parse_pod
 from scheduler_core.model.writes import Patch, Write
+
+_PLAIN: Final = plain_reader(parse_pod).make
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -27,10 +29,6 @@ class Notice(msgspec.Struct, frozen=True):
     uid: str
     profile: str
     message: str
-
-
-def _plainly(sight: Sight) -> Pod:
-    return parse_pod(sight.raw())
 
 
 class MalformedPods:
@@ -47,7 +45,7 @@ class MalformedPods:
         record: Callable[[Occurrence], None],
         identity: str,
         wall: Callable[[], float] = time.time,
-        read: Callable[[Sight], Pod] = _plainly,
+        read: Callable[[Sight], Pod] = _PLAIN,
     ) -> None:
         self._profiles = frozenset(profiles)
         self._write = write

@@ -1,7 +1,7 @@
 """How long to wait for more, where much comes one by one.
 
-To wake up costs more than to take one thing in, most of all on a machine that is busy with other programs:
-the caches hold their data by then. Where little happens nothing waits; that is for the caller to tell.
+To wake up costs more than to take one thing in, most of all on a machine that is busy with other programs.
+Where little happens nothing waits; that is for the caller to tell.
 """
 
 from __future__ import annotations

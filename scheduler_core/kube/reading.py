@@ -1,7 +1,7 @@
 """Taking lists and watches apart: what is decoded of every object at once, and what only when asked for.
 
-Most of an object's JSON is of no interest, and going over it is most of the work of reading it. A pod whose
-spec is known is gone over once, together with the line of the watch around it.
+Most of an object's JSON is of no interest, and going over it is a large part of the work of reading it. A pod
+whose spec is known is gone over once, together with the line of the watch around it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -44,9 +46,8 @@ def in_list(obj: bytes) -> Sight:
     ],
 )
 def test_an_object_is_seen_with_its_metadata_and_its_json_is_kept(
-    see: object, obj: bytes, metadata: Metadata, size: int | None
+    see: Callable[[bytes], Sight], obj: bytes, metadata: Metadata, size: int | None
 ) -> None:
-    assert callable(see)
     sight = see(obj)
     assert sight.metadata == metadata
     assert (sight.wire.size if sight.wire is not None else None) == size
@@ -55,7 +56,6 @@ def test_an_object_is_seen_with_its_metadata_and_its_json_is_kept(
 
 @pytest.mark.parametrize("see", [in_watch, in_list])
 @pytest.mark.parametrize("obj", [b"7", b'{"metadata":[]}', b'{"metadata":{"name":3}}', b"{"])
-def test_what_is_no_object_is_an_error(see: object, obj: bytes) -> None:
-    assert callable(see)
+def test_what_is_no_object_is_an_error(see: Callable[[bytes], Sight], obj: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         see(obj)
