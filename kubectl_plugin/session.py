@@ -13,10 +13,11 @@ import click
 
 from kubectl_plugin.entry import CommandFailed, check_segment
 from kubectl_plugin.options import Connection, all_namespaces, connection_of
+from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, Target, resolve_target
 from scheduler_core.kube.endpoint import ClientCertificate
-from scheduler_core.kube.session import Answer, Credentials, Limits, Session
+from scheduler_core.kube.session import Credentials, Limits, Session
 from scheduler_core.kube.stream import Stream
 
 USER_AGENT: Final = "kubectl-muster"

@@ -15,7 +15,8 @@ from functools import lru_cache
 from math import inf
 from typing import Final
 
-from scheduler_core.kube.session import Answer, Session
+from scheduler_core.kube.answers import Answer
+from scheduler_core.kube.session import Session
 
 MOST_SECONDS: Final = 3.0
 LEAST_SECONDS: Final = 0.1

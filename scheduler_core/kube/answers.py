@@ -9,18 +9,35 @@ import re
 from http.client import HTTPException
 from typing import Final
 
-from scheduler_core.kube.session import Answer
-
 MAX_HEAD = 1 << 16
 MAX_BODY = 64 << 20
 _MOST_DIGITS: Final = 8
 _HEAD_END: Final = b"\r\n\r\n"
-_SUCCESS: Final = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")
+_SUCCESS_HEADS: Final = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")
 # As Go spells it; other spellings take the long way.
 _LENGTH: Final = b"\r\nContent-Length: "
 _FIELDS = re.compile(
     rb"\r\n(content-length|transfer-encoding|connection|retry-after)[ \t]*:([^\r\n]*)", re.IGNORECASE
 )
+
+
+class Answer:
+    """A complete answer: HTTP status, Retry-After in seconds, body."""
+
+    __slots__ = ("body", "retry_after", "status")
+
+    def __init__(self, status: int, retry_after: float | None, body: bytes) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        self.body = body
+
+
+# Whose body nobody reads.
+SUCCESS: Final = Answer(200, None, b"")
+
+
+class NotBegun(Exception):
+    """The server has done nothing about a request, which is safe to repeat."""
 
 
 class BrokenAnswer(HTTPException):
@@ -34,7 +51,7 @@ def plain_success(buffer: bytearray) -> int:
     `read_answer` has to find out.
     """
     end = buffer.find(_HEAD_END)
-    if end < 0 or not buffer.startswith(_SUCCESS):
+    if end < 0 or not buffer.startswith(_SUCCESS_HEADS):
         return 0
     at = buffer.find(_LENGTH, 0, end)
     if at < 0 or buffer.find(b"\r\nConnection:", 0, end) >= 0:

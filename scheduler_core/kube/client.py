@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.errors import (
     Conflict,
     Invalid,
@@ -18,7 +19,7 @@ from scheduler_core.kube.errors import (
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
-from scheduler_core.kube.session import Answer, Session
+from scheduler_core.kube.session import Session
 from scheduler_core.kube.stream import Stream
 from scheduler_core.kube.timestamps import timestamp
 from scheduler_core.model.kinds import PODS, Resource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import select
 import socket
 import ssl
 import threading
@@ -14,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.response import Response
+from scheduler_core.kube.wire import Wire
 
 KEEPALIVE_IDLE = 20
 KEEPALIVE_INTERVAL = 5
@@ -34,12 +34,12 @@ class Connection:
         self._endpoint = endpoint
         self._context = context
         self._connect_timeout = connect_timeout
-        self._socket: socket.socket | None = None
+        self._wire: Wire | None = None
         self.idle_since = 0.0
 
     @property
     def opened(self) -> bool:
-        return self._socket is not None
+        return self._wire is not None
 
     def open(self) -> None:
         """Connect (through the proxy, if there is one) and shake hands. Raises OSError."""
@@ -51,38 +51,28 @@ class Connection:
             _tune(raw)
             if proxy:
                 _tunnel(raw, endpoint, _proxy_authorization(proxy.username, proxy.password))
+            wire = Wire(raw)
             if self._context is not None:
-                name = endpoint.tls_server_name or endpoint.host
-                raw = self._context.wrap_socket(raw, server_hostname=name)
+                wire.secure(self._context, endpoint.tls_server_name or endpoint.host)
         except BaseException:
             raw.close()
             raise
-        self._socket = raw
+        self._wire = wire
 
     @property
-    def raw(self) -> socket.socket:
-        """The open socket."""
-        assert self._socket is not None
-        return self._socket
-
-    def unblock(self) -> None:
-        """From now on reads and writes of the socket do not wait."""
-        self.raw.setblocking(False)
-
-    def holds_more(self) -> bool:
-        """True if bytes were received and decrypted that nobody has read."""
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+    def wire(self) -> Wire:
+        """What the open connection reads from and writes to."""
+        assert self._wire is not None
+        return self._wire
 
     def send(self, request: bytes) -> None:
         """Send a whole request. Raises OSError, in which case the server has not got all of it."""
-        assert self._socket is not None
-        self._socket.sendall(request)
+        self.wire.write(request)
 
     def receive(self, method: str, read_timeout: float) -> Response:
         """Read the head of the answer. Raises OSError or HTTPException."""
-        assert self._socket is not None
-        self._socket.settimeout(read_timeout)
-        response = Response(self._socket, method=method)
+        self.wire.wait(read_timeout)
+        response = Response(self.wire, method=method)  # type: ignore[arg-type]
         try:
             response.begin()
         except BaseException:
@@ -92,30 +82,21 @@ class Connection:
 
     def stale(self) -> bool:
         """True if the server has closed the idle connection, or said something nobody asked for."""
-        return self._socket is None or self._polled()
+        return self.readable()
 
     def readable(self) -> bool:
         """True if a read would not wait: there are bytes, or the connection has ended."""
-        return self._socket is None or self.holds_more() or self._polled()
-
-    def _polled(self) -> bool:
-        poll = select.poll()
-        poll.register(self.raw, select.POLLIN)
-        return bool(poll.poll(0))
+        return self._wire is None or self._wire.holds_more() or self._wire.polled()
 
     def abort(self) -> None:
         """Wake a thread that is reading from this connection: its read ends at once. Thread-safe."""
-        if self._socket is not None:
-            try:
-                # Past the TLS layer, whose state belongs to the thread that reads.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-            except OSError:
-                return
+        if self._wire is not None:
+            self._wire.abort()
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
 
 
 class Pool:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import urlsplit
 
 from scheduler_core.kube.errors import KubeconfigError
+
+HTTP_1: Final = "http/1.1"
+HTTP_2: Final = "h2"
 
 
 @dataclass(frozen=True)
@@ -69,15 +74,19 @@ class Endpoint:
         return urlsplit(self.server).path.rstrip("/")
 
 
-def tls_context(endpoint: Endpoint, certificate: ClientCertificate | None) -> ssl.SSLContext:
-    """A client context for the endpoint. Raises KubeconfigError for a CA or certificate that is not PEM."""
+def tls_context(
+    endpoint: Endpoint, certificate: ClientCertificate | None, protocols: Sequence[str] = (HTTP_1,)
+) -> ssl.SSLContext:
+    """A client context for the endpoint that offers these protocols, the best first (ALPN).
+
+    Raises KubeconfigError for a CA or certificate that is not PEM."""
     try:
         context = ssl.create_default_context(cadata=endpoint.ca or None)
     except (ssl.SSLError, ValueError) as error:
         raise KubeconfigError(endpoint.source, f"certificate-authority is not usable: {error}") from None
     # Cluster CAs of common installers lack the key identifiers that newer Pythons insist on by default.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(list(protocols))
     if endpoint.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -1,27 +1,28 @@
-"""A write and the connection that carries it, in the writer's hands."""
+"""A write, and the connection that carries it in the writer's hands: answers in the order of the requests."""
 
 from __future__ import annotations
 
 import logging
-import ssl
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.answers import plain_success, read_answer
-from scheduler_core.kube.connection import Connection
-from scheduler_core.kube.requests import Request, SingleWrite
-from scheduler_core.kube.session import Answer
+from scheduler_core.kube.answers import SUCCESS, Answer, plain_success, read_answer
+from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection
+from scheduler_core.kube.requests import Request, SingleWrite, request_for
+from scheduler_core.kube.session import Session
 
 log = logging.getLogger(__name__)
 
 Done = Callable[[MusterError | None], None]
+# A request as its protocol has it: HTTP/2's header fields and the body, or nothing and all of it.
+Encoded = tuple[bytes, bytes]
 
-# Whose body nobody reads.
-_SUCCESS: Final = Answer(200, None, b"")
-# The most that a TLS record holds; room for more would be got and given back for every small answer.
-_CHUNK: Final = 1 << 14
+# Requests that go out in one piece, one behind the other on one connection, where more wait than there are
+# connections: the second costs a third of the first.
+TOGETHER: Final = 4
 
 
 class Job:
@@ -35,6 +36,11 @@ class Job:
         self.urgent = urgent
         self.request: Request | None = None
 
+    def made(self) -> Request:
+        """Its request."""
+        request = self.request = self.request or request_for(self.write)
+        return request
+
     def tell(self, error: MusterError | None) -> None:
         """Tell the outcome; a consumer that fails harms nobody else."""
         try:
@@ -43,69 +49,151 @@ class Job:
             log.exception("the consumer of a write's outcome failed")
 
 
-class Lane:
-    """An open connection with the jobs that are under way on it, none while it rests until `deadline`.
+class Lane(ABC):
+    """An open connection with the jobs that are under way on it, none while it rests; closed at `deadline`.
 
-    Answers come in the order of the jobs. `carried` jobs of `size` bytes were given to it at once; `blocked`:
-    the rest of what is `unsent` waits until the socket takes more.
+    `blocked`: the rest of what was begun last waits until the socket takes more.
     """
 
-    __slots__ = (
-        "blocked",
-        "buffer",
-        "carried",
-        "connection",
-        "deadline",
-        "jobs",
-        "raw",
-        "size",
-        "unsent",
-        "urgent",
-    )
-
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
-        self.raw = connection.raw
-        self.jobs: deque[Job] = deque()
-        self.carried = 0
-        self.size = 0
-        self.urgent = True
+        self.wire = connection.wire
+        self.session = session
         self.deadline = 0.0
-        self.buffer = bytearray()
-        self.unsent = b""
         self.blocked = False
+        self._last: Sequence[Job] = ()
+        self._sent_before = self._sent_after = 0
 
-    def send(self) -> None:
-        """Send of what is unsent as much as goes now. Raises OSError."""
-        try:
-            sent = self.raw.send(self.unsent)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return
-        self.unsent = self.unsent[sent:]
+    @property
+    @abstractmethod
+    def under_way(self) -> int:
+        """Jobs that wait for an answer."""
 
-    def receive(self) -> bool | None:
-        """Take a part of what is there, an answer as a rule; None if there is nothing.
+    @property
+    @abstractmethod
+    def usable(self) -> bool:
+        """Whether it may be given more jobs, now or later."""
 
-        True if the server has closed the connection. Raises OSError.
+    @abstractmethod
+    def encode(self, job: Job) -> Encoded | None:
+        """What `begin` takes for a job, None if the lane cannot carry it. Raises MusterError."""
+
+    @abstractmethod
+    def begin(self, encoded: Sequence[tuple[Job, Encoded]], now: float) -> None:
+        """Send these. Raises OSError; `undelivered` tells what of it is safe to repeat."""
+
+    @abstractmethod
+    def answers(self, now: float) -> Iterator[tuple[Job, Answer | Exception]]:
+        """Jobs that have ended, with an answer, NotBegun, or ConnectionResetError.
+
+        Raises OSError, BrokenAnswer: the rest has no answer.
         """
+
+    @abstractmethod
+    def retire(self) -> None:
+        """Not usable any more; jobs that are under way are waited for."""
+
+    @abstractmethod
+    def abandon(self) -> list[Job]:
+        """Forget the jobs that are under way; which they were."""
+
+    def expire(self, now: float) -> list[Job]:
+        """Jobs that took too long and were given up, where the others can go on."""
+        return []
+
+    def rest(self, now: float) -> None:
+        """Nothing is under way."""
+        self.deadline = now + MAX_IDLE_SECONDS
+
+    def undelivered(self) -> Sequence[Job]:
+        """Jobs begun last that the server cannot have got whole."""
+        if self.wire.sent == self._sent_before:
+            return self._last
+        return self._last[-1:] if self.wire.sent < self._sent_after else ()
+
+    def _send(self, jobs: Sequence[Job], payload: bytes) -> None:
+        self._last, self._sent_before = jobs, self.wire.sent
         try:
-            chunk = self.raw.recv(_CHUNK)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return None
-        self.buffer += chunk
-        return not chunk
+            self.wire.write(payload)
+        finally:
+            self._sent_after = self.wire.sent + self.wire.unsent
 
-    def take_answer(self, *, ended: bool) -> tuple[Answer, bool] | None:
-        """The answer to the first job, cut from the buffer, and whether the lane can be used again.
 
-        None if bytes of it miss. Raises BrokenAnswer, ConnectionResetError.
+class SerialLane(Lane):
+    """HTTP/1.1: at most TOGETHER jobs, all urgent or none, whose answers come one behind the other."""
+
+    def __init__(self, connection: Connection, session: Session) -> None:
+        super().__init__(connection, session)
+        self.jobs: deque[Job] = deque()
+        self.urgent = True
+        self._reusable = True
+        self._retired = False
+        self._buffer = bytearray()
+
+    @property
+    def under_way(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def usable(self) -> bool:
+        return self._reusable and not (self._retired or self._buffer or self.wire.unsent)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it was given several jobs at once."""
+        return len(self._last) > 1
+
+    def encode(self, job: Job) -> Encoded:
+        request = job.made()
+        return b"", self.session.encode(request.method, request.path, request.body, request.content_type)
+
+    def begin(self, encoded: Sequence[tuple[Job, Encoded]], now: float) -> None:
+        jobs = [job for job, _ in encoded]
+        self.jobs = deque(jobs)
+        self.urgent = jobs[0].urgent
+        self.deadline = now + self.session.limits.read * len(jobs)
+        self._send(jobs, b"".join([whole for _, (_, whole) in encoded]))
+
+    def answers(self, now: float) -> Iterator[tuple[Job, Answer | Exception]]:
+        ended = False
+        while True:
+            found = self._take_answer(ended)
+            if found is None:
+                try:
+                    chunk = self.wire.read()
+                except BlockingIOError:
+                    return
+                self._buffer += chunk
+                ended = not chunk
+                if ended and not self.jobs:
+                    self.retire()
+                    return
+                continue
+            answer, self._reusable = found
+            yield self.jobs.popleft(), answer
+            if self.jobs and not self._reusable:
+                raise ConnectionResetError("the server closed the connection after another answer")
+            if not self.jobs:
+                return
+
+    def _take_answer(self, ended: bool) -> tuple[Answer, bool] | None:
+        """The next answer, cut from the buffer, and whether the lane can be used again; None if bytes miss.
+
+        Raises BrokenAnswer, ConnectionResetError.
         """
-        if not self.buffer:
-            if ended:
+        if not self._buffer or not self.jobs:
+            if ended and self.jobs:
                 raise ConnectionResetError("the server closed the connection without an answer")
             return None
-        size = plain_success(self.buffer)
+        size = plain_success(self._buffer)
         if not size:
-            return read_answer(self.buffer, ended=ended)
-        del self.buffer[:size]
-        return _SUCCESS, not ended
+            return read_answer(self._buffer, ended=ended)
+        del self._buffer[:size]
+        return SUCCESS, not ended
+
+    def retire(self) -> None:
+        self._retired = True
+
+    def abandon(self) -> list[Job]:
+        left, self.jobs = list(self.jobs), deque()
+        return left

@@ -1,24 +1,27 @@
-"""The writer's connections: which are under way, which rest, and how many requests each carries."""
+"""The writer's connections: which are under way, which rest, and how many requests each carries.
+
+A server that speaks HTTP/2 gets one connection for all requests, any other gets several of HTTP/1.1.
+"""
 
 from __future__ import annotations
 
+import os
 import selectors
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from scheduler_core.kube.connection import MAX_IDLE_SECONDS
-from scheduler_core.kube.exchange import Job, Lane
+from scheduler_core.kube.endpoint import HTTP_1, HTTP_2
+from scheduler_core.kube.exchange import TOGETHER, Encoded, Job, Lane, SerialLane
 from scheduler_core.kube.session import Session
+from scheduler_core.kube.shared_lane import SharedLane
 
 # Events may never hold up a binding: they use at most so many connections.
 LATER_CONNECTIONS: Final = 8
-# Requests that go out in one piece, one behind the other on one connection, where more wait than there are
-# connections: the second costs a third of the first.
-TOGETHER: Final = 4
-# After a connection that left some of them without an answer, each goes alone for so long: there may be
-# something between us and the server that knows only one request at a time.
+# After a connection that left some of several requests without an answer, or that broke the rules of HTTP/2,
+# each goes alone for so long: there may be something between us and the server that knows no better.
 _ALONE_SECONDS: Final = 60.0
+# What client-go's programs are told by to stay with HTTP/1.1.
+_WITHOUT_HTTP_2: Final = "DISABLE_HTTP2"
 
 
 class Lanes:
@@ -35,93 +38,130 @@ class Lanes:
         self._selector = selector
         self._most = most
         self._monotonic = monotonic
-        self._busy: set[Lane] = set()
-        self._idle: list[Lane] = []
+        self._open: set[Lane] = set()
+        self._idle: list[SerialLane] = []
+        self._shared: SharedLane | None = None
+        self._protocols = (HTTP_1,) if os.environ.get(_WITHOUT_HTTP_2) else (HTTP_2, HTTP_1)
         self._later_busy = 0
         self._alone_until = 0.0
 
     @property
-    def busy(self) -> int:
-        """Connections that wait for answers."""
-        return len(self._busy)
+    def crowd(self) -> int:
+        """How many answers may come, at least: of every connection of HTTP/1.1 one counts."""
+        shared = self._shared.under_way if self._shared is not None else 0
+        return shared + self._busy
+
+    @property
+    def _busy(self) -> int:
+        """Connections that wait for answers and take nothing more until then."""
+        return len(self._open) - len(self._idle) - (self._shared is not None)
 
     def room(self, urgent: bool) -> int:
-        """How many more connections may be under way with such writes."""
-        free = self._most - len(self._busy)
+        """How many more such writes may be sent now, if not more."""
+        if self._shared is not None:
+            return self._shared.room(urgent)
+        free = self._most - self._busy
         return free if urgent else min(free, LATER_CONNECTIONS - self._later_busy)
 
     def share(self, waiting: int, urgent: bool) -> int:
-        """How many of so many waiting writes the next connection takes."""
+        """How many of so many waiting writes the next connection takes; there is room."""
+        if self._shared is not None:
+            return min(waiting, self._shared.room(urgent))
         each = -(-waiting // self.room(urgent))
         if each > 1 and self._monotonic() < self._alone_until:
             return 1
         return min(TOGETHER, each)
 
     def take(self) -> Lane:
-        """A connection at rest or a new one. Raises OSError, KubeconfigError."""
-        if self._idle:
-            return self._idle.pop()
-        connection = self._session.new_connection()
-        try:
-            connection.open()
-            connection.unblock()
-        except BaseException:
-            connection.close()
-            raise
-        lane = Lane(connection)
-        self._selector.register(lane.raw, selectors.EVENT_READ, lane)
-        return lane
+        """The connection for the next jobs, a new one if need be. Raises OSError, KubeconfigError."""
+        if self._shared is not None:
+            return self._shared
+        return self._idle[-1] if self._idle else self._opened()
 
-    def begin(self, lane: Lane, jobs: list[Job], payload: bytes) -> None:
-        """The lane is to carry these jobs, all urgent or none."""
-        lane.jobs = deque(jobs)
-        lane.carried = len(jobs)
-        lane.urgent = jobs[0].urgent
-        lane.unsent = payload
-        lane.size = len(payload)
-        lane.deadline = self._monotonic() + self._session.limits.read * len(jobs)
-        self._busy.add(lane)
-        self._later_busy += not lane.urgent
+    def begin(self, lane: Lane, encoded: list[tuple[Job, Encoded]]) -> None:
+        """The lane that was taken carries these jobs, all urgent or none. Raises OSError."""
+        if isinstance(lane, SerialLane):
+            self._idle.remove(lane)
+            self._later_busy += not encoded[0][0].urgent
+        lane.begin(encoded, self._monotonic())
+        self.mind(lane)
 
-    def send(self, lane: Lane) -> None:
-        """Send as much as goes now; the rest goes when the selector says so. Raises OSError."""
-        lane.send()
-        if lane.blocked != bool(lane.unsent):
+    def mind(self, lane: Lane) -> None:
+        """Have the selector tell when the socket takes what is unsent."""
+        if lane.blocked != bool(lane.wire.unsent):
             lane.blocked = not lane.blocked
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if lane.blocked else 0)
-            self._selector.modify(lane.raw, events, lane)
+            self._selector.modify(lane.wire, events, lane)
 
-    def rest(self, lane: Lane) -> bool:
-        """Keep a lane without jobs for later; False if it is of no more use."""
-        if lane.jobs or lane.unsent or lane.buffer:
-            return False
-        self._leave(lane)
-        lane.deadline = self._monotonic() + MAX_IDLE_SECONDS
-        self._idle.append(lane)
-        return True
+    def settle(self, lane: Lane) -> None:
+        """Some answers were taken: the lane rests, or goes, or waits for others."""
+        if lane is self._shared and not lane.usable:
+            self._shared = None
+        if lane.under_way:
+            return
+        if not lane.usable:
+            self.drop(lane)
+            return
+        lane.rest(self._monotonic())
+        if isinstance(lane, SerialLane) and lane not in self._idle:
+            self._idle.append(lane)
+            self._later_busy -= not lane.urgent
 
     def drop(self, lane: Lane) -> list[Job]:
         """Close a connection; the jobs that it leaves without an answer."""
-        if lane in self._idle:
-            self._idle.remove(lane)
-        self._leave(lane)
-        left, lane.jobs = list(lane.jobs), deque()
-        if left and lane.carried > 1:
+        left = lane.abandon()
+        self._open.remove(lane)
+        if isinstance(lane, SharedLane):
+            self._shared = None if lane is self._shared else self._shared
+            doubtful = lane.broken
+        else:
+            assert isinstance(lane, SerialLane)
+            if lane in self._idle:
+                self._idle.remove(lane)
+            else:
+                self._later_busy -= not lane.urgent
+            doubtful = lane.crowded and bool(left)
+        if doubtful:
             self._alone_until = self._monotonic() + _ALONE_SECONDS
-        self._selector.unregister(lane.raw)
+        self._selector.unregister(lane.wire)
         lane.connection.close()
         return left
 
-    def overdue(self) -> list[Lane]:
-        """Lanes whose answers do not come, and those that rested for long: they go before the server does."""
+    def overdue(self) -> list[Job]:
+        """Jobs whose answers do not come, given up; those that rested for long go before the server does."""
         now = self._monotonic()
-        return [lane for lane in self.all() if lane.deadline < now]
+        jobs: list[Job] = []
+        for lane in self.all():
+            jobs += lane.expire(now)
+            if lane.deadline < now:
+                jobs += self.drop(lane)
+            else:
+                self.mind(lane)
+        return jobs
 
     def all(self) -> list[Lane]:
         """Every open lane."""
-        return [*self._busy, *self._idle]
+        return list(self._open)
 
-    def _leave(self, lane: Lane) -> None:
-        if lane in self._busy:
-            self._busy.remove(lane)
-            self._later_busy -= not lane.urgent
+    def _opened(self) -> Lane:
+        """A new connection, at rest."""
+        alone = self._monotonic() < self._alone_until
+        connection = self._session.new_connection((HTTP_1,) if alone else self._protocols)
+        try:
+            connection.open()
+            connection.wire.wait(0)
+            lane: Lane
+            if connection.wire.protocol == HTTP_2:
+                lane = shared = SharedLane(connection, self._session)
+                shared.greet()
+                self._shared = shared
+            else:
+                lane = serial = SerialLane(connection, self._session)
+                self._idle.append(serial)
+        except BaseException:
+            connection.close()
+            raise
+        lane.rest(self._monotonic())
+        self._open.add(lane)
+        self._selector.register(lane.wire, selectors.EVENT_READ, lane)
+        return lane

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Protocol
 
+from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.connection import Connection, Pool, ProxyRefused
-from scheduler_core.kube.endpoint import ClientCertificate, Endpoint, tls_context
+from scheduler_core.kube.endpoint import HTTP_1, ClientCertificate, Endpoint, tls_context
 from scheduler_core.kube.errors import Unreachable
 from scheduler_core.kube.response import Response
 from scheduler_core.kube.stream import Stream
@@ -31,17 +32,6 @@ class Credentials(Protocol):
 
     def refresh(self) -> bool:
         """Called after a 401: fetch new credentials. False if there is nothing to renew."""
-
-
-class Answer:
-    """A complete answer: HTTP status, Retry-After in seconds, body."""
-
-    __slots__ = ("body", "retry_after", "status")
-
-    def __init__(self, status: int, retry_after: float | None, body: bytes) -> None:
-        self.status = status
-        self.retry_after = retry_after
-        self.body = body
 
 
 @dataclass(frozen=True)
@@ -69,12 +59,12 @@ class Session:
         self._user_agent = user_agent
         self.limits = limits or Limits()
         self._lock = threading.Lock()
-        self._context: ssl.SSLContext | None = None
+        self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
         self._pool = Pool(self.new_connection, monotonic)
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-        self._head = (
-            f"Host: {host}:{endpoint.port}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
-        )
+        # As requests name the server.
+        self.authority = f"{host}:{endpoint.port}"
+        self._head = f"Host: {self.authority}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
         self._base = endpoint.base_path
         # Credentials as they were last told, and the part of a head that follows from them.
         self._said: tuple[list[tuple[str, str]], str] = ([], self._head)
@@ -185,24 +175,30 @@ class Session:
             about = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         return f"{method} {self._base}{path} HTTP/1.1\r\n{head}{about}\r\n".encode("latin-1") + body
 
-    def new_connection(self) -> Connection:
-        """A connection to the server that is not open yet."""
-        return Connection(self.endpoint, self._tls(), self.limits.connect)
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Header fields that say who sends a request. Raises KubeconfigError."""
+        return ("user-agent", self._user_agent), *self._credentials.headers()
 
-    def _tls(self) -> ssl.SSLContext | None:
+    def new_connection(self, protocols: tuple[str, ...] = (HTTP_1,)) -> Connection:
+        """A connection to the server that is not open yet, and the protocols to offer it over TLS."""
+        return Connection(self.endpoint, self._tls(protocols), self.limits.connect)
+
+    def _tls(self, protocols: tuple[str, ...]) -> ssl.SSLContext | None:
         if not self.endpoint.tls:
             return None
         with self._lock:
-            if self._context is None:
-                self._context = tls_context(self.endpoint, self._credentials.certificate())
-            return self._context
+            context = self._contexts.get(protocols)
+            if context is None:
+                certificate = self._credentials.certificate()
+                context = self._contexts[protocols] = tls_context(self.endpoint, certificate, protocols)
+            return context
 
     def _renew(self) -> bool:
         """New credentials after a 401; connections made with an old client certificate are dropped."""
         if not self._credentials.refresh():
             return False
         with self._lock:
-            self._context = None
+            self._contexts.clear()
         self._pool.clear()
         return True
 

@@ -1,7 +1,8 @@
-"""Many small writes at once: one thread and a few keep-alive connections.
+"""Many small writes at once: one thread, and one connection of HTTP/2 or a few of HTTP/1.1.
 
-Where more writes wait than there are connections, some go out together, one behind the other. A server that
-does not answer all of them leaves the others as lost answers, which is what their senders are prepared for.
+On the latter, where more writes wait than there are connections, some go out together, one behind the other.
+A server that does not answer all of them leaves the others as lost answers, which is what their senders are
+prepared for.
 
 A thread per request spends more processor time on waking up than on the request. What does not end well at
 the first try is finished on threads of its own by the ordinary Client, which waits, renews credentials and
@@ -20,14 +21,14 @@ from functools import partial
 from typing import Final
 
 from scheduler_core.errors import MusterError
+from scheduler_core.kube.answers import Answer, NotBegun
 from scheduler_core.kube.breath import Breath
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import error_from_status
 from scheduler_core.kube.exchange import Done, Job, Lane
 from scheduler_core.kube.lanes import Lanes
 from scheduler_core.kube.rate import RateLimiter
-from scheduler_core.kube.requests import SingleWrite, request_for, with_precondition
-from scheduler_core.kube.session import Answer
+from scheduler_core.kube.requests import SingleWrite, with_precondition
 from scheduler_core.kube.workers import Workers
 
 CONNECTIONS: Final = 24
@@ -130,26 +131,26 @@ class Writer:
     def _run(self) -> None:
         overdue_at = self._monotonic() + _TICK
         breath = Breath()
-        ready: list[tuple[selectors.SelectorKey, int]] = []
+        found = 0
         try:
             while not self._stopping:
                 delay = self._begin_all()
-                if self._lanes.busy >= _CROWD:
-                    time.sleep(breath.after(len(ready)))
+                if self._lanes.crowd >= _CROWD:
+                    time.sleep(breath.after(found))
                 self._asleep = True
                 # A job that came just now found us awake: look once more before sleeping.
                 if delay is None and any(self._queues[u] and self._lanes.room(u) > 0 for u in (True, False)):
                     delay = 0.0
                 ready = self._selector.select(_TICK if delay is None else delay)
                 self._asleep = False
+                found = 0
                 for key, _ in ready:
                     if key.data is None:
                         self._drain_wakes()
                     else:
-                        self._continue(key.data)
+                        found += self._continue(key.data)
                 if self._monotonic() >= overdue_at:
-                    for lane in self._lanes.overdue():
-                        self._lose(self._lanes.drop(lane), TimeoutError())
+                    self._lose(self._lanes.overdue(), TimeoutError())
                     overdue_at = self._monotonic() + _TICK
         finally:
             self._close()
@@ -195,82 +196,72 @@ class Writer:
 
     def _begin(self, jobs: list[Job]) -> None:
         try:
-            payload = b"".join([self._encoded(job) for job in jobs])
             lane = self._lanes.take()
+            encoded = [lane.encode(job) for job in jobs]
         except (OSError, MusterError):
             self._repeat_all(jobs)
             return
-        self._lanes.begin(lane, jobs, payload)
-        self._send(lane)
-
-    def _encoded(self, job: Job) -> bytes:
-        request = job.request = request_for(job.write)
-        return self._client.session.encode(request.method, request.path, request.body, request.content_type)
-
-    def _send(self, lane: Lane) -> bool:
-        """Send what goes now; False if the connection turned out to be broken."""
-        try:
-            self._lanes.send(lane)
-        except OSError as error:
-            # The server cannot have got all of the last request, which is safe to repeat.
-            untouched = len(lane.unsent) == lane.size
-            left = self._lanes.drop(lane)
-            whole = 0 if untouched else len(left) - 1
-            self._lose(left[:whole], error)
-            self._repeat_all(left[whole:])
-            return False
-        return True
-
-    def _continue(self, lane: Lane) -> None:
-        if lane.blocked and not self._send(lane):
+        self._repeat_all([job for job, data in zip(jobs, encoded, strict=True) if data is None])
+        fitting = [(job, data) for job, data in zip(jobs, encoded, strict=True) if data is not None]
+        if not fitting:
             return
         try:
-            ended = lane.receive()
-            if ended is None:
-                return
-            if not lane.jobs:
-                # A connection at rest: the server closes it, or says what nobody asked for.
-                self._lanes.drop(lane)
-                return
-            while lane.jobs:
-                found = lane.take_answer(ended=ended)
-                if found is None:
-                    # Most likely the next answer is there as well.
-                    ended = lane.receive()
-                    if ended is None:
-                        return
-                    continue
-                answer, reusable = found
-                job = lane.jobs.popleft()
-                rests = reusable and not lane.jobs and self._lanes.rest(lane)
-                self._finish(job, answer)
-                if not reusable:
-                    raise ConnectionResetError("the server closed the connection after another answer")
+            self._lanes.begin(lane, fitting)
+        except OSError as error:
+            self._break(lane, error)
+
+    def _break(self, lane: Lane, error: OSError) -> None:
+        """Sending failed: what the server cannot have got whole is safe to repeat."""
+        undelivered = {id(job) for job in lane.undelivered()}
+        left = self._lanes.drop(lane)
+        self._lose([job for job in left if id(job) not in undelivered], error)
+        self._repeat_all([job for job in left if id(job) in undelivered])
+
+    def _continue(self, lane: Lane) -> int:
+        """Send on, and take what answers there are; how many."""
+        try:
+            lane.wire.flush()
+        except OSError as error:
+            self._break(lane, error)
+            return 0
+        found = 0
+        try:
+            for job, outcome in lane.answers(self._monotonic()):
+                found += 1
+                if isinstance(outcome, Answer):
+                    self._finish(lane, job, outcome)
+                elif isinstance(outcome, NotBegun):
+                    self._repeat_all([job])
+                else:
+                    self._lose([job], outcome)
+            self._lanes.mind(lane)
         except Exception as error:
             self._lose(self._lanes.drop(lane), error)
-            return
-        if not rests:
-            self._lanes.drop(lane)
+        else:
+            self._lanes.settle(lane)
+        return found
 
-    def _finish(self, job: Job, answer: Answer) -> None:
+    def _finish(self, lane: Lane, job: Job, answer: Answer) -> None:
         """The server answered."""
-        assert job.request is not None
         if 200 <= answer.status < 300:
             self._tell(job, None)
-        elif answer.status == 401 or _may_wait(answer, self._client.retry_budget):
+            return
+        if answer.status == 401:
+            # Perhaps it was made with a certificate that is not taken any more.
+            lane.retire()
+        if answer.status == 401 or _may_wait(answer, self._client.retry_budget):
             # Not begun by the server: the ordinary way renews the credentials, or waits on, and repeats.
             self._repeat_all([job], answer.retry_after or 0.0)
         else:
-            method, path = job.request.method, job.request.path
-            error = error_from_status(answer.status, answer.body, method=method, path=path)
+            request = job.made()
+            error = error_from_status(answer.status, answer.body, method=request.method, path=request.path)
             self._tell(job, with_precondition(job.write, error))
 
     def _lose(self, jobs: list[Job], error: Exception) -> None:
         """The connection broke: the server may have got these requests."""
         for job in jobs:
-            assert job.request is not None
-            method, path = job.request.method, job.request.path
-            self._tell(job, self._client.session.unreachable(error, method, path, sent=True))
+            request = job.made()
+            self._tell(job, self._client.session.unreachable(error, request.method, request.path, sent=True))
 
     def _tell(self, job: Job, error: MusterError | None) -> None:
         self._flying[job.urgent] -= 1

@@ -61,6 +61,7 @@ THIRD_PARTY = {  # package: patterns of the modules that may import it
     "click": ["kubectl_plugin.*", "*.__main__", "*cli"],
     "prometheus_client": [CORE + "app.*", "webhook.*"],
     "aiohttp": ["sandbox.*"],
+    "hpack": [CORE + "kube.fields"],
     "jsonpatch": ["sandbox.*"],
     "jsonpointer": ["sandbox.*"],
 }

@@ -1,0 +1,117 @@
+"""A bulk writer with its client, and what becomes of each of its writes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.credentials import StaticCredentials
+from scheduler_core.kube.endpoint import Endpoint
+from scheduler_core.kube.errors import Unreachable
+from scheduler_core.kube.requests import SingleWrite
+from scheduler_core.kube.session import Limits, Session
+from scheduler_core.kube.writer import Writer
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.writes import Create
+from tests.support.eventually import eventually
+from tests.support.fault_server import FaultServer
+
+READ_SECONDS = 20.0
+_END_SECONDS = 5.0
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class BulkWrites:
+    """Writes by their names; what is submitted before `start` goes out together. `slept` has the waits."""
+
+    def __init__(self, url: str, ca: str = "", *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        session = Session(
+            Endpoint(url, ca=ca),
+            StaticCredentials("secret"),
+            user_agent="muster/test",
+            limits=Limits(connect=10.0, read=READ_SECONDS),
+        )
+        self.slept: list[float] = []
+        client = Client(session, sleep=self.slept.append, wall=lambda: 0.0)
+        self._session = session
+        self.writer = Writer(client, monotonic=monotonic)
+        self._outcomes: dict[str, list[MusterError | None]] = {}
+
+    def start(self) -> BulkWrites:
+        self.writer.start()
+        return self
+
+    def submit(self, name: str, write: SingleWrite | None = None, *, urgent: bool = True) -> None:
+        """Carry a write out, the creation of a pod of that name if nothing else is given."""
+        done = partial(self._done, name)
+        self.writer.submit(write or create(name), done, urgent=urgent)
+
+    def submit_many(self, count: int, prefix: str = "p", *, urgent: bool = True) -> None:
+        for number in range(count):
+            self.submit(f"{prefix}{number}", urgent=urgent)
+
+    def _done(self, name: str, error: MusterError | None) -> None:
+        self._outcomes.setdefault(name, []).append(error)
+
+    @property
+    def ended(self) -> int:
+        """How many have an outcome."""
+        return len(self._outcomes)
+
+    def await_ended(self, count: int) -> None:
+        """Until so many have an outcome."""
+        eventually(lambda: self.ended >= count, READ_SECONDS, interval=0.001)
+
+    def outcome(self, name: str) -> MusterError | None:
+        """What became of one, which is waited for."""
+        eventually(lambda: name in self._outcomes, READ_SECONDS, interval=0.005)
+        (only,) = self._outcomes[name]
+        return only
+
+    def outcomes(self, count: int) -> dict[str, MusterError | None]:
+        """What became of all, which are so many; waits until the writer knows of nothing more to do."""
+        self.await_ended(count)
+        eventually(lambda: self.writer.pending == 0, READ_SECONDS, interval=0.005)
+        assert self.ended == count
+        return {name: self.outcome(name) for name in self._outcomes}
+
+    def close(self) -> None:
+        """End the writer: within seconds of the clock, even if that stands still."""
+        self.writer.stop(_END_SECONDS if self.writer.pending == 0 else 0.0)
+        eventually(lambda: not self.writer.alive, _END_SECONDS)
+        self._session.close()
+
+
+def create(name: str, size: int = 0) -> Create:
+    """The creation of a pod that has text of so many letters in it."""
+    return Create(PODS, "a", {"metadata": {"name": name, "namespace": "a"}, "spec": {"text": "x" * size}})
+
+
+def lost(error: MusterError | None) -> bool:
+    """Whether nobody knows what became of the write."""
+    return isinstance(error, Unreachable) and error.maybe_accepted
+
+
+def created(server: FaultServer) -> Counter[str]:
+    """How often the server got each pod's creation."""
+    with server.changed:
+        return Counter(r.body["metadata"]["name"] for r in server.requests if r.verb == "POST")
+
+
+def there(server: FaultServer) -> set[str]:
+    """Names of what exists."""
+    with server.changed:
+        return {name for _, _, name in server.objects}
