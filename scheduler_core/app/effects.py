@@ -1,6 +1,7 @@
 """Decisions become API writes and events, on threads of their own; outcomes go back to the loop.
 
-A binding whose answer was lost is resolved by reading the pod: the API decides, not an assumption.
+A binding whose answer was lost is resolved by reading the pod, and by sending it again where it has no node:
+the API decides, not an assumption.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, 
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import ObjectReference, Occurrence
-from scheduler_core.kube.errors import Conflict, NotFound
+from scheduler_core.kube.errors import ApiError, Conflict, NotFound
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.writer import Writer
 from scheduler_core.logs import fields
@@ -31,6 +32,8 @@ from scheduler_core.model.writes import Bind, Evict, Patch, Write
 log = logging.getLogger(__name__)
 
 _NO_TIMING = Timing()
+# Before a binding whose outcome is unknown is sent again, in seconds.
+_REPEAT_DELAYS = (0.0, 0.2, 1.0)
 
 
 def pod_reference(pod: Pod) -> ObjectReference:
@@ -136,20 +139,43 @@ class Effects:
             self.submit_write(write)
 
     def _resolve(self, decision: Placed, timing: Timing, error: MusterError) -> None:
-        """After a refused or unanswered binding: where is the pod really?"""
+        """After a refused or unanswered binding: where is the pod really?
+
+        A binding without an answer may still be on its way where the pod has no node yet. To bind the pod
+        elsewhere, or others in its place, would be too early: the same binding once more is carried out,
+        or refused because it was.
+        """
         pod = decision.pod
-        read, seen = self._read(pod)
-        if seen is not None and seen.uid == pod.uid and seen.node_name == decision.node:
-            self._bound(decision, timing)
-            return
-        if not read:
-            return
+        for delay in (*_REPEAT_DELAYS, None):
+            read, seen = self._read(pod)
+            if not read:
+                return
+            if seen is not None and seen.uid == pod.uid and seen.node_name == decision.node:
+                self._bound(decision, timing)
+                return
+            if delay is None or not self._open_still(decision, error, seen):
+                break
+            if self._stopping.wait(delay):
+                return
+            try:
+                self._client.write(decision.bind)
+            except MusterError as again:
+                error = again
+            else:
+                self._bound(decision, timing)
+                return
         self._metrics.bind_failed(decision, timing, self._wall())
         self._report(BindFailed(decision, str(error), seen))
         note = f"binding to {decision.node} failed: {error}"
         self._event(
             pod, decision.profile, names.EVENT_WARNING, names.EVENT_FAILED_SCHEDULING, "Binding", note
         )
+
+    def _open_still(self, decision: Placed, error: MusterError, seen: Pod | None) -> bool:
+        """Whether nobody knows what becomes of a binding, and we may repeat it."""
+        unknown = isinstance(error, ApiError) and error.maybe_accepted and isinstance(decision.bind, Bind)
+        without_node = seen is not None and seen.uid == decision.pod.uid and not seen.node_name
+        return unknown and without_node and self._writer.may_write()
 
     def verify(self, decision: Placed) -> None:
         """Read a pod whose accepted binding was not confirmed by the watch; the loop gets BindRead."""

@@ -69,16 +69,49 @@ def test_a_binding_whose_answer_was_lost_is_found_by_reading(rig: Rig) -> None:
     assert rig.reported == []
 
 
-def test_a_binding_that_is_never_answered_is_looked_up(rig: Rig) -> None:
+def test_a_binding_that_is_never_answered_is_sent_again_to_the_same_node(rig: Rig) -> None:
     pod = rig.pod()
     rig.server.fail(Fault("POST", silent=True))
+    placed = rig.place(pod)
+    eventually(lambda: rig.reasons() == ["Scheduled"], 20)
+    assert [decision for _, decision in rig.effects.accepted] == [placed]
+    assert rig.server.objects["pods", "a", "p"]["spec"]["nodeName"] == "one"
+    assert rig.reported == []
+
+
+def test_a_binding_that_arrives_late_is_found_by_sending_it_again(rig: Rig) -> None:
+    pod = rig.pod()
+    # The answer says nothing, the pod has no node, and by the time of the second try it has.
+    rig.server.fail(Fault("POST", status=500))
+    rig.server.fail(Fault("POST", lose=True))
+    placed = rig.place(pod)
+    eventually(lambda: rig.reasons() == ["Scheduled"], 20)
+    assert [decision for _, decision in rig.effects.accepted] == [placed]
+    assert rig.server.count("POST") == 3  # the binding twice, and the event
+    assert rig.reported == []
+
+
+def test_a_binding_that_is_never_answered_at_all_is_given_up(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("POST", times=4, status=500))
     rig.place(pod)
     eventually(lambda: rig.reported, 20)
     (failed,) = rig.reported
     assert isinstance(failed, BindFailed)
-    assert "no answer in time" in failed.problem
+    assert "500" in failed.problem
     assert failed.seen is not None
     assert failed.seen.node_name == ""
+    eventually(lambda: rig.reasons() == ["FailedScheduling"], 20)
+
+
+def test_nobody_but_the_leader_sends_a_binding_again(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("POST", times=4, status=500))
+    answers = iter([True])
+    rig.writer.may_write = lambda: next(answers, False)
+    rig.place(pod)
+    eventually(lambda: rig.reported, 20)
+    assert sum(request.path.endswith("/binding") for request in rig.server.requests) == 1
 
 
 def test_a_refused_binding_is_reported_with_the_pod_as_it_is(rig: Rig) -> None:

@@ -9,13 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.fault_burst import CAPPED, GANG, Losses
+from tests.support.eventually import eventually
+from tests.support.fault_burst import CAPPED, GANG, SETTLE_SECONDS, Losses
 from tests.support.fault_rules import Call, Rule, is_binding, is_write, watches
 from tests.support.fault_stage import Stage
 
 pytestmark = pytest.mark.timeout(240)
 
 Record = Callable[[str, int, Losses], None]
+_ENOUGH = 6
 Fault = Callable[[], Rule]
 
 # Sentence, the fault, and how often it must have come before the server is well again.
@@ -60,6 +62,34 @@ def test_a_burst_that_is_answered_badly_loses_nothing(
     rule = fault()
     losses = stage.during(rule, hits=hits)
     record(sentence, rule.hits, losses)
+
+
+SHARED: list[tuple[str, dict[str, int]]] = [
+    ("every third request of HTTP/2 refused", {"refuse_each": 3}),
+    ("GOAWAY behind every third request of HTTP/2", {"go_away_each": 3}),
+    ("the connection of HTTP/2 broken with every fourth request", {"cut_each": 4}),
+]
+
+
+@pytest.mark.parametrize(("sentence", "fault"), SHARED, ids=[fault[0] for fault in SHARED])
+def test_a_burst_over_a_shared_connection_that_fails_loses_nothing(
+    stage: Stage, record: Record, sentence: str, fault: dict[str, int]
+) -> None:
+    burst = stage.burst()
+    faults = stage.proxy.door("main").http2
+    before = faults.hits
+    for name, each in fault.items():
+        setattr(faults, name, each)
+    burst.begin()
+
+    def enough() -> bool:
+        burst.stir()
+        return faults.hits - before >= _ENOUGH
+
+    eventually(enough, SETTLE_SECONDS)
+    faults.be_well()
+    losses = burst.settle(lambda: stage.process)
+    record(sentence, faults.hits - before, losses)
 
 
 def test_retry_after_is_honoured_by_every_write(stage: Stage, record: Record) -> None:

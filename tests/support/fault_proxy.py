@@ -1,6 +1,7 @@
 """A TLS proxy in front of an API server: what passes is written down, and meets faults on demand.
 
-A proxy has doors. Each is a port with a kubeconfig of its own, so that one client can be cut off alone.
+A proxy has doors. Each is a port with a kubeconfig of its own, so that one client can be cut off alone. What
+comes over HTTP/2 goes through the same door once more, as a request of HTTP/1.1, and meets its faults there.
 """
 
 from __future__ import annotations
@@ -12,21 +13,30 @@ import socket
 import ssl
 import threading
 import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import trustme
+from h2.exceptions import H2Error
 
 from tests.support.fault_listener import HOST, Listener
 from tests.support.fault_rules import Call, Journal, Rule
 from tests.support.fault_store import status_body
+from tests.support.http2_conversation import HTTP_1, HTTP_2, Conversation, Http2Faults, Reply
+from tests.support.http2_conversation import Call as SharedCall
 from tests.support.server import Server, write_kubeconfig
 
 _UPSTREAM_SECONDS = 120.0
 _LOOK_MILLISECONDS = 250
+_MOST_STREAMS = 100
+_AT_ONCE = 32
 _HOP = frozenset({"host", "connection", "transfer-encoding", "keep-alive"})
 
 
@@ -63,6 +73,7 @@ class Proxy:
         """A serving certificate, valid until then."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.authority.issue_cert(HOST, not_after=not_after).configure_cert(context)
+        context.set_alpn_protocols([HTTP_2, HTTP_1])
         return context
 
 
@@ -72,6 +83,7 @@ class Door:
     def __init__(self, proxy: Proxy, name: str) -> None:
         self.proxy = proxy
         self.name = name
+        self.http2 = Http2Faults(_MOST_STREAMS)
         self._context = proxy.context()
         self._listener: _Listener | None = _Listener(self, 0, self._context)
         self._port = self._listener.port
@@ -109,7 +121,50 @@ class Door:
 class _Listener(Listener):
     def __init__(self, door: Door, port: int, context: ssl.SSLContext) -> None:
         self.door = door
-        super().__init__(port, _Handler, context)
+        self._workers = ThreadPoolExecutor(_AT_ONCE, "door")
+        super().__init__(port, _serve, context)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        super().close()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def converse(self, connection: ssl.SSLSocket) -> None:
+        """HTTP/2 until the connection ends. Raises OSError."""
+        with self.door.http2.lock:
+            self.door.http2.connections[HTTP_2] += 1
+        try:
+            Conversation(connection, self.door.http2, self._hand_on).run()
+        except H2Error:
+            self.door.http2.violations.append(traceback.format_exc())
+
+    def _hand_on(self, call: SharedCall, done: Callable[[Reply | None], None]) -> None:
+        # A door that was closed in the meantime takes nothing.
+        with suppress(RuntimeError):
+            self._workers.submit(lambda: done(self._ask_again(call)))
+
+    def _ask_again(self, call: SharedCall) -> Reply | None:
+        """The answer to the same request of HTTP/1.1 through this door, None if there is none."""
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # It is ourselves, whatever certificate is shown to others.
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+        connection = HTTPSConnection(HOST, self.port, timeout=_UPSTREAM_SECONDS, context=trust)
+        with closing(connection):
+            try:
+                headers = {name: text for name, text in call.fields if not name.startswith(":")}
+                connection.request(call.method, call.path, call.body or None, headers)
+                answer = connection.getresponse()
+                body = answer.read()
+            except (OSError, HTTPException):
+                return None
+        fields = [(name.lower(), text) for name, text in answer.getheaders() if name.lower() not in _HOP]
+        return Reply(answer.status, fields, body)
+
+
+def _serve(connection: ssl.SSLSocket, address: Any, listener: _Listener) -> None:
+    if connection.selected_alpn_protocol() == HTTP_2:
+        listener.converse(connection)
+    else:
+        _Handler(connection, address, listener)
 
 
 class _Handler(BaseHTTPRequestHandler):

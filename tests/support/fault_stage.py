@@ -122,5 +122,8 @@ class Stage:
         self.journal.clear()
         for door in self.proxy.doors.values():
             door.open()
+            door.http2.be_well()
+            # All that a scheduler writes in bulk came this way, and by the rules.
+            assert door.http2.violations == []
         self.cluster.clean()
         self.ground.witness.peaks.clear()

@@ -49,8 +49,10 @@ class Http2Faults:
     """What is to go wrong next, and what has come so far.
 
     Streams beyond `most_streams` are refused until the client has acknowledged that number; from then on they
-    end the connection. `lost_code` resets streams for which there is no answer. `violations` has what the
-    client did against the protocol, and what went wrong in here.
+    end the connection. `lost_code` resets streams for which there is no answer. Of all requests every
+    `refuse_each`-th is refused, behind every `go_away_each`-th no more are taken on its connection, and with
+    every `cut_each`-th it breaks; `hits` counts how often that came. `violations` has what the client did
+    against the protocol, and what went wrong in here.
     """
 
     def __init__(self, most_streams: int) -> None:
@@ -61,6 +63,8 @@ class Http2Faults:
         self.requests: Counter[str] = Counter()
         self.refused = 0
         self.cancelled = 0
+        self.refuse_each = self.go_away_each = self.cut_each = 0
+        self.hits = 0
         self.violations: list[str] = []
         self.lock = threading.Lock()
         self._refusals: list[ErrorCodes] = []
@@ -97,6 +101,8 @@ class Http2Faults:
         """What a new stream is reset with, if it is."""
         with self.lock:
             code = ErrorCodes.REFUSED_STREAM if full else self._refusals.pop(0) if self._refusals else None
+            if self._due(self.refuse_each, self.requests[HTTP_2] + self.refused + 1):
+                code = ErrorCodes.REFUSED_STREAM
             self.refused += code is not None
             return code
 
@@ -107,7 +113,22 @@ class Http2Faults:
             last, silent = self._until_goaway == 1, self._silences > 0
             self._until_goaway = max(0, self._until_goaway - 1)
             self._silences = max(0, self._silences - 1)
-            return last, silent
+            return last or self._due(self.go_away_each, self.requests[HTTP_2]), silent
+
+    def cuts(self) -> bool:
+        """Whether the connection breaks now that a request was handed on."""
+        with self.lock:
+            return self._due(self.cut_each, self.requests[HTTP_2])
+
+    def be_well(self) -> None:
+        """Nothing goes wrong from now on."""
+        with self.lock:
+            self.refuse_each = self.go_away_each = self.cut_each = 0
+
+    def _due(self, each: int, number: int) -> bool:
+        due = each > 0 and number % each == 0
+        self.hits += due
+        return due
 
 
 class Conversation:
@@ -232,6 +253,8 @@ class Conversation:
             named = dict(fields)
             call = Call(named[":method"], named[":path"], fields, bytes(body))
             self._hand_on(call, lambda reply: self._act(partial(self._finish, stream, reply)))
+        if self._faults.cuts():
+            raise ConnectionResetError
 
     def _on_reset(self, event: StreamReset) -> None:
         if self._open.pop(event.stream_id, None) is not None:
