@@ -32,7 +32,6 @@ _DEFAULT_WINDOW: Final = (1 << 16) - 1
 _RECEIVE_WINDOW: Final = 1 << 30
 _REPLENISH: Final = 1 << 20
 
-
 Outcome = Answer | NotBegun | ConnectionResetError
 
 

@@ -56,7 +56,7 @@ class SharedLane(Lane):
         return room if urgent else min(room, LATER_STREAMS - self._later)
 
     def retire(self) -> None:
-        self._conversation.retired = True
+        self._conversation.retire()
 
     def encode(self, job: Job) -> Encoded | None:
         request = job.made()
