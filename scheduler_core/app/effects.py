@@ -19,7 +19,7 @@ from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, 
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import ObjectReference, Occurrence
-from scheduler_core.kube.errors import ApiError, Conflict, NotFound
+from scheduler_core.kube.errors import Conflict, NotFound, Timeout, Unreachable
 from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.writer import Writer
 from scheduler_core.logs import fields
@@ -172,10 +172,12 @@ class Effects:
         )
 
     def _open_still(self, decision: Placed, error: MusterError, seen: Pod | None) -> bool:
-        """Whether nobody knows what becomes of a binding, and we may repeat it."""
-        unknown = isinstance(error, ApiError) and error.maybe_accepted and isinstance(decision.bind, Bind)
+        """Whether a binding may still be on its way, and we may repeat it."""
+        # Any other answer means that the server is done with it.
+        unanswered = isinstance(error, Unreachable | Timeout) and error.maybe_accepted
         without_node = seen is not None and seen.uid == decision.pod.uid and not seen.node_name
-        return unknown and without_node and self._writer.may_write()
+        repeatable = isinstance(decision.bind, Bind) and self._writer.may_write()
+        return unanswered and without_node and repeatable
 
     def verify(self, decision: Placed) -> None:
         """Read a pod whose accepted binding was not confirmed by the watch; the loop gets BindRead."""

@@ -81,8 +81,8 @@ def test_a_binding_that_is_never_answered_is_sent_again_to_the_same_node(rig: Ri
 
 def test_a_binding_that_arrives_late_is_found_by_sending_it_again(rig: Rig) -> None:
     pod = rig.pod()
-    # The answer says nothing, the pod has no node, and by the time of the second try it has.
-    rig.server.fail(Fault("POST", status=500))
+    # The first says nothing, the pod has no node, and by the time that the second is lost it has.
+    rig.server.fail(Fault("POST", status=504, reason="Timeout"))
     rig.server.fail(Fault("POST", lose=True))
     placed = rig.place(pod)
     eventually(lambda: rig.reasons() == ["Scheduled"], 20)
@@ -93,20 +93,28 @@ def test_a_binding_that_arrives_late_is_found_by_sending_it_again(rig: Rig) -> N
 
 def test_a_binding_that_is_never_answered_at_all_is_given_up(rig: Rig) -> None:
     pod = rig.pod()
-    rig.server.fail(Fault("POST", times=4, status=500))
+    rig.server.fail(Fault("POST", times=4, status=504, reason="Timeout"))
     rig.place(pod)
     eventually(lambda: rig.reported, 20)
     (failed,) = rig.reported
     assert isinstance(failed, BindFailed)
-    assert "500" in failed.problem
+    assert "504" in failed.problem
     assert failed.seen is not None
     assert failed.seen.node_name == ""
     eventually(lambda: rig.reasons() == ["FailedScheduling"], 20)
 
 
+def test_a_binding_at_which_the_server_failed_is_not_sent_again(rig: Rig) -> None:
+    pod = rig.pod()
+    rig.server.fail(Fault("POST", status=500, reason="InternalError"))
+    rig.place(pod)
+    eventually(lambda: rig.reported, 20)
+    assert sum(request.path.endswith("/binding") for request in rig.server.requests) == 1
+
+
 def test_nobody_but_the_leader_sends_a_binding_again(rig: Rig) -> None:
     pod = rig.pod()
-    rig.server.fail(Fault("POST", times=4, status=500))
+    rig.server.fail(Fault("POST", times=4, status=504, reason="Timeout"))
     answers = iter([True])
     rig.writer.may_write = lambda: next(answers, False)
     rig.place(pod)
