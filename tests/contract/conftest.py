@@ -9,6 +9,7 @@ import pytest
 from scheduler_core.kube.client import Client
 from tests.support.fault_client import client_for
 from tests.support.fault_server import FaultServer
+from tests.support.http2_front import Http2Front
 
 
 @pytest.fixture
@@ -27,3 +28,11 @@ def client(server: FaultServer, slept: list[float]) -> Iterator[Client]:
     made = client_for(server, slept=slept)
     yield made
     made.session.close()
+
+
+@pytest.fixture
+def front(server: FaultServer) -> Iterator[Http2Front]:
+    """The scripted server behind TLS and HTTP/2; clients kept to the protocol."""
+    with Http2Front(server) as running:
+        yield running
+    assert running.violations == []

@@ -4,46 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, Forbidden, TooManyRequests, Unreachable
 from scheduler_core.kube.lanes import TOGETHER
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writer import Writer
-from scheduler_core.model.kinds import PODS
-from scheduler_core.model.writes import Create
+from tests.support.bulk_writes import Outcomes, create
 from tests.support.eventually import eventually
 from tests.support.fault_server import FaultServer
 from tests.support.fault_store import Fault
-
-
-class Outcomes:
-    """What became of each write, by the pod's name."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, list[MusterError | None]] = {}
-
-    def done(self, name: str, error: MusterError | None) -> None:
-        self.by_name.setdefault(name, []).append(error)
-
-    def await_all(self, count: int) -> None:
-        eventually(lambda: len(self.by_name) == count, 5, interval=0.005)
-
-    def of(self, name: str) -> MusterError | None:
-        (only,) = self.by_name[name]
-        return only
-
-
-def create(name: str) -> Create:
-    return Create(PODS, "a", {"metadata": {"name": name, "namespace": "a"}})
-
-
-def submit(writer: Writer, outcomes: Outcomes, name: str, *, urgent: bool = True) -> None:
-    writer.submit(create(name), partial(outcomes.done, name), urgent=urgent)
 
 
 @pytest.fixture
@@ -64,7 +36,7 @@ def test_every_write_is_sent_once_and_ends_once(
     server: FaultServer, writer: Writer, outcomes: Outcomes
 ) -> None:
     for number in range(200):
-        submit(writer, outcomes, f"p{number}", urgent=number % 2 == 0)
+        outcomes.submit(writer, f"p{number}", urgent=number % 2 == 0)
     outcomes.await_all(200)
     assert {len(found) for found in outcomes.by_name.values()} == {1}
     assert all(outcomes.of(name) is None for name in outcomes.by_name)
@@ -86,7 +58,7 @@ def test_in_a_batch_that_the_server_leaves_what_was_not_answered_is_told_as_mayb
     server.fail(Fault("POST", status=403, reason="Forbidden"))
     server.fail(Fault("POST", lose=True))
     for number in range(TOGETHER + 4):
-        submit(narrow, outcomes, f"p{number}")
+        outcomes.submit(narrow, f"p{number}")
     narrow.start()
     outcomes.await_all(TOGETHER + 4)
     assert isinstance(outcomes.of("p0"), Forbidden)
@@ -104,7 +76,7 @@ def test_one_of_a_batch_that_is_put_off_is_repeated_alone(
 ) -> None:
     server.fail(Fault("POST", status=429, retry_after=1))
     for number in range(TOGETHER):
-        submit(narrow, outcomes, f"p{number}")
+        outcomes.submit(narrow, f"p{number}")
     narrow.start()
     outcomes.await_all(TOGETHER)
     assert {outcomes.of(name) for name in outcomes.by_name} == {None}
@@ -117,7 +89,7 @@ def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
     for fault in range(12):
         server.fail(Fault("POST", lose=True) if fault % 3 else Fault("POST", status=500))
     for number in range(300):
-        submit(writer, outcomes, f"p{number}", urgent=number % 3 > 0)
+        outcomes.submit(writer, f"p{number}", urgent=number % 3 > 0)
     outcomes.await_all(300)
     assert {len(found) for found in outcomes.by_name.values()} == {1}
     there = {name for _, _, name in server.objects}
@@ -128,11 +100,11 @@ def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
 
 def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: Writer, outcomes: Outcomes) -> None:
     server.fail(Fault("POST", status=403, reason="Forbidden"))
-    submit(writer, outcomes, "refused")
+    outcomes.submit(writer, "refused")
     outcomes.await_all(1)
-    submit(writer, outcomes, "twice")
+    outcomes.submit(writer, "twice")
     outcomes.await_all(2)
-    writer.submit(create("twice"), partial(outcomes.done, "again"))
+    outcomes.submit(writer, "again", create("twice"))
     outcomes.await_all(3)
     assert isinstance(outcomes.of("refused"), Forbidden)
     assert outcomes.of("twice") is None
@@ -143,7 +115,7 @@ def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
     server: FaultServer, writer: Writer, outcomes: Outcomes
 ) -> None:
     server.fail(Fault("POST", lose=True))
-    submit(writer, outcomes, "lost")
+    outcomes.submit(writer, "lost")
     outcomes.await_all(1)
     found = outcomes.of("lost")
     assert isinstance(found, Unreachable)
@@ -158,7 +130,7 @@ def test_what_the_server_puts_off_is_waited_for_and_repeated(
     writer = Writer(client, monotonic=lambda: 0.0)
     writer.start()
     server.fail(Fault("POST", times=2, status=429, retry_after=1))
-    submit(writer, outcomes, "later")
+    outcomes.submit(writer, "later")
     outcomes.await_all(1)
     writer.stop(2)
     assert outcomes.of("later") is None
@@ -170,7 +142,7 @@ def test_what_the_server_puts_off_for_too_long_is_told(
     server: FaultServer, writer: Writer, outcomes: Outcomes, slept: list[float]
 ) -> None:
     server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=3600))
-    submit(writer, outcomes, "much-later")
+    outcomes.submit(writer, "much-later")
     outcomes.await_all(1)
     assert isinstance(outcomes.of("much-later"), TooManyRequests)
     assert (server.count("POST"), slept) == (1, [])
@@ -179,13 +151,13 @@ def test_what_the_server_puts_off_for_too_long_is_told(
 def test_a_server_that_is_gone_is_told_and_one_that_is_back_is_used(
     server: FaultServer, writer: Writer, outcomes: Outcomes
 ) -> None:
-    submit(writer, outcomes, "before")
+    outcomes.submit(writer, "before")
     outcomes.await_all(1)
     server.kill()
-    submit(writer, outcomes, "during")
+    outcomes.submit(writer, "during")
     outcomes.await_all(2)
     server.start()
-    submit(writer, outcomes, "after")
+    outcomes.submit(writer, "after")
     outcomes.await_all(3)
     assert outcomes.of("before") is None
     assert isinstance(outcomes.of("during"), Unreachable)
@@ -198,14 +170,14 @@ def test_urgent_writes_wait_for_leadership_and_others_do_not(
     leads = threading.Event()
     writer = Writer(client, may_write=leads.is_set)
     writer.start()
-    submit(writer, outcomes, "binding")
-    submit(writer, outcomes, "event", urgent=False)
+    outcomes.submit(writer, "binding")
+    outcomes.submit(writer, "event", urgent=False)
     outcomes.await_all(1)
     assert set(outcomes.by_name) == {"event"}
     leads.set()
     outcomes.await_all(2)
     leads.clear()
-    submit(writer, outcomes, "too late")
+    outcomes.submit(writer, "too late")
     assert writer.drop_unsent() == 1
     writer.stop(2)
     assert set(outcomes.by_name) == {"event", "binding"}
@@ -217,8 +189,8 @@ def test_the_rate_of_urgent_writes_leaves_the_others_alone(
     writer = Writer(client, limiters=(RateLimiter(0.001, 2), RateLimiter(1000, 1000)))
     writer.start()
     for number in range(5):
-        submit(writer, outcomes, f"binding-{number}")
-        submit(writer, outcomes, f"event-{number}", urgent=False)
+        outcomes.submit(writer, f"binding-{number}")
+        outcomes.submit(writer, f"event-{number}", urgent=False)
     outcomes.await_all(7)
     assert writer.backlog == 3
     assert sum(name.startswith("event") for name in outcomes.by_name) == 5

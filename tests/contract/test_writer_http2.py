@@ -22,15 +22,8 @@ from tests.support.http2_front import Http2Front
 
 
 @pytest.fixture
-def front(server: FaultServer) -> Iterator[Http2Front]:
-    with Http2Front(server) as running:
-        yield running
-    assert running.violations == []
-
-
-@pytest.fixture
 def writes(front: Http2Front) -> Iterator[BulkWrites]:
-    made = BulkWrites(front.url, front.ca)
+    made = BulkWrites(front, front.ca)
     yield made.start()
     made.close()
 
@@ -48,7 +41,7 @@ def test_every_write_is_sent_once_over_one_connection(
 
 def test_a_burst_meets_a_server_that_takes_few_at_once(server: FaultServer) -> None:
     with Http2Front(server, most_streams=7) as front:
-        writes = BulkWrites(front.url, front.ca)
+        writes = BulkWrites(front, front.ca)
         writes.submit_many(1000)
         writes.start()
         assert set(writes.outcomes(1000).values()) == {None}
@@ -62,7 +55,7 @@ def test_a_burst_meets_a_server_that_takes_few_at_once(server: FaultServer) -> N
 
 def test_a_server_with_other_limits_is_asked_again_and_again(server: FaultServer) -> None:
     with Http2Front(server, most_streams=1) as front:
-        writes = BulkWrites(front.url, front.ca).start()
+        writes = BulkWrites(front, front.ca).start()
         for number in range(30):
             writes.submit(f"p{number}", urgent=number % 3 > 0)
         assert set(writes.outcomes(30).values()) == {None}
@@ -82,7 +75,7 @@ def test_every_kind_of_write_arrives_as_over_http_1(
         "delete": Delete(PODS, "a", "p", uid=uid),
         "replace": Replace(PODS, "a", "gone", {"metadata": {"name": "gone"}}),
     }
-    plain = BulkWrites(f"http://127.0.0.1:{server.port}").start()
+    plain = BulkWrites(server).start()
     arrived = []
     for name, write in kinds.items():
         for way in (writes, plain):
@@ -111,7 +104,7 @@ def test_a_refusal_is_told_with_its_type(server: FaultServer, writes: BulkWrites
 
 
 def test_what_the_server_puts_off_is_waited_for_and_repeated(server: FaultServer, front: Http2Front) -> None:
-    writes = BulkWrites(front.url, front.ca, monotonic=lambda: 0.0).start()
+    writes = BulkWrites(front, front.ca, monotonic=lambda: 0.0).start()
     server.fail(Fault("POST", times=2, status=429, retry_after=1))
     writes.submit("later")
     assert writes.outcomes(1) == {"later": None}
@@ -168,7 +161,7 @@ def test_a_large_write_goes_the_ordinary_way(
 def test_of_a_batch_only_what_does_not_fit_goes_the_ordinary_way(
     server: FaultServer, front: Http2Front
 ) -> None:
-    writes = BulkWrites(front.url, front.ca)
+    writes = BulkWrites(front, front.ca)
     writes.submit("first")
     writes.submit("large", create("large", MAX_FRAME))
     writes.submit("last")
@@ -224,7 +217,7 @@ def test_the_protocol_is_agreed_on(
 ) -> None:
     monkeypatch.setenv("DISABLE_HTTP2", switch)
     with Http2Front(server, protocols=protocols) as front:
-        writes = BulkWrites(front.url, front.ca).start()
+        writes = BulkWrites(front, front.ca).start()
         writes.submit_many(40)
         assert set(writes.outcomes(40).values()) == {None}
         writes.close()
@@ -235,7 +228,7 @@ def test_the_protocol_is_agreed_on(
 
 
 def test_an_unknown_authority_is_named_as_the_cause(server: FaultServer, front: Http2Front) -> None:
-    writes = BulkWrites(front.url).start()
+    writes = BulkWrites(front).start()
     writes.submit("p")
     found = writes.outcome("p")
     writes.close()

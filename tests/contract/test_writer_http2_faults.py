@@ -21,16 +21,9 @@ from tests.support.http2_front import Http2Front
 
 
 @pytest.fixture
-def front(server: FaultServer) -> Iterator[Http2Front]:
-    with Http2Front(server) as running:
-        yield running
-    assert running.violations == []
-
-
-@pytest.fixture
 def writes(front: Http2Front) -> Iterator[BulkWrites]:
     """Not started, so that what is submitted goes out together."""
-    made = BulkWrites(front.url, front.ca)
+    made = BulkWrites(front, front.ca)
     yield made
     made.close()
 
@@ -216,7 +209,7 @@ def test_a_stream_without_an_answer_is_given_up_without_harm_to_others(
     server: FaultServer, front: Http2Front
 ) -> None:
     clock = Clock()
-    writes = BulkWrites(front.url, front.ca, monotonic=clock).start()
+    writes = BulkWrites(front, front.ca, monotonic=clock).start()
     front.be_silent()
     writes.submit("silent")
     eventually(lambda: front.requests[HTTP_2] == 1, 10)
@@ -239,7 +232,7 @@ def test_a_connection_that_says_nothing_any_more_is_given_up_as_a_whole(
     server: FaultServer, front: Http2Front
 ) -> None:
     clock = Clock()
-    writes = BulkWrites(front.url, front.ca, monotonic=clock).start()
+    writes = BulkWrites(front, front.ca, monotonic=clock).start()
     # With its answer comes all else that the server has to say at first.
     writes.submit("first")
     assert writes.outcome("first") is None

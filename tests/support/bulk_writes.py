@@ -8,16 +8,15 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.errors import Unreachable
 from scheduler_core.kube.requests import SingleWrite
-from scheduler_core.kube.session import Limits, Session
+from scheduler_core.kube.session import Limits
 from scheduler_core.kube.writer import Writer
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Create
 from tests.support.eventually import eventually
+from tests.support.fault_client import Served, client_for
 from tests.support.fault_server import FaultServer
 
 READ_SECONDS = 20.0
@@ -34,21 +33,43 @@ class Clock:
         return self.now
 
 
+class Outcomes:
+    """What became of each write, by its name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, list[MusterError | None]] = {}
+
+    def submit(
+        self, writer: Writer, name: str, write: SingleWrite | None = None, *, urgent: bool = True
+    ) -> None:
+        """Carry a write out, the creation of a pod of that name if nothing else is given."""
+        writer.submit(write or create(name), partial(self._done, name), urgent=urgent)
+
+    def _done(self, name: str, error: MusterError | None) -> None:
+        self.by_name.setdefault(name, []).append(error)
+
+    def await_all(self, count: int) -> None:
+        """Until all of so many have an outcome."""
+        eventually(lambda: len(self.by_name) == count, _END_SECONDS, interval=0.005)
+
+    def of(self, name: str) -> MusterError | None:
+        """The only outcome of a write that has ended."""
+        (only,) = self.by_name[name]
+        return only
+
+
 class BulkWrites:
     """Writes by their names; what is submitted before `start` goes out together. `slept` has the waits."""
 
-    def __init__(self, url: str, ca: str = "", *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        session = Session(
-            Endpoint(url, ca=ca),
-            StaticCredentials("secret"),
-            user_agent="muster/test",
-            limits=Limits(connect=10.0, read=READ_SECONDS),
-        )
+    def __init__(
+        self, server: Served, ca: str = "", *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.slept: list[float] = []
-        client = Client(session, sleep=self.slept.append, wall=lambda: 0.0)
-        self._session = session
-        self.writer = Writer(client, monotonic=monotonic)
-        self._outcomes: dict[str, list[MusterError | None]] = {}
+        limits = Limits(connect=10.0, read=READ_SECONDS)
+        credentials = StaticCredentials("secret")
+        self._client = client_for(server, credentials, self.slept, limits, ca=ca)
+        self.writer = Writer(self._client, monotonic=monotonic)
+        self._outcomes = Outcomes()
 
     def start(self) -> BulkWrites:
         self.writer.start()
@@ -56,20 +77,16 @@ class BulkWrites:
 
     def submit(self, name: str, write: SingleWrite | None = None, *, urgent: bool = True) -> None:
         """Carry a write out, the creation of a pod of that name if nothing else is given."""
-        done = partial(self._done, name)
-        self.writer.submit(write or create(name), done, urgent=urgent)
+        self._outcomes.submit(self.writer, name, write, urgent=urgent)
 
     def submit_many(self, count: int, prefix: str = "p", *, urgent: bool = True) -> None:
         for number in range(count):
             self.submit(f"{prefix}{number}", urgent=urgent)
 
-    def _done(self, name: str, error: MusterError | None) -> None:
-        self._outcomes.setdefault(name, []).append(error)
-
     @property
     def ended(self) -> int:
         """How many have an outcome."""
-        return len(self._outcomes)
+        return len(self._outcomes.by_name)
 
     def await_ended(self, count: int) -> None:
         """Until so many have an outcome."""
@@ -77,22 +94,21 @@ class BulkWrites:
 
     def outcome(self, name: str) -> MusterError | None:
         """What became of one, which is waited for."""
-        eventually(lambda: name in self._outcomes, READ_SECONDS, interval=0.005)
-        (only,) = self._outcomes[name]
-        return only
+        eventually(lambda: name in self._outcomes.by_name, READ_SECONDS, interval=0.005)
+        return self._outcomes.of(name)
 
     def outcomes(self, count: int) -> dict[str, MusterError | None]:
         """What became of all, which are so many; waits until the writer knows of nothing more to do."""
         self.await_ended(count)
         eventually(lambda: self.writer.pending == 0, READ_SECONDS, interval=0.005)
         assert self.ended == count
-        return {name: self.outcome(name) for name in self._outcomes}
+        return {name: self.outcome(name) for name in self._outcomes.by_name}
 
     def close(self) -> None:
         """End the writer: within seconds of the clock, even if that stands still."""
         self.writer.stop(_END_SECONDS if self.writer.pending == 0 else 0.0)
         eventually(lambda: not self.writer.alive, _END_SECONDS)
-        self._session.close()
+        self._client.session.close()
 
 
 def create(name: str, size: int = 0) -> Create:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import StaticCredentials
 from scheduler_core.kube.endpoint import Endpoint
@@ -9,19 +11,28 @@ from scheduler_core.kube.session import Credentials, Limits, Session
 from tests.support.fault_server import FaultServer
 
 ANYBODY = StaticCredentials()
+IMPATIENT = Limits(connect=1.0, read=0.5)
+
+
+class Served(Protocol):
+    """Something that listens."""
+
+    @property
+    def url(self) -> str: ...
 
 
 def client_for(
-    server: FaultServer,
+    server: Served,
     credentials: Credentials = ANYBODY,
     slept: list[float] | None = None,
+    limits: Limits = IMPATIENT,
     **endpoint: object,
 ) -> Client:
     session = Session(
         Endpoint(server.url, **endpoint),  # type: ignore[arg-type]
         credentials,
         user_agent="muster/test",
-        limits=Limits(connect=1.0, read=0.5),
+        limits=limits,
     )
     return Client(session, sleep=(slept if slept is not None else []).append, wall=lambda: 0.0)
 

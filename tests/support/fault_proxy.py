@@ -29,7 +29,7 @@ from h2.exceptions import H2Error
 from tests.support.fault_listener import HOST, Listener
 from tests.support.fault_rules import Call, Journal, Rule
 from tests.support.fault_store import status_body
-from tests.support.http2_conversation import HTTP_1, HTTP_2, Conversation, Http2Faults, Reply
+from tests.support.http2_conversation import HTTP_1, HTTP_2, Conversation, Http2Faults, Reply, handed_on
 from tests.support.http2_conversation import Call as SharedCall
 from tests.support.server import Server, write_kubeconfig
 
@@ -147,17 +147,8 @@ class _Listener(Listener):
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         # It is ourselves, whatever certificate is shown to others.
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-        connection = HTTPSConnection(HOST, self.port, timeout=_UPSTREAM_SECONDS, context=trust)
-        with closing(connection):
-            try:
-                headers = {name: text for name, text in call.fields if not name.startswith(":")}
-                connection.request(call.method, call.path, call.body or None, headers)
-                answer = connection.getresponse()
-                body = answer.read()
-            except (OSError, HTTPException):
-                return None
-        fields = [(name.lower(), text) for name, text in answer.getheaders() if name.lower() not in _HOP]
-        return Reply(answer.status, fields, body)
+        again = HTTPSConnection(HOST, self.port, timeout=_UPSTREAM_SECONDS, context=trust)
+        return handed_on(again, call)
 
 
 def _serve(connection: ssl.SSLSocket, address: Any, listener: _Listener) -> None:

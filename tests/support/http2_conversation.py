@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPConnection, HTTPException
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,6 +25,8 @@ from hyperframe.frame import GoAwayFrame
 HTTP_1, HTTP_2 = "http/1.1", "h2"
 _CHUNK = 1 << 16
 _SECONDS = 10.0
+# Fields of one connection, and those that are told anew.
+_OWN = frozenset(("host", "connection", "transfer-encoding", "keep-alive", "content-length"))
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,21 @@ class Reply:
     status: int
     fields: list[tuple[str, str]]
     body: bytes
+
+
+def handed_on(connection: HTTPConnection, call: Call) -> Reply | None:
+    """The answer to the same request over HTTP/1.1, None if there is none. Closes the connection."""
+    headers = {name: text for name, text in call.fields if name.lower() not in _OWN and name[:1] != ":"}
+    try:
+        connection.request(call.method, call.path, call.body or None, headers)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+    fields = [(name.lower(), text) for name, text in answer.getheaders() if name.lower() not in _OWN]
+    return Reply(answer.status, [*fields, ("content-length", str(len(body)))], body)
 
 
 class Http2Faults:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -20,12 +20,10 @@ import trustme
 
 from tests.support.fault_listener import HOST, Listener
 from tests.support.fault_server import FaultServer
-from tests.support.http2_conversation import HTTP_1, HTTP_2, Call, Conversation, Http2Faults, Reply
+from tests.support.http2_conversation import HTTP_1, HTTP_2, Call, Conversation, Http2Faults, Reply, handed_on
 
 _SECONDS = 10.0
 _AT_ONCE = 16
-_PASSED_ON = frozenset(("accept", "authorization", "content-type", "user-agent"))
-_PASSED_BACK = frozenset(("content-type", "retry-after"))
 
 
 class Http2Front(Http2Faults):
@@ -108,19 +106,10 @@ class Http2Front(Http2Faults):
         with self.lock:
             self._asking.add(connection)
         try:
-            headers = {name: value for name, value in call.fields if name.lower() in _PASSED_ON}
-            connection.request(call.method, call.path, call.body, headers)
-            answer = connection.getresponse()
-            body = answer.read()
-        except (OSError, HTTPException):
-            return None
+            return handed_on(connection, call)
         finally:
             with self.lock:
                 self._asking.discard(connection)
-            connection.close()
-        fields = [(name.lower(), value) for name, value in answer.getheaders()]
-        back = [(name, value) for name, value in fields if name in _PASSED_BACK]
-        return Reply(answer.status, [*back, ("content-length", str(len(body)))], body)
 
     def _hand_on(self, call: Call, done: Callable[[Reply | None], None]) -> None:
         self._workers.submit(lambda: done(self.ask(call)))

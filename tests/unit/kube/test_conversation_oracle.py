@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from scheduler_core.kube.answers import MAX_BODY, SUCCESS, Answer
 from scheduler_core.kube.conversation import MAX_FRAME, MOST_STREAMS, Conversation, Outcome
 from scheduler_core.kube.fields import RequestFields
+from tests.support.portions import portions
 
 IDENTITY = [("Authorization", "Bearer " + "a1." * 300), ("Impersonate-User", "system:eve")]
 BLOCK = RequestFields("api", ()).block("POST", "/api/v1/bindings", "application/json", 2)
@@ -61,12 +61,6 @@ class Server:
         for part in parts:
             self.connection.send_data(stream, part, pad_length=padding)
         self.connection.send_data(stream, last, end_stream=True, pad_length=padding)
-
-
-def portions(sent: bytes, cuts: list[int]) -> list[bytes]:
-    """`sent` cut at these places."""
-    places = [0, *sorted({cut % (len(sent) + 1) for cut in cuts}), len(sent)]
-    return [sent[start:end] for start, end in pairwise(places)]
 
 
 def until_quiet(conversation: Conversation, server: Server, cuts: list[int]) -> list[tuple[int, Outcome]]:

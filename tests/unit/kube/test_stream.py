@@ -1,24 +1,17 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.kube.stream import Unchunked
+from tests.support.portions import portions
 
 LAST = b"0\r\n\r\n"
 
 
 def chunked(parts: list[bytes]) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts if part) + LAST
-
-
-def portions(sent: bytes, cuts: list[int]) -> list[bytes]:
-    """`sent` cut at these places."""
-    places = [0, *sorted({cut % (len(sent) + 1) for cut in cuts}), len(sent)]
-    return [sent[start:end] for start, end in pairwise(places)]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6), st.lists(st.integers(0, 400), max_size=20))

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_core.kube.wire import Wire
+from tests.support.portions import portions
 from tests.support.wire_peer import (
     CHUNK,
     NAME,
@@ -81,12 +81,11 @@ def test_however_the_bytes_arrive_the_same_is_read(way: str, sizes: list[int], c
     with connected(way) as (wire, peer):
         wire.wait(0)
         sent = peer.encoded(*parts)
-        places = [0, *sorted({cut % (len(sent) + 1) for cut in cuts}), len(sent)]
         found = all_read(wire)
-        for start, end in pairwise(places):
+        for portion in portions(sent, cuts):
             # A piece at a time, as a socket that nobody reads takes little.
-            for at in range(start, end, CHUNK):
-                peer.raw.sendall(sent[at : min(at + CHUNK, end)])
+            for at in range(0, len(portion), CHUNK):
+                peer.raw.sendall(portion[at : at + CHUNK])
                 found += all_read(wire)
         assert found == b"".join(parts)
 
