@@ -54,16 +54,19 @@ class ClassCache:
 
     def _make(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """A class that is new: it keeps a cycle of its own, with the first pod of the class."""
+        return NodeScores(profile, self._own_cycle(profile, cycle), self._static_part(profile, cycle))
+
+    def _own_cycle(self, profile: Profile, cycle: Cycle) -> Cycle:
+        """A cycle that is kept: what one class leaves in it must not reach another."""
         pod, vector, key = cycle.pod, cycle.vector, cycle.signature
-        own = Cycle(self._state, pod, vector, cycle.now, profile.name, profile.enabled, key)
-        return NodeScores(profile, own, self._static_part(profile, own))
+        return Cycle(self._state, pod, vector, cycle.now, profile.name, profile.enabled, key)
 
     def _static_part(self, profile: Profile, cycle: Cycle) -> StaticScores:
         """Shared by all classes that differ in nothing a STATIC plugin reads."""
         key = static_signature(cycle.pod)
         found = self._statics.get(key)
         if found is None:
-            found = self._statics[key] = StaticScores(profile, cycle)
+            found = self._statics[key] = StaticScores(profile, self._own_cycle(profile, cycle))
             while len(self._statics) > _MAX_STATICS:
                 self._statics.popitem(last=False)
         else:

@@ -9,7 +9,7 @@ import msgspec
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.preemption.search import not_eligible
+from scheduler_core.framework.preemption.eligibility import not_eligible
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.trial import Trial

@@ -17,7 +17,7 @@ from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
 from scheduler_core.engine.gang_plan import Plan, ending_on, kept_of, plan_by_ends, plan_on_empty
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
-from scheduler_core.framework.preemption.search import awaited
+from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.profile import Profile
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_preemption import GangPreemption
 from scheduler_core.engine.group_placement import GroupPlacer, Question, in_layers
 from scheduler_core.engine.group_slots import capacity
-from scheduler_core.framework.preemption.search import not_eligible
+from scheduler_core.framework.preemption.eligibility import not_eligible
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial

@@ -198,7 +198,7 @@ class PodCycle:
         for plugin in profile.cluster_filter:
             if plugin.name not in cycle.skipped:
                 known[plugin.name] = plugin.filter(cycle, view)
-        cycle.slots = {**scores.cycle.slots, **cycle.slots}
+        cycle.slots = {**scores.static.cycle.slots, **scores.cycle.slots, **cycle.slots}
         return {f.name: known[f.name] for f in profile.filter if f.name in known}
 
     def _diagnose(

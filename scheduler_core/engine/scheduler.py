@@ -17,7 +17,7 @@ from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.search import awaited
+from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status

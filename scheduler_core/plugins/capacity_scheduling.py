@@ -8,7 +8,8 @@ from typing import Final
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult
 from scheduler_core.framework.preemption.demand import nominated_requests, quota_demand
-from scheduler_core.framework.preemption.search import Search, not_eligible, refused
+from scheduler_core.framework.preemption.eligibility import not_eligible
+from scheduler_core.framework.preemption.search import Search, refused
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit, within_min

@@ -26,8 +26,7 @@ from scheduler_core.framework.preemption.gangs import whole_gangs
 from scheduler_core.framework.preemption.order import CheapestFirst, Offer
 from scheduler_core.framework.status import SUCCESS, unschedulable
 from scheduler_core.model.pdb import PodDisruptionBudget
-from scheduler_core.model.pod import NEVER, Pod
-from scheduler_core.state.cluster import ClusterState
+from scheduler_core.model.pod import Pod
 from scheduler_core.state.trial import Trial
 
 Bool = NDArray[np.bool_]
@@ -40,29 +39,6 @@ MAX_EXACT_NODES: Final = 100
 def refused(reason: str) -> PostFilterResult:
     """No preemption, and why."""
     return PostFilterResult(unschedulable(reason), message=f"preemption: {reason}.")
-
-
-def not_eligible(state: ClusterState, pod: Pod) -> str:
-    """Why the pod may not preempt now, or an empty text (reference, rule 13)."""
-    if pod.preemption_policy == NEVER:
-        return "not eligible due to preemptionPolicy=Never"
-    there = awaited(state, pod)
-    if there:
-        return f"not eligible while {len(there)} victims of an earlier preemption are terminating"
-    return ""
-
-
-def awaited(state: ClusterState, pod: Pod) -> set[str]:
-    """Pods (uids) whose end a nominated pod waits for; none if its node became unusable."""
-    nomination = state.nominations.get(pod.uid)
-    if nomination is None:
-        return set()
-    slot = state.nodes.slot(nomination.node)
-    if slot is None or not state.nodes.alive[slot] or state.nodes.unschedulable[slot]:
-        return set()
-    # After a restart the victims are not known by name; those on the node can still be seen going.
-    expected = nomination.victims or state.nodes.pods[slot]
-    return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
 
 
 class Search:
