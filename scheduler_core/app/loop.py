@@ -207,9 +207,7 @@ class Loop:
             case BindRead():
                 self._bind_read(item, now)
             case EvictFailed():
-                # The preemptor looks anew, at a cluster in which this pod stays.
-                self.scheduler.state.reprieve(item.decision.pod.uid)
-                self.scheduler.queue.undone(item.decision.preemptor.uid, now)
+                self.scheduler.evict_failed(item.decision.pod, item.decision.preemptor, now)
             case WriteFailed():
                 self._write_failed(item)
             case Ask():

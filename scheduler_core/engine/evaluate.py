@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.engine.explain import unresolvable_nodes
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.preemption.demand import goes_first
+from scheduler_core.framework.preemption.nominated import Precedence
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Code
 from scheduler_core.framework.view import NodeView
@@ -52,7 +52,8 @@ class Reevaluation:
     def _passes_with_nominated(self, trial: Trial, slot: int) -> bool:
         state, pod = self._cycles.state, self._cycle.pod
         on_node = state.nominations.on_node(state.nodes.names[slot], pod)
-        ahead = [item for item in on_node if goes_first(state, item, pod)]
+        precedence = Precedence(state, pod)
+        ahead = [item for item in on_node if precedence.goes_first(item)]
         for item in ahead:
             trial.place(item.pod, slot, item.vector)
         return not ahead or self._passes(slot, quotas=False)

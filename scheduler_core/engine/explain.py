@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import FilterPlugin
+from scheduler_core.framework.obstacles import NOMINATED_PODS
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Diagnosis, Rejection, Status
 
@@ -27,15 +28,21 @@ def _counts(plugin: FilterPlugin, cycle: Cycle, bits: Bits) -> list[Rejection]:
 
 
 def diagnose(
-    profile: Profile, cycle: Cycle, bits: Mapping[str, Bits], alive: Bool, status: Status | None = None
+    profile: Profile,
+    cycle: Cycle,
+    bits: Mapping[str, Bits],
+    alive: Bool,
+    status: Status | None = None,
+    refused_by: Iterable[str] = (),
 ) -> Diagnosis:
     """Diagnosis of an attempt without a node. A node counts for the first filter that refuses it.
 
-    `bits` are uint64 [N] per filter in the profile's order, `alive` bool [N].
+    `bits` are uint64 [N] per filter in the profile's order, `alive` bool [N]; `status` is the first refusal
+    of a PreFilter, `refused_by` are all that refused there.
     """
     total = int(alive.sum())
     if status is not None and not status.ok:
-        return Diagnosis(total, status, plugins=frozenset({status.plugin}))
+        return Diagnosis(total, status, plugins=frozenset({status.plugin, *refused_by}))
     left = alive.copy()
     rejections: list[Rejection] = []
     for plugin in profile.filter:
@@ -50,7 +57,7 @@ def diagnose(
     if left.any() or not rejections:
         # No filter refused: there is no node at all, or what is free is kept for nominated pods. Whatever
         # wakes any plugin is worth a try then.
-        plugins = {plugin.name for plugin in profile.plugins}
+        plugins = {plugin.name for plugin in profile.plugins} | {NOMINATED_PODS}
         if left.any():
             rejections.append(Rejection("", "node(s) kept for nominated pods", int(left.sum())))
     return Diagnosis(total, None, tuple(rejections), frozenset(plugins))

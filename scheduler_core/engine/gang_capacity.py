@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
 
 Members = Sequence[tuple[Profile, Pod]]
-_CAPACITY = "CapacityScheduling"
+CAPACITY: Final = "CapacityScheduling"
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ def beyond_quota(
     """
     namespace = members[0][1].namespace
     quota = state.ledger.quota_of(namespace)
-    if quota is None or any(_CAPACITY not in profile.enabled for profile, _ in members):
+    if quota is None or any(CAPACITY not in profile.enabled for profile, _ in members):
         return ""
     for name, asked in sorted(least(need, (charged(pod.requests) for _, pod in members)).items()):
         limits = (

@@ -1,9 +1,9 @@
 """The scheduling cycle of a gang: all or nothing (coscheduling reference, items 2-6 and 11).
 
 1. Does the group exist, and are there pods enough to reach minMembers?
-2. Every waiting member is tried and reserved in turn; each sees those before it in nodes and quotas. Members
-   that differ are tried once more, the largest first.
-3. Enough of them hold a node: keep them all. Members beyond minMembers that found none wait singly.
+2. Every waiting member is tried and reserved in turn, the most important first; each sees those before it in
+   nodes and quotas. Where that is not enough and members differ, a search looks further (engine.gang_search).
+3. Enough of them hold a node: keep them all. Members beyond minMembers that found none are tried singly.
 4. Not enough: undo every reservation. Nothing is held, so two gangs cannot starve each other.
 5. Then preemption, for the whole gang in one trial; it evicts only if the whole gang then fits.
 """
@@ -14,8 +14,10 @@ from typing import Final
 
 import msgspec
 
-from scheduler_core.engine.gang_capacity import Members, beyond_quota, equal_members, room_for
+from scheduler_core.engine.gang_capacity import CAPACITY, Members, beyond_quota, equal_members, room_for
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
+from scheduler_core.engine.gang_refusals import refusing
+from scheduler_core.engine.gang_search import GangSearch, largest_share
 from scheduler_core.engine.pod_cycle import PodCycle, Reservation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status
@@ -90,7 +92,9 @@ class GangCycle:
             return self._too_few(gang, census, members)
         hopeless = self._beyond_quota(gang, members, need)
         if hopeless:
-            return _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
+            outcome = _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
+            outcome.plugins |= {CAPACITY}
+            return outcome
         equal = need > 1 and equal_members(self.cycle, members, now)
         if equal:
             room = room_for(self.cycle, *members[0], now)
@@ -98,14 +102,21 @@ class GangCycle:
                 return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
         attempt = self._attempt(members, need, now)
         if len(attempt.reserved) < need and not equal:
-            larger = self._attempt(largest_first(self.state, members), need, now)
-            attempt = larger if len(larger.reserved) >= need else attempt
+            searched = GangSearch(self.cycle, members, need, now).run()
+            if searched is not None:
+                return self._found(members, searched)
         if len(attempt.reserved) >= need:
             return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
         diagnosis = next(iter(attempt.failures.values()), None)
         why = diagnosis.message if diagnosis is not None else ""
         found = len(attempt.reserved)
         return self._no_room(gang, members, need, found, why, attempt.failures, now, equal)
+
+    def _found(self, members: Members, reserved: list[tuple[Profile, Reservation]]) -> GangOutcome:
+        """What the search found; members that it left out are on their own."""
+        held = {item.cycle.pod.uid for _, item in reserved}
+        refused = {pod.uid: "" for _, pod in members if pod.uid not in held}
+        return GangOutcome(reserved, refused, frozenset())
 
     def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
         """Reserve members in this order; nothing is held where that is not enough. Raises PluginError."""
@@ -177,7 +188,7 @@ class GangCycle:
         why = f": {why}" if why else ""
         text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node{why}"
         outcome = _refuse_all(members, text, need=need)
-        outcome.plugins |= _plugins(failures)
+        outcome.plugins |= _plugins(failures) | refusing(self.cycle, members, now)
         if not equal or room_for(self.cycle, *members[0], now, evicting=True).fits >= need:
             in_order = members if equal else largest_first(self.state, members)
             outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
@@ -187,11 +198,7 @@ class GangCycle:
 def largest_first(state: ClusterState, members: Members) -> list[tuple[Profile, Pod]]:
     """Members by the largest share that each asks of any resource of the cluster, the largest first."""
     total = state.nodes.allocatable_total()
-
-    def share(pod: Pod) -> float:
-        return max((v / total[n] for n, v in pod.requests.items() if total.get(n)), default=0.0)
-
-    return sorted(members, key=lambda member: -share(member[1]))
+    return sorted(members, key=lambda member: -largest_share(member[1], total))
 
 
 def _refuse_all(

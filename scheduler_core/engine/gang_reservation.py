@@ -8,7 +8,8 @@ end themselves before the gang can start (backfill); pods of higher priority are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -26,8 +27,9 @@ T = TypeVar("T")
 class GangReservations:
     """Which gang nodes are kept for: one at a time, the first in the order of the queue."""
 
-    def __init__(self, cycle: PodCycle, queue: SchedulingQueue) -> None:
+    def __init__(self, cycle: PodCycle, queue: SchedulingQueue, profiles: Mapping[str, Profile]) -> None:
         self._cycle = cycle
+        self._profiles = profiles
         self._queue = queue
         self._kept_for = ""
         self._need = 0
@@ -58,7 +60,7 @@ class GangReservations:
         if any(awaited(self._cycle.state, pod) for _, pod in members):
             return
         plan = self._plan(unit, members, need, now)
-        if holder is not None and (plan is not None or holder is unit):
+        if holder is not None and (holder is unit if plan is None else holder is not unit):
             self._give_up(holder)
         if plan is not None:
             self._keep(unit, plan, need)
@@ -78,7 +80,18 @@ class GangReservations:
 
     def _keep(self, unit: QueuedUnit, plan: Plan, need: int) -> None:
         self._kept_for, self._need, self._plan_kept = unit.key, need, plan
+        seated = {seat.pod.uid for seat in plan.seats}
+        for uid in unit.pods.keys() - seated:
+            self._cycle.state.nominations.remove(uid)
         self._nominate(unit)
+
+    def due(self, unit: QueuedUnit, now: float) -> float:
+        """When nodes are kept for a gang that has failed, if it still does not fit by then."""
+        profiles = {pod.scheduler_name for pod in unit.pods.values()}
+        known = (patience(self._profiles[name]) for name in profiles)
+        seconds = min((value for value in known if value is not None), default=math.inf)
+        moment = (unit.since if unit.since is not None else now) + seconds
+        return moment if moment > now else math.inf
 
     def _nominate(self, holder: QueuedUnit) -> None:
         """Nominate a node for every seat, for no more than is needed beside what will have ended by then."""
@@ -90,7 +103,7 @@ class GangReservations:
             self._ending.update(ending)
             kept = kept_of(seats, ending.values(), len(state.index))
             for seat, vector in zip(seats, kept, strict=True):
-                state.nominations.put(holder.pods[seat.pod.uid], state.nodes.names[slot], vector)
+                state.nominations.put(holder.pods[seat.pod.uid], state.nodes.names[slot], vector, kept=True)
 
     def _give_up(self, holder: QueuedUnit) -> None:
         for uid in holder.pods:
@@ -120,8 +133,10 @@ class GangReservations:
     @contextmanager
     def _aside(self, holder: QueuedUnit) -> Iterator[None]:
         nominations = self._cycle.state.nominations
+        freed = nominations.freed
         for uid in holder.pods:
             nominations.remove(uid)
+        nominations.freed = freed
         try:
             yield
         finally:

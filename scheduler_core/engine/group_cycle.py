@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler_core.engine.gang_cycle import TOPOLOGY, GangOutcome, missing
+from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved, in_index_order, most_placed
 from scheduler_core.engine.group_preemption import preempt_groups
 from scheduler_core.engine.pod_cycle import PodCycle
@@ -87,7 +88,7 @@ class GroupCycle:
         if not isinstance(found, Refusal):
             return self._placed(gang, members, found)
         outcome = self._waits(gang, members, found.reason, now)
-        outcome.plugins |= found.plugins
+        outcome.plugins |= found.plugins | refusing(self.placer.cycle, members, now)
         if found.question is not None and need:
             outcome.preemption = preempt_groups(self.placer, found.question, now)
         return outcome

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.preemption.demand import goes_first
+from scheduler_core.framework.preemption.nominated import Precedence
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
 from scheduler_core.model.pod import Pod
@@ -106,9 +106,10 @@ def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:
     """int64 [R, N]: what nominated pods that go first will take; members do not stand in each other's way."""
     room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
     first = members[0][1]
+    precedence = Precedence(state, first)
     own = {pod.uid for _, pod in members}
     for item in state.nominations.others(first):
         slot = state.nodes.slot(item.node)
-        if slot is not None and item.pod.uid not in own and goes_first(state, item, first):
+        if slot is not None and item.pod.uid not in own and precedence.goes_first(item):
             room[: len(item.vector), slot] += item.vector
     return room

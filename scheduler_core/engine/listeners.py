@@ -1,4 +1,4 @@
-"""Which plugins a kind of cluster event may concern at all.
+"""Who of those that refused a unit listens to an event, and whether it may help.
 
 Reports of nodes come many times a second; most waiting pods were refused by plugins that do not listen to
 them.
@@ -6,21 +6,44 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+from scheduler_core.framework.interface import EventsPlugin, Hint
+from scheduler_core.framework.obstacles import NominatedPods, Preemption
 from scheduler_core.framework.profile import Profile
-from scheduler_core.state.events import Happened
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
+
+# What no plugin refuses by itself, whatever the profile.
+_ALWAYS: Final[tuple[EventsPlugin, ...]] = (NominatedPods(), Preemption())
 
 
 class Listeners:
-    """Names of plugins by event, over all profiles; found out once per kind of event."""
+    """Plugins by name and event, per profile; who listens at all is found out once per kind of event."""
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
-        self._kinds = [(plugin.name, tuple(plugin.hints())) for p in profiles for plugin in p.events]
+        self._hints: dict[str, dict[str, Mapping[Happened, Hint | None]]] = {
+            profile.name: {plugin.name: plugin.hints() for plugin in (*profile.events, *_ALWAYS)}
+            for profile in profiles
+        }
+        self._kinds = [
+            (name, tuple(hints)) for known in self._hints.values() for name, hints in known.items()
+        ]
         self._found: dict[Happened, frozenset[str]] = {}
 
+    def accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> bool:
+        """Whether an event may help a pod that these plugins refused."""
+        known = self._hints[pod.scheduler_name]
+        for name in self.of(event.what) & refused_by:
+            for kinds, hint in known.get(name, {}).items():
+                if event.what & kinds and (hint is None or hint(state, pod, event)):
+                    return True
+        return False
+
     def of(self, what: Happened) -> frozenset[str]:
-        """Names of the plugins that have a hint for one of these kinds."""
+        """Names of those that have a hint for one of these kinds."""
         found = self._found.get(what)
         if found is None:
             names = (name for name, kinds in self._kinds if any(what & kind for kind in kinds))

@@ -26,7 +26,8 @@ from scheduler_core.errors import PluginError
 from scheduler_core.framework.agenda import Agenda
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.preemption.demand import nominated_room
+from scheduler_core.framework.obstacles import PREEMPTION
+from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
 from scheduler_core.framework.view import NodeView
@@ -116,9 +117,28 @@ class PodCycle:
             if status is SUCCESS or status.code is Code.SUCCESS:
                 continue
             cycle.skipped.add(plugin.name)
-            if status.code is not Code.SKIP and first is None:
-                first = status.of(plugin.name)
+            if status.code is not Code.SKIP:
+                cycle.refused.add(plugin.name)
+                first = first or status.of(plugin.name)
         return first
+
+    def feasible(self, profile: Profile, pod: Pod, now: float) -> Int64:
+        """int64 [N]: the score of every node that takes the pod now, INFEASIBLE elsewhere.
+
+        What nominated pods that go first ask of the nodes counts; their ports and rules do not.
+        """
+        cycle = self.new_cycle(profile, pod, now)
+        size = self.state.nodes.size
+        if self.pre_filter(profile, cycle) is not None:
+            return np.full(size, INFEASIBLE, dtype=np.int64)  # [N]
+        scores = self.classes.current(profile, cycle)
+        if scores.status is not None:
+            return np.full(size, INFEASIBLE, dtype=np.int64)  # [N]
+        agenda = self._agenda(profile, cycle)
+        total = scores.total
+        if agenda.filter or agenda.pre_score or agenda.score:
+            total = self._with_cluster(agenda, cycle, total)
+        return self._without_nominated(cycle, total)[0] if len(self.state.nominations) else total
 
     def scores_for(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """The kept answers for the pod's class, brought up to date."""
@@ -145,15 +165,9 @@ class PodCycle:
         Only pods of at least its priority count. Resources are checked on all nodes at once, the other
         filters on the node that would be chosen.
         """
-        nodes, size = self.state.nodes, self.state.nodes.size
-        room = nominated_room(self.state, cycle.pod)  # [R, N]
-        free = nodes.allocatable[:, :size] - nodes.requested[:, :size] - room
-        taken = ((cycle.vector[:, None] > free[: len(cycle.vector)]) & (cycle.vector[:, None] > 0)).any(
-            axis=0
-        )
-        total = np.where(taken & (room > 0).any(axis=0), INFEASIBLE, total)
+        total, room = self._without_nominated(cycle, total)
         own = self.state.nominations.get(cycle.pod.uid)
-        slot = nodes.slot(own.node) if own is not None else None
+        slot = self.state.nodes.slot(own.node) if own is not None else None
         if slot is None or total[slot] < 0:
             slot = best_slot(total, start)
         evaluation = Reevaluation(self, profile, cycle)
@@ -161,6 +175,15 @@ class PodCycle:
             total[slot] = INFEASIBLE
             slot = best_slot(total, start)
         return slot
+
+    def _without_nominated(self, cycle: Cycle, total: Int64) -> tuple[Int64, Int64]:
+        """(scores without the nodes that nominated pods leave no room on, what they will take: [R, N])."""
+        nodes, size = self.state.nodes, self.state.nodes.size
+        room = nominated_room(self.state, cycle.pod)  # [R, N]
+        free = nodes.allocatable[:, :size] - nodes.requested[:, :size] - room
+        asked = cycle.vector[:, None]
+        taken = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0)
+        return np.where(taken & (room > 0).any(axis=0), INFEASIBLE, total), room
 
     def _with_cluster(self, agenda: Agenda, cycle: Cycle, total: Int64) -> Int64:
         """Apply the filters and scores that are computed anew for every attempt."""
@@ -207,7 +230,7 @@ class PodCycle:
         nodes = self.state.nodes
         alive = nodes.alive[: nodes.size]
         if status is not None or scores is None:
-            return diagnose(profile, cycle, {}, alive, status)
+            return diagnose(profile, cycle, {}, alive, status, cycle.refused)
         return diagnose(profile, cycle, self.filter_bits(profile, cycle, scores), alive)
 
     def _post_filter(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> Attempt:
@@ -216,9 +239,9 @@ class PodCycle:
             cycle.calling = (plugin.name, "postFilter")
             result = plugin.post_filter(cycle, diagnosis)
             if result.message:
-                # It was its case: it may find victims after what its own hints accept, or those of the
-                # filters that refused the nodes which it looked at.
-                asked = diagnosis.plugins | {plugin.name} | evaluation.refusing()
+                # It was its case: it may find victims after what its own hints accept, those of the filters
+                # that refused the nodes which it looked at, or what makes others victims.
+                asked = diagnosis.plugins | {plugin.name, PREEMPTION} | evaluation.refusing()
                 diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message, plugins=asked)
             if result.status.ok:
                 return Attempt(cycle, -1, diagnosis, result)

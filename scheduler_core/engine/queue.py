@@ -1,20 +1,22 @@
 """The scheduling queue: active, backoff, unschedulable and gated units.
 
 A unit is what is tried together: a pod alone, or a gang. It is in exactly one part. Active units wait for
-their turn in the order of QueueSort. A unit that failed is unschedulable until an event comes that a plugin
-which rejected it accepts by hint (or five minutes pass); if its backoff is not over it waits in the backoff
-part first. Gated units are kept out by PreEnqueue.
+their turn in the order of QueueSort. A unit that failed is unschedulable until an event comes that one of
+those who rejected it accepts by hint, until a time that it was given, or until five minutes pass; if its
+backoff is not over it waits in the backoff part first. Gated units are kept out by PreEnqueue.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from enum import StrEnum
 from typing import Any, Final
 
 from scheduler_core.engine.active import ActiveQueue
+from scheduler_core.engine.signature import signature
 from scheduler_core.framework.interface import Unit
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.events import ClusterEvent
@@ -44,9 +46,11 @@ class QueuedUnit:
         "gang",
         "gang_priority",
         "key",
+        "kinds",
         "part",
         "plugins",
         "pods",
+        "shelf",
         "since",
     )
 
@@ -62,7 +66,19 @@ class QueuedUnit:
         self.failed_at = 0.0
         self.entered = 0.0
         self.entry = -1
+        # What `distinct` gives; emptied when a pod comes, changes or goes.
+        self.kinds: dict[Hashable, Pod] = {}
         self.plugins: frozenset[str] = frozenset()
+        # The set of plugins under which it lies while it waits for an event.
+        self.shelf: frozenset[str] = frozenset()
+
+    def distinct(self) -> Iterable[Pod]:
+        """One pod of each kind that plugins can tell apart."""
+        if len(self.pods) == 1:
+            return self.pods.values()
+        if not self.kinds:
+            self.kinds = {signature(pod, labels_matter=True): pod for pod in self.pods.values()}
+        return self.kinds.values()
 
     @property
     def priority(self) -> int:
@@ -100,7 +116,10 @@ class SchedulingQueue:
         self.units: dict[str, QueuedUnit] = {}
         self._active = ActiveQueue()
         self._backoff: list[tuple[float, int, str]] = []
+        self._due: list[tuple[float, int, str]] = []
         self._waiting: dict[Part, dict[str, QueuedUnit]] = {Part.UNSCHEDULABLE: {}, Part.GATED: {}}
+        # The same units by who refused them: most events concern few plugins.
+        self._shelves: dict[frozenset[str], dict[str, QueuedUnit]] = {}
         self._entries = 0
         # How many units entered which part because of what, under kube-scheduler's event names.
         self.incoming: Counter[tuple[str, str]] = Counter()
@@ -118,6 +137,7 @@ class SchedulingQueue:
             unit = self.units[key] = QueuedUnit(key, created, gang)
         unit.created = created
         unit.pods[pod.uid] = pod
+        unit.kinds = {}
         self._by_pod[pod.uid] = key
         self.activate(unit, now, "PodAdd")
 
@@ -126,7 +146,9 @@ class SchedulingQueue:
         key = self._by_pod.get(pod.uid)
         if key is None:
             return False
-        self.units[key].pods[pod.uid] = pod
+        unit = self.units[key]
+        unit.pods[pod.uid] = pod
+        unit.kinds = {}
         return True
 
     def get(self, uid: str) -> Pod | None:
@@ -141,6 +163,7 @@ class SchedulingQueue:
             return
         unit = self.units[key]
         del unit.pods[uid]
+        unit.kinds = {}
         if not unit.pods:
             self._leave(unit)
             del self.units[key]
@@ -157,8 +180,11 @@ class SchedulingQueue:
 
     def _leave(self, unit: QueuedUnit) -> None:
         waiting = self._waiting.get(unit.part)
-        if waiting is not None:
-            waiting.pop(unit.key, None)
+        if waiting is not None and waiting.pop(unit.key, None) is not None:
+            shelf = self._shelves[unit.shelf]
+            del shelf[unit.key]
+            if not shelf:
+                del self._shelves[unit.shelf]
         unit.entry = -1
 
     def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
@@ -169,6 +195,8 @@ class SchedulingQueue:
         waiting = self._waiting.get(part)
         if waiting is not None:
             waiting[unit.key] = unit
+            unit.shelf = unit.plugins
+            self._shelves.setdefault(unit.shelf, {})[unit.key] = unit
         return self._entries
 
     def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
@@ -203,14 +231,16 @@ class SchedulingQueue:
                 return unit
         return None
 
-    def failed(self, unit: QueuedUnit, plugins: Iterable[str], now: float) -> None:
-        """A tried unit stays: unschedulable until an event that one of `plugins` accepts."""
+    def failed(self, unit: QueuedUnit, plugins: Iterable[str], now: float, *, due: float = math.inf) -> None:
+        """A tried unit stays: unschedulable until an event that one of `plugins` accepts, or until `due`."""
         if unit.key not in self.units:
             return
         unit.plugins = frozenset(plugins)
         unit.failed_at = now
         unit.since = now if unit.since is None else unit.since
-        self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
+        entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
+        if due < now + FLUSH_AFTER_SECONDS:
+            heapq.heappush(self._due, (due, entry, unit.key))
 
     def retry(self, unit: QueuedUnit, now: float) -> None:
         """A tried unit failed by an error: again after its backoff, without waiting for an event."""
@@ -229,11 +259,20 @@ class SchedulingQueue:
             unit.attempts = max(1, unit.attempts)
             self.retry(unit, now)
 
-    def on_event(self, event: ClusterEvent, now: float) -> int:
-        """Wake the unschedulable and gated units that the event may help; returns how many."""
+    def on_event(self, event: ClusterEvent, now: float, listening: frozenset[str] | None = None) -> int:
+        """Wake the unschedulable and gated units that the event may help; returns how many.
+
+        `listening` are the plugins that the event concerns, all of them unless given.
+        """
         woken = [
-            unit for part in self._waiting.values() for unit in part.values() if self._wakes(unit, event)
+            unit
+            for plugins, units in self._shelves.items()
+            if listening is None or not listening.isdisjoint(plugins)
+            for unit in units.values()
+            if self._wakes(unit, event)
         ]
+        # In the order in which they began to wait, whoever refused them.
+        woken.sort(key=lambda unit: unit.entry)
         cause = _cause(event) if woken else ""
         for unit in woken:
             self.activate(unit, now, cause)
@@ -246,6 +285,11 @@ class SchedulingQueue:
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry:
                 self.activate(unit, now, "BackoffComplete")
+        while self._due and self._due[0][0] <= now:
+            _, entry, key = heapq.heappop(self._due)
+            unit = self.units.get(key)
+            if unit is not None and unit.entry == entry:
+                self.activate(unit, now, "TimeCome")
         waiting = self._waiting[Part.UNSCHEDULABLE]
         while waiting:
             # Insertion order is order of time, so the first one is the oldest.
@@ -254,13 +298,18 @@ class SchedulingQueue:
                 break
             self.activate(unit, now, "UnschedulableTimeout")
 
+    @property
+    def anybody_waits(self) -> bool:
+        """Whether some unit waits for an event."""
+        return bool(self._shelves)
+
     def has_active(self) -> bool:
         """Whether a unit waits for its turn (entries that were overtaken count until they are popped)."""
         return len(self._active) > 0
 
     def next_time(self) -> float | None:
         """When `flush` has something to do next, or None."""
-        times = [self._backoff[0][0]] if self._backoff else []
+        times = [heap[0][0] for heap in (self._backoff, self._due) if heap]
         waiting = self._waiting[Part.UNSCHEDULABLE]
         if waiting:
             times.append(next(iter(waiting.values())).entered + FLUSH_AFTER_SECONDS)

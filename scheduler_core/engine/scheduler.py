@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
-from scheduler_core.engine.gang_cycle import COSCHEDULING, GangCycle, GangOutcome, missing, schedules_group
+from scheduler_core.engine.gang_cycle import (
+    COSCHEDULING,
+    TOPOLOGY,
+    GangCycle,
+    GangOutcome,
+    missing,
+    schedules_group,
+)
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.engine.listeners import Listeners
-from scheduler_core.engine.loans import loans_of, with_loans
+from scheduler_core.engine.loans import with_loans
 from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
@@ -61,7 +69,7 @@ class Scheduler:
             max_backoff=max_backoff,
         )
         self._listeners = Listeners(profiles.values())
-        self.reservations = GangReservations(self.cycle, self.queue)
+        self.reservations = GangReservations(self.cycle, self.queue, profiles)
 
     # Objects come and go
 
@@ -75,6 +83,7 @@ class Scheduler:
             self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
             self.tell(take_in(self.state, obj), now)
+        self._tell_freed(now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
@@ -87,6 +96,7 @@ class Scheduler:
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
             self.tell(take_out(self.state, obj), now)
+        self._tell_freed(now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod, now)
@@ -133,9 +143,16 @@ class Scheduler:
 
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""
-        for event in events:
-            if self._listeners.of(event.what):
-                self.queue.on_event(event, now)
+        for event in events if self.queue.anybody_waits else ():
+            listening = self._listeners.of(event.what)
+            if listening:
+                self.queue.on_event(event, now, listening)
+
+    def _tell_freed(self, now: float) -> None:
+        """Let those know who may use it that room is not kept for a nominated pod any more."""
+        if self.state.nominations.freed:
+            self.state.nominations.freed = False
+            self.tell([ClusterEvent(Happened.NOMINATION)], now)
 
     def _gate(self, unit: QueuedUnit) -> str:
         """The plugin that keeps a unit out: for a gang only if it keeps every member out."""
@@ -149,15 +166,7 @@ class Scheduler:
         return ""
 
     def _wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
-        concerned = self._listeners.of(event.what) & unit.plugins
-        pod = next(iter(unit.pods.values()))
-        for plugin in self.profiles[pod.scheduler_name].events if concerned else ():
-            if plugin.name not in concerned:
-                continue
-            for kinds, hint in plugin.hints().items():
-                if event.what & kinds and (hint is None or hint(self.state, pod, event)):
-                    return True
-        return False
+        return any(self._listeners.accept(self.state, unit.plugins, pod, event) for pod in unit.distinct())
 
     # Decisions
 
@@ -171,23 +180,31 @@ class Scheduler:
                 break
             tried += 1
             made = self.reservations.aside(unit, now, self._schedule)
-            if loans := loans_of(self.state, made):
-                self.tell(loans, now)
+            self._tell_placed(made, now)
+            self._tell_freed(now)
             decisions += made
         return decisions
+
+    def _tell_placed(self, decisions: Iterable[Decision], now: float) -> None:
+        """What was placed just now may be what others want to be near, and it may be borrowed."""
+        pods = (item.pod for item in decisions if isinstance(item, Placed))
+        placed = [ClusterEvent(Happened.POD_ADD, pod=pod) for pod in pods]
+        if placed:
+            self.tell(with_loans(self.state, placed), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
         if not unit.gang:
             decisions, plugins = self._try(next(iter(unit.pods.values())), now)
         else:
-            members = sorted(unit.pods.values(), key=lambda pod: (pod.created, pod.name))
+            members = sorted(unit.pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.name))
             members = [pod for pod in members if not self._gated_by(pod)]
             gang = self.state.gangs.gangs.get(unit.key)
             decisions, plugins = self._try_gang(unit, gang, members, now)
         if plugins is None:
             self.queue.retry(unit, now)
         elif plugins:
-            self.queue.failed(unit, plugins, now)
+            due = self.reservations.due(unit, now) if unit.gang else math.inf
+            self.queue.failed(unit, plugins, now, due=due)
         return decisions
 
     def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:
@@ -208,6 +225,8 @@ class Scheduler:
         pod = reserved.cycle.pod
         self.queue.remove(pod.uid)
         node = self.state.nodes.names[reserved.slot]
+        if self.state.nominations.node_of(pod.uid) not in ("", node):
+            self.state.nominations.freed = True
         return Placed(pod, node, profile.name, reserved.bind, reserved.pre_bind, reserved.post_bind)
 
     def _try_gang(
@@ -220,21 +239,30 @@ class Scheduler:
             if outcome is None:
                 census = take_census(self.state, unit.key)
                 if gang is None or (members and missing(gang, census) == 0):
-                    return self._try_each(members, now)
+                    decisions, plugins = self._try_each(members, now)
+                    return decisions, plugins and plugins | self._of_groups(pairs)
                 outcome = self.gangs.run(gang, pairs, now)
         except PluginError as error:
             reason = REASON_SCHEDULER_ERROR
             return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
-        decisions: list[Decision] = [self._placed(*item) for item in outcome.reserved]
+        decisions = [self._placed(*item) for item in outcome.reserved]
         decisions += self._gang_evictions(outcome)
         self.reservations.tried(unit, pairs, outcome, now)
+        if outcome.reserved and not outcome.on_topology:
+            # Members that the start does not need are on their own: each may preempt like any pod.
+            made, plugins = self._try_each([pod for pod in members if pod.uid in outcome.refused], now)
+            return decisions + made, plugins and plugins | self._of_groups(pairs)
         for profile, pod in pairs:
             if pod.uid in outcome.refused:
                 event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
                 decisions.append(self._member_waits(profile, pod, outcome.refused[pod.uid], event))
         if pairs and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
             decisions.append(unschedulable_event(gang, pairs[0][0].name, outcome.refused[pairs[0][1].uid]))
-        return decisions, outcome.plugins if outcome.refused else frozenset()
+        return decisions, outcome.plugins | self._of_groups(pairs) if outcome.refused else frozenset()
+
+    def _of_groups(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
+        """The plugins by which members wait for what happens to their group, whatever refused them."""
+        return frozenset({COSCHEDULING, TOPOLOGY}).intersection(*(profile.enabled for profile, _ in members))
 
     def _try_each(self, members: list[Pod], now: float) -> tuple[list[Decision], frozenset[str] | None]:
         decisions: list[Decision] = []
@@ -290,7 +318,7 @@ class Scheduler:
                 text = eviction_message(self.state, pod, victim, result.nominated)
                 evicted.append(Evicted(victim, pod, profile.name, text))
         elif not awaited(self.state, pod):
-            self.tell(self.state.give_up(pod), attempt.cycle.now)
+            self.state.nominations.remove(pod.uid)
         nominated = self.state.nominations.node_of(pod.uid)
         message = diagnosis.message
         refused = diagnosis.status
@@ -317,3 +345,11 @@ class Scheduler:
         self._enqueue(current, now)
         self.queue.undone(current.uid, now)
         self.tell(events, now)
+
+    def evict_failed(self, victim: Pod, preemptor: Pod, now: float) -> None:
+        """The API refused an eviction: the pod stays, and whoever counted on its room looks anew."""
+        self.state.reprieve(victim.uid)
+        self.queue.undone(preemptor.uid, now)
+        self.tell(
+            [ClusterEvent(Happened.LOAN, namespace=victim.namespace), ClusterEvent(Happened.NOMINATION)], now
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.names import SCALING_FACTORS_ANNOTATION
 from scheduler_core.model.pod import Pod
 
@@ -48,4 +49,8 @@ def _of_many_nodes(pod: Pod) -> Hashable:
 
 def schedules_differently(old: Pod, new: Pod) -> bool:
     """Whether a newer form of a waiting pod may be decided differently: worth another try."""
-    return old.gates != new.gates or signature(old, labels_matter=True) != signature(new, labels_matter=True)
+    return (
+        old.gates != new.gates
+        or group_of(old) != group_of(new)
+        or signature(old, labels_matter=True) != signature(new, labels_matter=True)
+    )

@@ -22,6 +22,7 @@ class Cycle(msgspec.Struct, eq=False):
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
     that run now, so that broken code can be named. `enabled` are the profile's plugins, `signature` is what
     the pod shares with equal pods; `agenda` says, from PreFilter on, who has anything to do for the pod.
+    `refused` are the plugins whose PreFilter refused the pod.
     `evaluation` is there for PostFilter, and while it looks again `after_leaving` says that pods on their
     way out do not count any more.
     """
@@ -35,6 +36,7 @@ class Cycle(msgspec.Struct, eq=False):
     signature: Hashable = None
     slots: dict[str, Any] = msgspec.field(default_factory=dict)
     skipped: set[str] = msgspec.field(default_factory=set)
+    refused: set[str] = msgspec.field(default_factory=set)
     calling: tuple[str, str] = ("", "")
     evaluation: Evaluation | None = None
     after_leaving: bool = False

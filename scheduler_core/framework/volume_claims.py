@@ -9,7 +9,7 @@ from scheduler_core.model.pod import Pod
 from scheduler_core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler_core.model.volumes import PodVolume
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent
+from scheduler_core.state.events import ClusterEvent, Happened
 
 
 def has_volumes(state: ClusterState, pod: Pod) -> bool:
@@ -62,7 +62,14 @@ def claim_may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 
 def volume_may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Hint: a claim of the pod, a volume that is free or reserved for one of its claims, or any class."""
+    """Hint: a node, a claim of the pod, a volume that is free or reserved for one of its claims, any class,
+
+    or a pod with claims whose place was given up: volumes that were chosen for it are free.
+    """
+    if event.what & Happened.POD_DELETE:
+        return event.pod is None or bool(event.pod.volumes)
+    if not event.what & Happened.VOLUME:
+        return True
     obj = event.obj
     if isinstance(obj, PersistentVolume):
         claims = {f"{pod.namespace}/{volume.claim}" for volume in claim_volumes(pod)}

@@ -7,8 +7,10 @@ from typing import Final
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult
-from scheduler_core.framework.preemption.demand import nominated_requests, quota_demand
+from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.preemption.demand import quota_demand
 from scheduler_core.framework.preemption.eligibility import not_eligible
+from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.framework.preemption.search import Search, refused
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.pod import NEVER, Pod
@@ -68,12 +70,19 @@ class CapacityScheduling:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Quota came free or changed, or can be reclaimed from one more."""
-        return {Happened.QUOTA: None, Happened.POD_DELETE: _frees_quota, Happened.LOAN: _may_reclaim}
+        return Obstacle.QUOTA.hints(_may_admit)
 
 
-def _frees_quota(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """A pod that ended counts for its own quota, and through the aggregate rule for every other."""
-    return event.pod is None or state.ledger.quota_of(event.pod.namespace) is not None
+def _may_admit(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if event.what & Happened.LOAN:
+        return _may_reclaim(state, pod, event)
+    if event.pod is None:
+        return True
+    if event.what & Happened.POD_DELETE:
+        # It counted for its own quota, and through the aggregate rule for every other.
+        return state.ledger.quota_of(event.pod.namespace) is not None
+    # One on its way out still counts, but not against the min of its own quota.
+    return event.pod.namespace == pod.namespace
 
 
 def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

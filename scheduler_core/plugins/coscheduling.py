@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult
 from scheduler_core.framework.members import PlacedTogether
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import (
     SUCCESS,
     Diagnosis,
@@ -59,19 +60,11 @@ class Coscheduling(PlacedTogether):
         return PostFilterResult(unschedulable("left to the gang as a whole"))
 
     def hints(self) -> Mapping[Happened, Hint | None]:
-        """The group came or changed, a sibling got a node elsewhere, or there is room."""
-        return {
-            Happened.GROUP: _own_group,
-            Happened.POD_ADD: _sibling,
-            Happened.POD_DELETE | Happened.NODE_ADD | Happened.NODE_ALLOCATABLE: None,
-            Happened.QUOTA | Happened.LOAN: None,
-        }
+        """The group came or changed, or a sibling took a node, lost it or ends."""
+        return Obstacle.GROUP.hints(_own_group)
 
 
 def _own_group(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    return not event.namespace or event.namespace == pod.namespace
-
-
-def _sibling(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """A member that another scheduler placed: one less is missing."""
-    return event.pod is not None and group_of(event.pod) == group_of(pod) is not None
+    if event.pod is None:
+        return not event.namespace or event.namespace == pod.namespace
+    return group_of(event.pod) == group_of(pod) is not None

@@ -12,6 +12,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.pod_terms import reached, reached_by_all
 from scheduler_core.framework.scoring import chosen
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
@@ -139,13 +140,7 @@ class InterPodAffinity:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Pods that matter came, changed or went; nodes came or have other labels; a namespace has."""
-        return {
-            Happened.POD_ADD: _came_near,
-            Happened.POD_UPDATE: None,
-            Happened.POD_DELETE: _went_away,
-            Happened.NODE_ADD | Happened.NODE_LABELS: None,
-            Happened.OTHER: lambda _, __, event: bool(event.namespace),
-        }
+        return Obstacle.NEIGHBOURS.hints(_may_change_neighbours)
 
 
 def _terms_about(cycle: Cycle) -> list[TermGroup]:
@@ -204,6 +199,14 @@ def _guarded(state: ClusterState, groups: Sequence[TermGroup]) -> _Verdicts:
 def _join(verdicts: _Verdicts, key: str, domains: Domains, more: Bool) -> None:
     held = verdicts.get(key)
     verdicts[key] = domains, more if held is None else held[1] | more
+
+
+def _may_change_neighbours(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if event.what & Happened.OTHER:
+        return bool(event.namespace)
+    if event.what & (Happened.POD_UPDATE | Happened.POD_DELETE):
+        return bool(event.what & Happened.POD_UPDATE) or _went_away(state, pod, event)
+    return _came_near(state, pod, event) if event.what & Happened.POD_ADD else True
 
 
 def _came_near(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

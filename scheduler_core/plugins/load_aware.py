@@ -12,6 +12,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.config.muster_args import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.load.estimate import estimate_pod
@@ -119,8 +120,7 @@ class LoadAwareScheduling:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A report, a pod that went, a node that came or was told other thresholds or capacity."""
-        nodes = Happened.NODE_ADD | Happened.NODE_LABELS | Happened.NODE_ALLOCATABLE
-        return {Happened.NODE_METRIC | Happened.POD_DELETE | nodes: None}
+        return Obstacle.LOAD.hints()
 
     # Explanation
 

@@ -12,6 +12,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.matching import match_required, match_term
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import default_normalize
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
@@ -67,4 +68,4 @@ class NodeAffinity:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node came or changed its labels."""
-        return {Happened.NODE_ADD | Happened.NODE_LABELS: None}
+        return Obstacle.KIND.hints()

@@ -10,6 +10,7 @@ import numpy as np
 from scheduler_core.arrays.index import PODS_ROW
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
@@ -46,11 +47,11 @@ class NodePorts:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node came, or a pod with one of the ports went."""
-        return {Happened.NODE_ADD: None, Happened.POD_DELETE: _frees_port}
+        return Obstacle.ROOM.hints(_frees_port)
 
 
 def _frees_port(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     if event.pod is None:
-        return True
+        return bool(event.what & Happened.NODE_ADD)
     freed = {(port.protocol, port.port) for port in event.pod.host_ports}
     return any((port.protocol, port.port) in freed for port in pod.host_ports)

@@ -11,6 +11,7 @@ from scheduler_core.arrays.index import MAX_ROWS, PODS_ROW, Int64
 from scheduler_core.framework.allocation import LEAST, Strategy
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, Numbers, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
@@ -118,15 +119,13 @@ class NodeResourcesFit:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Room came: a node, more allocatable, a pod that went or shrank."""
-        return {
-            Happened.NODE_ADD | Happened.NODE_ALLOCATABLE: _node_could_fit,
-            Happened.POD_DELETE: _frees_what_is_asked,
-        }
+        return Obstacle.ROOM.hints(_may_make_room)
 
 
-def _node_could_fit(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+def _may_make_room(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """A node that could take the pod when empty, or a pod that held what is asked for."""
     if event.node is None:
-        return True
+        return _frees_what_is_asked(state, pod, event)
     return all(event.node.allocatable.get(name, 0) >= value for name, value in pod.requests.items() if value)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import Bits, Reason
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
@@ -40,8 +41,4 @@ class NodeUnschedulable:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node that can be scheduled on came, or was uncordoned."""
-        return {
-            Happened.NODE_ADD | Happened.NODE_TAINTS: lambda _, __, event: bool(
-                event.node and not event.node.unschedulable
-            )
-        }
+        return Obstacle.KIND.hints(lambda _, __, event: bool(event.node and not event.node.unschedulable))

@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volume_claims import (
@@ -78,11 +79,13 @@ class NodeVolumeLimits:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node or limit came, a pod with claims went, or a claim of the pod came or changed."""
-        return {
-            Happened.NODE_ADD: None,
-            Happened.POD_DELETE: _detaches,
-            Happened.VOLUME: _limit_or_claim,
-        }
+        return Obstacle.VOLUMES.hints(_may_help)
+
+
+def _may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if event.what & Happened.POD_DELETE:
+        return _detaches(state, pod, event)
+    return _limit_or_claim(state, pod, event) if event.what & Happened.VOLUME else True
 
 
 def _detaches(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

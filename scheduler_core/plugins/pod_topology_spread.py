@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
     SYSTEM_CONSTRAINTS,
@@ -180,12 +181,12 @@ class PodTopologySpread:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Pods that are counted came, changed or went; nodes of the domains did."""
-        return {
-            Happened.POD_ADD | Happened.POD_UPDATE | Happened.POD_DELETE: self._pod_helps,
-            Happened.NODE_ADD | Happened.NODE_LABELS | Happened.NODE_TAINTS | Happened.NODE_DELETE: (
-                self._node_helps
-            ),
-        }
+        return Obstacle.NEIGHBOURS.hints(self._may_even_out)
+
+    def _may_even_out(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        if event.pod is None:
+            return self._node_helps(state, pod, event)
+        return self._pod_helps(state, pod, event)
 
     def _pod_helps(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         """An update may have taken the labels away that were counted, so any in the namespace is worth it."""

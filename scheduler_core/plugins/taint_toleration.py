@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import default_normalize
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.taints import untolerated
@@ -74,8 +75,6 @@ class TaintToleration:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node came, or lost taints, and the pod tolerates what is left."""
-        return {
-            Happened.NODE_ADD | Happened.NODE_TAINTS: lambda _, pod, event: bool(
-                event.node and untolerated(pod.tolerations, event.node.taints) is None
-            )
-        }
+        return Obstacle.KIND.hints(
+            lambda _, pod, event: bool(event.node and untolerated(pod.tolerations, event.node.taints) is None)
+        )

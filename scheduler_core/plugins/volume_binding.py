@@ -13,6 +13,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
 from scheduler_core.framework.matching import match_any
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Code, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
@@ -154,7 +155,7 @@ class VolumeBinding:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node came or changed its labels; a claim, volume or class came or changed."""
-        return {Happened.NODE_ADD | Happened.NODE_LABELS: None, Happened.VOLUME: volume_may_help}
+        return Obstacle.VOLUMES.hints(volume_may_help)
 
 
 def _unusable(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) -> Status | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volume_claims import (
@@ -75,11 +76,13 @@ class VolumeRestrictions:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node came, a pod with one of the disks or claims went, or a claim of the pod came or changed."""
-        return {
-            Happened.NODE_ADD: None,
-            Happened.POD_DELETE: _gives_back,
-            Happened.VOLUME: claim_may_help,
-        }
+        return Obstacle.VOLUMES.hints(_may_help)
+
+
+def _may_help(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if event.what & Happened.POD_DELETE:
+        return _gives_back(state, pod, event)
+    return claim_may_help(state, pod, event) if event.what & Happened.VOLUME else True
 
 
 def _gives_back(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.intern import ABSENT, Interner
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.framework.volume_claims import (
@@ -94,7 +95,7 @@ class VolumeZone:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A node came or changed its labels; a claim, volume or class came or changed."""
-        return {Happened.NODE_ADD | Happened.NODE_LABELS: None, Happened.VOLUME: volume_may_help}
+        return Obstacle.VOLUMES.hints(volume_may_help)
 
 
 def _among(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import Gang
+from scheduler_core.model.gang import Gang, group_of
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
@@ -71,7 +71,11 @@ class ClusterState:
         """A pod was added or changed in the API, which we learn `now`. A confirmation changes no number."""
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
-        self.gangs.put_pod(pod, old)
+        regrouped = self.gangs.put_pod(pod, old)
+        events = self._put_pod(pod, old, now)
+        return [*regrouped, *events] if regrouped else events
+
+    def _put_pod(self, pod: Pod, old: Pod | None, now: float | None) -> list[ClusterEvent]:
         placement = self.placed.get(pod.uid)
         holds = pod.assigned and not pod.finished
         if placement is None:
@@ -80,7 +84,8 @@ class ClusterState:
                 self._place(pod, pod.node_name, None, pod.created if now is None else now)
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
-                return self.give_up(pod)
+                self.nominations.remove(pod.uid)
+                return []
             self._renominate(pod)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
@@ -97,25 +102,38 @@ class ClusterState:
         known = self.nominations.get(pod.uid)
         if known is not None:
             vector = known.vector if known.pod.requests == pod.requests else self.vector(pod)
-            self.nominations.put(pod, known.node, vector, known.victims)
+            self.nominations.put(pod, known.node, vector, known.victims, kept=known.kept)
         elif pod.nominated_node:
-            self.nominations.put(pod, pod.nominated_node, self.vector(pod))
+            # After a restart what was kept for a gang and what was evicted for look alike, except where
+            # victims are still on their way out.
+            kept = group_of(pod) is not None and not self._anybody_leaves(pod.nominated_node)
+            self.nominations.put(pod, pod.nominated_node, self.vector(pod), kept=kept)
+
+    def _anybody_leaves(self, node: str) -> bool:
+        slot = self.nodes.slot(node)
+        pods = self.nodes.pods[slot] if slot is not None else ()
+        return any(self.table.going[self.placed[uid].row] for uid in pods)
 
     def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
         moved = self.nodes.names[placement.slot] != pod.node_name
         if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
             # Bound elsewhere than assumed, or resized in place.
+            going = bool(self.table.going[placement.row])
             self._unplace(pod.uid)
-            self._place(pod, pod.node_name, None, placement.learned)
+            placed = self._place(pod, pod.node_name, None, placement.learned)
+            if going:
+                self._leaves(placed)
             return [ClusterEvent(Happened.POD_UPDATE | Happened.POD_DELETE, pod=pod)]
         placement.assumed_at = None
         self.nominations.remove(pod.uid)
         relabelled = placement.pod.labels != pod.labels
+        was_going = bool(self.table.going[placement.row])
         self._swap(placement, pod)
-        started_going = pod.terminating and not (old is not None and old.terminating)
-        if relabelled or started_going:
-            return [ClusterEvent(Happened.POD_UPDATE, pod=pod)]
-        return []
+        if pod.terminating and not (old is not None and old.terminating):
+            # One that we evict ourselves was counted out when that was decided.
+            what = Happened.POD_UPDATE if was_going else Happened.POD_UPDATE | Happened.POD_LEAVING
+            return [ClusterEvent(what, pod=pod)]
+        return [ClusterEvent(Happened.POD_UPDATE, pod=pod)] if relabelled else []
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
         old, placement.pod = placement.pod, pod
@@ -134,13 +152,8 @@ class ClusterState:
         if uid in self.placed:
             self.nominations.remove(uid)
             return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
-        return self.give_up(pod) or [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
-
-    def give_up(self, pod: Pod) -> list[ClusterEvent]:
-        """A pod waits for its node no more: what was kept for it is free, as if it had ended there."""
-        kept = self.nominations.counts(pod.uid)
-        self.nominations.remove(pod.uid)
-        return [ClusterEvent(Happened.POD_DELETE, pod=pod)] if kept else []
+        self.nominations.remove(uid)
+        return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
 
     def _place(
         self, pod: Pod, node: str, assumed_at: float | None, learned: float, vector: Int64 | None = None

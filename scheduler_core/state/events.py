@@ -14,7 +14,9 @@ from scheduler_core.model.pod import Pod
 class Happened(Flag):
     """Kinds of cluster events; a plugin registers for a union of them.
 
-    LOAN: a quota began to use more than its min of something.
+    POD_ADD: a pod holds a node now, by our own decision or somebody else's. POD_LEAVING: a pod that holds one
+    is on its way out. NOMINATION: room that was kept for a waiting pod is free. LOAN: a quota uses more of
+    something than its min, and more than before.
     """
 
     NODE_ADD = auto()
@@ -25,6 +27,8 @@ class Happened(Flag):
     POD_ADD = auto()
     POD_UPDATE = auto()
     POD_DELETE = auto()
+    POD_LEAVING = auto()
+    NOMINATION = auto()
     QUOTA = auto()
     LOAN = auto()
     GROUP = auto()
@@ -32,6 +36,11 @@ class Happened(Flag):
     NODE_METRIC = auto()
     TOPOLOGY = auto()
     OTHER = auto()
+
+    @classmethod
+    def anything(cls) -> Happened:
+        """Every kind."""
+        return ~cls(0)
 
     @classmethod
     def node_update(cls) -> Happened:

@@ -72,14 +72,17 @@ class GangTable:
         keys = (GroupRef("PodGroup", namespace, name).key for name in groups)
         self.dirty.update(key for key in keys if key in self.gangs)
 
-    def put_pod(self, pod: Pod, old: Pod | None) -> None:
-        """A pod was added or changed; it may name another group than before."""
+    def put_pod(self, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
+        """A pod was added or changed; an event if it names another group than before."""
         ref, before = group_of(pod), group_of(old) if old is not None else None
         if before is not None and before != ref:
             self._drop(before, pod.uid)
         if ref is not None:
             self._members.setdefault(ref.key, {})[pod.uid] = pod
             self.mark(ref)
+        if old is None or before == ref:
+            return []
+        return [ClusterEvent(Happened.GROUP, namespace=pod.namespace)]
 
     def touch(self, pod: Pod) -> None:
         """A pod took a node or lost it: its group's counts changed."""

@@ -1,8 +1,13 @@
-"""Nominated pods: those that preempted and wait for their node (capacity reference, rules 4 and 13)."""
+"""Nominated pods: those that preempted and wait for their node (capacity reference, rules 4 and 13).
+
+A node may also be kept for a member of a gang that has waited long: nobody was evicted for that, so it has
+fewer rights (`Nomination.kept`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,21 +22,36 @@ class Nomination(msgspec.Struct, frozen=True):
     """A waiting pod, the node kept for it, and the victims (uids) whose end it waits for.
 
     `vector` is the pod's requests, int64 [R] at the time; `order` grows from nomination to nomination, and
-    stays while a pod keeps its node.
+    stays while a pod keeps its node. `kept`: the node is kept for a gang because time passed, not because
+    anybody was evicted for it.
     """
 
     pod: Pod
     node: str
     vector: Int64
     victims: frozenset[str] = frozenset()
+    kept: bool = False
     order: int = 0
+
+    @property
+    def standing(self) -> Standing:
+        """What decides whether it goes before another pod."""
+        return Standing(self.pod.namespace, self.pod.priority, self.kept)
+
+
+class Standing(NamedTuple):
+    """Nominated pods that have the same rights towards others."""
+
+    namespace: str
+    priority: int
+    kept: bool
 
 
 class Nominations:
     """Who waits for which node, by the pod's uid.
 
     A nominated pod that holds a node meanwhile (assumed, or placed in a trial) is out of all sums and lists
-    until it is taken off again.
+    until it is taken off again. `freed` says that room was given up since somebody last set it to False.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -40,20 +60,32 @@ class Nominations:
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
         self._order = 0
-        # Those that wait, by namespace and priority, and what they will charge to a quota.
-        self._by_key: dict[tuple[str, int], dict[str, Nomination]] = {}
-        self.sums: dict[tuple[str, int], dict[str, int]] = {}
+        self.freed = False
+        # Those that wait, by standing, and what they will charge to a quota.
+        self._by_standing: dict[Standing, dict[str, Nomination]] = {}
+        self.sums: dict[Standing, dict[str, int]] = {}
         # What they will take of every node [R, N], valid for one layout of the node table.
         self._room: Int64 = np.zeros((0, 0), dtype=np.int64)
         self._layout = -1
 
-    def put(self, pod: Pod, node: str, vector: Int64, victims: frozenset[str] = frozenset()) -> None:
+    def put(
+        self,
+        pod: Pod,
+        node: str,
+        vector: Int64,
+        victims: frozenset[str] = frozenset(),
+        *,
+        kept: bool = False,
+    ) -> None:
         """Nominate a node for a pod, replacing an earlier nomination."""
-        before = self._by_uid.get(pod.uid)
+        before, freed = self._by_uid.get(pod.uid), self.freed
         self.remove(pod.uid)
         self._order += 1
-        order = before.order if before is not None and before.node == node else self._order
-        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, order)
+        stays = before is not None and before.node == node
+        if stays and before is not None and np.array_equal(before.vector, vector):
+            self.freed = freed
+        order = before.order if stays and before is not None else self._order
+        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, order)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
 
@@ -70,6 +102,7 @@ class Nominations:
             self._held.discard(uid)
         else:
             self._count(item, -1)
+            self.freed = True
 
     def hold(self, uid: str) -> None:
         """The pod was given a node: it counts there."""
@@ -85,17 +118,17 @@ class Nominations:
             self._count(self._by_uid[uid], 1)
 
     def _count(self, item: Nomination, sign: int) -> None:
-        key = (item.pod.namespace, item.pod.priority)
+        key = item.standing
         sums = self.sums.setdefault(key, {})
         for name, value in (*item.pod.requests.items(), (PODS, 1)):
             sums[name] = sums.get(name, 0) + sign * value
-        waiting = self._by_key.setdefault(key, {})
+        waiting = self._by_standing.setdefault(key, {})
         if sign > 0:
             waiting[item.pod.uid] = item
         else:
             del waiting[item.pod.uid]
         if not waiting:
-            del self.sums[key], self._by_key[key]
+            del self.sums[key], self._by_standing[key]
         if self._layout == self._nodes.layout and len(item.vector) <= len(self._room):
             self._reserve(self._room, item, sign)
         else:
@@ -115,9 +148,9 @@ class Nominations:
             self._reserve(room, item, -1)
         return room
 
-    def waiting(self, chosen: Callable[[str, int], bool]) -> Iterator[Nomination]:
-        """Nominations that count, of the namespaces and priorities for which `chosen` holds."""
-        return (item for key, items in self._by_key.items() if chosen(*key) for item in items.values())
+    def waiting(self, chosen: Callable[[Standing], bool]) -> Iterator[Nomination]:
+        """Nominations that count, of the standings for which `chosen` holds."""
+        return (item for key, items in self._by_standing.items() if chosen(key) for item in items.values())
 
     def _all_room(self) -> Int64:
         nodes = self._nodes
@@ -125,7 +158,7 @@ class Nominations:
         if self._layout != nodes.layout or self._room.shape != shape:
             self._room = np.zeros(shape, dtype=np.int64)  # [R, N]
             self._layout = nodes.layout
-            for items in self._by_key.values():
+            for items in self._by_standing.values():
                 for item in items.values():
                     self._reserve(self._room, item, 1)
         return self._room

@@ -88,6 +88,9 @@ class PodTable:
     def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float) -> None:
         """Undo `remove`: the pod takes its old row again, so that nothing else changes."""
         del self._free[row]
+        if self.priority[row] != pod.priority or self.start[row] != start:
+            # Another pod had the row meanwhile, and may have been ordered by it.
+            self._order = None
         self._fill(row, pod, slot, vector)
         self.start[row] = start
 

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import borrowed, over_min, relevant, within_min
+from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.policy import over_min, relevant, within_min
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import Nomination
 
 Bool = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -52,63 +53,6 @@ class Demand(msgspec.Struct, frozen=True):
     lenders: Lenders | None = None
 
 
-def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
-    """(of the pod's own quota, of all quotas): what nominated pods will use (reference, rule 4).
-
-    Of the same quota those with at least the pod's priority; of others the resources in which they are not
-    over min: who borrows one thing keeps the right to what it reclaims of another.
-    """
-    own: dict[str, int] = {}
-    total: dict[str, int] = {}
-    for (namespace, priority), sums in state.nominations.sums.items():
-        quota = state.ledger.quota_of(namespace)
-        if quota is None:
-            continue
-        if namespace == pod.namespace:
-            if priority >= pod.priority:
-                shift(own, sums)
-                shift(total, sums)
-            continue
-        over = borrowed(state.ledger, quota, after_leaving=True)
-        shift(total, {name: value for name, value in sums.items() if name not in over})
-    if state.nominations.counts(pod.uid) and state.ledger.quota_of(pod.namespace) is not None:
-        # The pod's own nomination is in the sums: its request is what we are asked about.
-        for sums in (own, total):
-            shift(sums, charged(pod.requests), -1)
-    return own, total
-
-
-def goes_first(state: ClusterState, nominee: Nomination, pod: Pod) -> bool:
-    """Whether room that a nominated pod waits for is closed to `pod`.
-
-    Under one quota, or with none, priority decides. A pod of another quota could not have made that room
-    itself, whatever its priority; if it took it, the same victims would go again and again (rule 16). Of two
-    such pods that wait for one node, the later one was nominated beside the earlier.
-    """
-    if state.ledger.quota_of(nominee.pod.namespace) is state.ledger.quota_of(pod.namespace):
-        return nominee.pod.priority >= pod.priority
-    own = state.nominations.get(pod.uid)
-    return own is None or own.node != nominee.node or nominee.order < own.order
-
-
-def nominated_room(state: ClusterState, pod: Pod) -> Int64:
-    """int64 [R, N]: what nominated pods that go first will take of every node. Read only."""
-    nominations, quota_of = state.nominations, state.ledger.quota_of
-    quota = quota_of(pod.namespace)
-    behind = {
-        item.pod.uid: item
-        for item in nominations.waiting(
-            lambda ns, priority: priority < pod.priority and quota_of(ns) is quota
-        )
-    }
-    own = nominations.get(pod.uid)
-    if own is not None and nominations.counts(pod.uid):
-        behind[pod.uid] = own
-        beside = nominations.on_node(own.node, pod)
-        behind |= {item.pod.uid: item for item in beside if not goes_first(state, item, pod)}
-    return nominations.room(behind.values())
-
-
 def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
     """Preemption by priority alone: all pods of strictly lower priority.
 
@@ -116,7 +60,7 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
     """
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    victims = _available(state) & (table.priority[:size] < pod.priority)
+    victims = _available(state, pod) & (table.priority[:size] < pod.priority)
     if spare_quotas:
         free = [state.ledger.quota_of(name) is None for name in table.namespaces.values]
         victims &= np.array([*free, True], dtype=np.bool_)[table.namespace[:size]]
@@ -134,19 +78,25 @@ def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
     if within_min(state.ledger, quota, pod.requests, own):
         lenders = _lenders(state, quota)
         borrows = np.append(lenders.of != NO_QUOTA, False)
-        victims = _available(state) & borrows[table.namespace[:size]]
+        victims = _available(state, pod) & borrows[table.namespace[:size]]
         return Demand(pod, request, need, victims, quota, lenders)
     need = np.maximum(need, _max_need(state, pod, quota, own))
     namespace = table.namespaces.find(pod.namespace)
-    victims = _available(state) & (table.namespace[:size] == namespace)
+    victims = _available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
     return Demand(pod, request, need, victims, quota)
 
 
-def _available(state: ClusterState) -> Bool:
-    """bool [rows]: placed pods that are not going already."""
+def _available(state: ClusterState, pod: Pod) -> Bool:
+    """bool [rows]: placed pods that are not going already, without the members of the pod's own group."""
     size = state.table.size
-    return state.table.alive[:size] & ~state.table.going[:size]
+    available: Bool = state.table.alive[:size] & ~state.table.going[:size]
+    ref = group_of(pod)
+    for uid in state.gangs.members(ref.key) if ref is not None else ():
+        sibling = state.placed.get(uid)
+        if sibling is not None:
+            available[sibling.row] = False
+    return available
 
 
 def _deficit(

@@ -21,8 +21,9 @@ from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.across import victims_anywhere
 from scheduler_core.framework.preemption.bounds import PRIORITY_OFFSET, Field
 from scheduler_core.framework.preemption.budgets import violating
-from scheduler_core.framework.preemption.demand import Demand, Rows, nominated_room
+from scheduler_core.framework.preemption.demand import Demand, Rows
 from scheduler_core.framework.preemption.gangs import whole_gangs
+from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.preemption.order import CheapestFirst, Offer
 from scheduler_core.framework.status import SUCCESS, unschedulable
 from scheduler_core.model.pdb import PodDisruptionBudget

@@ -7,6 +7,7 @@ import pytest
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.listeners import Listeners
+from scheduler_core.framework.obstacles import NOMINATED_PODS
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.plugins.default_binder import DefaultBinder
@@ -20,14 +21,14 @@ PLUGINS = {"filter": [load_aware_plugin()], "queueSort": [PrioritySort()], "bind
 LOAD = Profile("load", PLUGINS, {})
 
 
-def test_a_report_concerns_nobody_where_load_does_not_count() -> None:
-    assert Listeners(PROFILES.values()).of(Happened.NODE_METRIC) == frozenset()
+def test_a_report_concerns_only_whom_everything_may_help_where_load_does_not_count() -> None:
+    assert Listeners(PROFILES.values()).of(Happened.NODE_METRIC) == {NOMINATED_PODS}
 
 
 def test_a_report_concerns_the_plugin_of_any_profile() -> None:
     both = Listeners([*PROFILES.values(), LOAD])
-    assert both.of(Happened.NODE_METRIC) == {"LoadAwareScheduling"}
-    assert both.of(Happened.NODE_METRIC) == {"LoadAwareScheduling"}
+    assert both.of(Happened.NODE_METRIC) == {"LoadAwareScheduling", NOMINATED_PODS}
+    assert both.of(Happened.NODE_METRIC) == {"LoadAwareScheduling", NOMINATED_PODS}
 
 
 @pytest.mark.parametrize("what", [Happened.NODE_ADD, Happened.NODE_ADD | Happened.NODE_TAINTS])

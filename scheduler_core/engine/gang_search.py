@@ -1,0 +1,125 @@
+"""Nodes for a gang whose members differ, where trying them in their order found too few.
+
+A search with backtracking: the members that fit the fewest nodes go first, of those the largest; each takes
+the best of its nodes, and where a member is left without a node, an earlier one goes elsewhere. Members hold
+their nodes in the state while the search looks further, so that every filter has its say, quotas and rules
+between pods included.
+
+Looking at all nodes for one member is a step. The search is exact as long as its steps suffice, which they do
+for small gangs on few nodes; beyond that a gang may be missed that would fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.engine.evaluate import Reevaluation
+from scheduler_core.engine.gang_capacity import Members
+from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
+from scheduler_core.engine.signature import signature
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.pod import Pod
+
+# Steps beside the one that every member needs anyhow.
+MOST_STEPS: Final = 400
+
+Found = list[tuple[Profile, Reservation]]
+_Placed = frozenset[tuple[int, Hashable, int]]
+
+
+class GangSearch:
+    """One search; `run` leaves the members that it found nodes for in the state."""
+
+    def __init__(self, cycle: PodCycle, members: Members, need: int, now: float) -> None:
+        self._cycle = cycle
+        self._now = now
+        self._spare = len(members) - need
+        self._members = members
+        self._steps = len(members) + MOST_STEPS
+        self._reserved: Found = []
+        self._dead_ends: set[tuple[int, int, _Placed]] = set()
+
+    def run(self) -> Found | None:
+        """Enough members, reserved; None with nothing held. Raises PluginError; then nothing is held."""
+        try:
+            if self._ordered() and self._place(0, self._spare, {}):
+                return self._reserved
+        except BaseException:
+            self._undo(0)
+            raise
+        self._undo(0)
+        return None
+
+    def _ordered(self) -> bool:
+        """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out."""
+        nodes: dict[Hashable, int] = {}
+        for profile, pod in self._members:
+            key = _kind(profile, pod)
+            if key not in nodes:
+                nodes[key] = len(self._options(profile, pod))
+        total = self._cycle.state.nodes.allocatable_total()
+        self._members = sorted(
+            self._members, key=lambda member: (nodes[_kind(*member)], -largest_share(member[1], total))
+        )
+        return sum(nodes[_kind(*member)] == 0 for member in self._members) <= self._spare
+
+    def _place(self, index: int, spare: int, taken: dict[tuple[Hashable, int], int]) -> bool:
+        """Give nodes to the members from `index` on, but for `spare` of them.
+
+        `taken` counts members by kind and slot: what was in vain from there is in vain from there again.
+        """
+        if index == len(self._members):
+            return True
+        here = index, spare, frozenset((n, key, slot) for (key, slot), n in taken.items())
+        if here in self._dead_ends or self._steps <= 0:
+            return False
+        profile, pod = self._members[index]
+        key, mark = _kind(profile, pod), len(self._reserved)
+        for slot in self._options(profile, pod):
+            if self._reserve(profile, pod, slot):
+                after = taken | {(key, slot): taken.get((key, slot), 0) + 1}
+                if self._place(index + 1, spare, after):
+                    return True
+            self._undo(mark)
+        if spare and self._place(index + 1, spare - 1, taken):
+            return True
+        self._dead_ends.add(here)
+        return False
+
+    def _options(self, profile: Profile, pod: Pod) -> list[int]:
+        """Slots of the nodes that a member fits now, best first."""
+        self._steps -= 1
+        total = self._cycle.feasible(profile, pod, self._now)  # [N]
+        slots = np.flatnonzero(total >= 0)
+        best_first: list[int] = slots[np.argsort(-total[slots], kind="stable")].tolist()
+        return best_first
+
+    def _reserve(self, profile: Profile, pod: Pod, slot: int) -> bool:
+        cycle = self._cycle
+        own = cycle.new_cycle(profile, pod, self._now)
+        if len(cycle.state.nominations) and not Reevaluation(cycle, profile, own).fits(slot):
+            return False
+        if cycle.pre_filter(profile, own) is not None:
+            return False
+        taken = cycle.reserve(profile, Attempt(own, slot))
+        if not isinstance(taken, Reservation):
+            return False
+        self._reserved.append((profile, taken))
+        return True
+
+    def _undo(self, mark: int) -> None:
+        while len(self._reserved) > mark:
+            profile, item = self._reserved.pop()
+            self._cycle.unreserve(profile, item.cycle, item.slot)
+
+
+def largest_share(pod: Pod, total: dict[str, int]) -> float:
+    """The largest share that a pod asks of any resource of the cluster, whose sums are `total`."""
+    return max((value / total[name] for name, value in pod.requests.items() if total.get(name)), default=0.0)
+
+
+def _kind(profile: Profile, pod: Pod) -> Hashable:
+    return profile.name, signature(pod, labels_matter=True)

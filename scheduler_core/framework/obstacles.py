@@ -1,0 +1,100 @@
+"""What can stand between a waiting pod and a node, and which events can take it out of the way.
+
+The list is closed: a refusal is one of these obstacles, and a pod waits for the events of the obstacles that
+it met. So whoever adds a kind of event, or a reason to refuse, has one place to look at; that nothing is
+missing is what the property test of restarts proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from scheduler_core.framework.interface import Hint
+from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
+
+_NODE: Final = Happened.NODE_ADD | Happened.NODE_DELETE | Happened.node_update()
+
+
+class Obstacle(Enum):
+    """An obstacle; its value are the events that can take it away.
+
+    KIND: no node is of the kind that the pod asks for. ROOM: resources or ports of nodes are taken.
+    NEIGHBOURS: rules between pods. VOLUMES, LOAD: what they are. QUOTA: max, or the sum of min. GROUP: the
+    group is not there, or too few members are. TOPOLOGY: no placement on the tree meets the constraints.
+    NOMINATED: what is free is kept for nominated pods. VICTIMS: nobody may be evicted, or it does not help.
+    """
+
+    KIND = Happened.NODE_ADD | Happened.NODE_LABELS | Happened.NODE_TAINTS
+    ROOM = Happened.NODE_ADD | Happened.NODE_ALLOCATABLE | Happened.POD_DELETE
+    NEIGHBOURS = _NODE | Happened.POD_ADD | Happened.POD_UPDATE | Happened.POD_DELETE | Happened.OTHER
+    VOLUMES = Happened.NODE_ADD | Happened.NODE_LABELS | Happened.VOLUME | Happened.POD_DELETE
+    LOAD = (
+        Happened.NODE_METRIC
+        | Happened.NODE_ADD
+        | Happened.NODE_LABELS
+        | Happened.NODE_ALLOCATABLE
+        | Happened.POD_DELETE
+    )
+    QUOTA = Happened.QUOTA | Happened.LOAN | Happened.NOMINATION | Happened.POD_DELETE | Happened.POD_LEAVING
+    GROUP = (
+        Happened.GROUP | Happened.POD_ADD | Happened.POD_UPDATE | Happened.POD_DELETE | Happened.POD_LEAVING
+    )
+    TOPOLOGY = _NODE | Happened.TOPOLOGY | Happened.GROUP
+    NOMINATED = Happened.anything()
+    VICTIMS = (
+        _NODE
+        | Happened.QUOTA
+        | Happened.GROUP
+        | Happened.NOMINATION
+        | Happened.POD_DELETE
+        | Happened.POD_LEAVING
+    )
+
+    def hints(self, narrow: Hint | None = None) -> dict[Happened, Hint | None]:
+        """The hints of a plugin whose refusals are this obstacle; `narrow` may leave out single events."""
+        return {self.value: narrow}
+
+
+NOMINATED_PODS: Final = "NominatedPods"
+PREEMPTION: Final = "Preemption"
+
+
+class NominatedPods:
+    """Stands for nominated pods among those that refuse a pod: what is free is kept for them."""
+
+    name = NOMINATED_PODS
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Whatever happens may free it, or make room elsewhere."""
+        return Obstacle.NOMINATED.hints()
+
+
+class Preemption:
+    """Stands for the search for victims among those that refuse a pod: it found none that help."""
+
+    name = PREEMPTION
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """What makes others victims, or frees the pod to look for some."""
+        return Obstacle.VICTIMS.hints(_may_find_victims)
+
+
+def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if pod.preemption_policy == NEVER:
+        return False
+    nomination = state.nominations.get(pod.uid)
+    if event.what & _NODE:
+        # Its node may be of no use any more, so that the end of its victims need not be awaited.
+        node = event.node or event.old_node
+        return nomination is not None and (node is None or node.name == nomination.node)
+    if event.what & Happened.POD_LEAVING and event.pod is not None:
+        # Its room will do for a pod that has no other, and its quota will be within min sooner.
+        return nomination is None
+    if event.what & Happened.POD_DELETE and event.pod is not None:
+        awaited = nomination is not None and event.pod.uid in nomination.victims
+        return awaited or state.gangs.of(event.pod) is not None
+    return True

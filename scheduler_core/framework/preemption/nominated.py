@@ -1,0 +1,107 @@
+"""Who of the nominated pods goes before a pod: in the sums of quotas, and on the nodes (reference, rule 4).
+
+Room that evictions freed belongs to the pod that evicted, so that the same victims do not go again and again:
+among pods of one quota (or of none) by priority, and before pods of every other quota, of which only those
+that stay within the min of their own are guaranteed more. A node that is merely kept for a gang has this
+right too, but never towards a pod of another quota that stays within its min, and never towards a pod that
+evicted for its room.
+"""
+
+from __future__ import annotations
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import borrowed, within_min
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nominations import Nomination, Standing
+
+
+def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
+    """(of the pod's own quota, of all quotas): what nominated pods that go first will use."""
+    own = _own_nominated(state, pod)
+    total = dict(own)
+    guaranteed = _guaranteed(state, pod, own)
+    for standing, sums in state.nominations.sums.items():
+        quota = state.ledger.quota_of(standing.namespace)
+        if quota is None or standing.namespace == pod.namespace or (guaranteed and standing.kept):
+            continue
+        # Who borrows one thing keeps the right to what it reclaims of another.
+        over = borrowed(state.ledger, quota, after_leaving=True) if guaranteed else {}
+        shift(total, {name: value for name, value in sums.items() if name not in over})
+    return own, total
+
+
+def _own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
+    """What other nominated pods of the pod's quota, of at least its priority, will use."""
+    own: dict[str, int] = {}
+    if state.ledger.quota_of(pod.namespace) is None:
+        return own
+    for standing, sums in state.nominations.sums.items():
+        if standing.namespace == pod.namespace and standing.priority >= pod.priority:
+            shift(own, sums)
+    if state.nominations.counts(pod.uid):
+        # The pod's own nomination is in the sums: its request is what we are asked about.
+        shift(own, charged(pod.requests), -1)
+    return own
+
+
+def _guaranteed(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
+    """Whether the pod stays within the min of its quota, beside what goes first under it."""
+    quota = state.ledger.quota_of(pod.namespace)
+    return quota is not None and within_min(state.ledger, quota, pod.requests, own)
+
+
+class Precedence:
+    """Which nominated pods go before one pod on a node; found out once for an attempt."""
+
+    def __init__(self, state: ClusterState, pod: Pod) -> None:
+        self._state = state
+        self._pod = pod
+        self._quota = state.ledger.quota_of(pod.namespace)
+        self._own = state.nominations.get(pod.uid)
+        self._known_guaranteed: bool | None = None
+
+    @property
+    def _is_guaranteed(self) -> bool:
+        if self._known_guaranteed is None:
+            own = _own_nominated(self._state, self._pod)
+            self._known_guaranteed = _guaranteed(self._state, self._pod, own)
+        return self._known_guaranteed
+
+    def concedes(self, standing: Standing) -> bool:
+        """Whether pods of a standing never go before the pod, on whatever node."""
+        if self._state.ledger.quota_of(standing.namespace) is self._quota:
+            return standing.priority < self._pod.priority
+        return standing.kept and self._is_guaranteed
+
+    def goes_first(self, nominee: Nomination) -> bool:
+        """Whether the room that a nominated pod waits for is closed to the pod.
+
+        Of two pods that wait for one node under different quotas, the later one was nominated beside the
+        earlier.
+        """
+        if self.concedes(nominee.standing):
+            return False
+        own = self._own
+        if own is not None and nominee.kept and not own.kept:
+            return False
+        if self._state.ledger.quota_of(nominee.pod.namespace) is self._quota:
+            return True
+        return own is None or own.node != nominee.node or nominee.order < own.order
+
+
+def nominated_room(state: ClusterState, pod: Pod) -> Int64:
+    """int64 [R, N]: what nominated pods that go first will take of every node. Read only."""
+    nominations, precedence = state.nominations, Precedence(state, pod)
+    behind = {item.pod.uid: item for item in nominations.waiting(precedence.concedes)}
+    own = nominations.get(pod.uid)
+    if own is not None and nominations.counts(pod.uid):
+        behind[pod.uid] = own
+        beside = nominations.on_node(own.node, pod)
+        behind |= {item.pod.uid: item for item in beside if not precedence.goes_first(item)}
+        if not own.kept:
+            kept = nominations.waiting(lambda standing: standing.kept)
+            behind |= {item.pod.uid: item for item in kept if item.pod.uid != pod.uid}
+    return nominations.room(behind.values())
