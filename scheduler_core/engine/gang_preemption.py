@@ -1,36 +1,53 @@
-"""Preemption for a whole gang: in one trial, and only if the whole gang then fits (reference, item 11)."""
+"""Preemption for a whole gang: in one trial, and only if the whole gang then fits (reference, item 11).
+
+Member after member gets a node, evicting where nothing else helps. What the first members evicted may turn
+out to be needless once the others have theirs, so in the end every victim is given back without which the
+gang still fits somewhere; members of a gang that would be torn are given back together.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
+import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
+from scheduler_core.engine.gang_capacity import Members, equal_members, leaving, room_for
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.budgets import violating
 from scheduler_core.framework.preemption.eligibility import not_eligible
 from scheduler_core.framework.profile import Profile
+from scheduler_core.model.gang import Gang
+from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.census import take_census
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
+
+# How often a gang is placed anew to see whether it can do without some victims.
+MOST_PROOFS: Final = 64
+
+Nominated = tuple[Pod, str, Int64]
 
 
 class GangPreemption(msgspec.Struct, frozen=True):
     """Victims with the member each goes for, and the node that every member waits for."""
 
     victims: tuple[tuple[Pod, Pod], ...]
-    nominated: tuple[tuple[Pod, str, Int64], ...]
+    nominated: tuple[Nominated, ...]
 
 
-def preempt_for_gang(
-    cycle: PodCycle, members: Sequence[tuple[Profile, Pod]], need: int, now: float
-) -> GangPreemption | None:
+def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims that let `need` of the members start, or None if no eviction can; the state is unchanged."""
     state = cycle.state
     if any(not_eligible(state, pod) for _, pod in members):
         return None
     victims: dict[str, tuple[Pod, Pod]] = {}
-    nominated: list[tuple[Pod, str, Int64]] = []
+    nominated: list[Nominated] = []
     with Trial(state, now) as trial:
         for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
             if len(nominated) >= need:
@@ -42,6 +59,11 @@ def preempt_for_gang(
                 nominated.append(placed)
     if len(nominated) < need:
         return None
+    if victims:
+        fewer = _Fewer(cycle, members, need, now)
+        kept = fewer.of([victim for victim, _ in victims.values()])
+        if fewer.seats is not None:
+            return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
     return GangPreemption(tuple(victims.values()), tuple(nominated))
 
 
@@ -52,7 +74,7 @@ def _place(
     pod: Pod,
     now: float,
     victims: dict[str, tuple[Pod, Pod]],
-) -> tuple[Pod, str, Int64] | None:
+) -> Nominated | None:
     """Give one member a node inside the trial, evicting for it where nothing else helps."""
     state = cycle.state
     attempt = cycle.attempt(profile, pod, now)
@@ -74,3 +96,79 @@ def _place(
             return None
     trial.place(pod, slot)
     return pod, state.nodes.names[slot], attempt.cycle.vector
+
+
+class _Fewer:
+    """Gives victims back. `seats` are the nodes of the members beside the victims that are left."""
+
+    def __init__(self, cycle: PodCycle, members: Members, need: int, now: float) -> None:
+        self._cycle = cycle
+        self._members = members
+        self._need = need
+        self._now = now
+        self._equal = equal_members(cycle, members, now)
+        self._proofs = MOST_PROOFS
+        self.seats: list[Nominated] | None = None
+
+    def of(self, victims: Sequence[Pod]) -> list[Pod]:
+        """The victims without any that can be spared; all of them where that cannot be told."""
+        chosen = {victim.uid: victim for victim in victims}
+        if self._fits(chosen):
+            self._give_back(_blocks(self._cycle.state, victims), chosen)
+        return list(chosen.values())
+
+    def _give_back(self, blocks: Sequence[Sequence[Pod]], chosen: dict[str, Pod]) -> None:
+        """Half by half: where a whole half can be spared, its blocks need not be tried one by one."""
+        uids = {pod.uid for block in blocks for pod in block}
+        left = {uid: pod for uid, pod in chosen.items() if uid not in uids}
+        if self._fits(left):
+            chosen.clear()
+            chosen.update(left)
+        elif len(blocks) > 1:
+            self._give_back(blocks[: len(blocks) // 2], chosen)
+            self._give_back(blocks[len(blocks) // 2 :], chosen)
+
+    def _fits(self, victims: dict[str, Pod]) -> bool:
+        """Whether enough members find nodes, each after those before it, once the victims are gone."""
+        cycle, state, now = self._cycle, self._cycle.state, self._now
+        with Trial(state, now) as trial:
+            going = [pod.uid for pod in state.table.of(np.flatnonzero(leaving(state)))]
+            for uid in (*going, *victims):
+                trial.lift(uid)
+            if self._equal and room_for(cycle, *self._members[0], now).fits < self._need:
+                return False
+            self._proofs -= 1
+            seats: list[Nominated] = []
+            for profile, pod in self._members if self._proofs >= 0 else ():
+                attempt = cycle.attempt(profile, pod, now, post_filter=False)
+                if attempt.slot >= 0 and len(seats) < self._need:
+                    trial.place(pod, attempt.slot)
+                    seats.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
+        if len(seats) < self._need:
+            return False
+        self.seats = seats
+        return True
+
+
+def _blocks(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
+    """Victims that go or stay together, in the order in which they are given back.
+
+    First those whose eviction would violate a disruption budget, then the most important.
+    """
+    budgets: list[PodDisruptionBudget] = list(state.objects.get("PodDisruptionBudget", {}).values())
+    ordered = sorted(victims, key=lambda pod: (-pod.priority, pod.start_time or 0.0, pod.key))
+    hurt = dict(zip((pod.uid for pod in ordered), violating(ordered, budgets), strict=True))
+    going = Counter(gang.key for pod in ordered if (gang := state.gangs.of(pod)) is not None)
+    torn = {key for key, number in going.items() if _torn(state, state.gangs.gangs[key], number)}
+    blocks: dict[str, list[Pod]] = {}
+    for pod in ordered:
+        gang = state.gangs.of(pod)
+        bound = gang.key if gang is not None and gang.key in torn else pod.uid
+        blocks.setdefault(bound, []).append(pod)
+    return sorted(blocks.values(), key=lambda block: not any(hurt[pod.uid] for pod in block))
+
+
+def _torn(state: ClusterState, gang: Gang, leaving: int) -> bool:
+    """Whether a gang would fall below minMembers without so many of its members."""
+    allocated = take_census(state, gang.key).allocated
+    return allocated >= gang.min_members > allocated - leaving
