@@ -115,21 +115,28 @@ def kept_of(seats: Sequence[Seat], ending: Iterable[Int64], resources: int) -> l
 def _seats(
     cycle: PodCycle, members: Members, need: int, now: float, limit: Int64, free: Int64
 ) -> list[Seat] | None:
-    """Nodes for `need` members, each where `limit` allows and `free` is largest; both int64 [R, N]."""
+    """Nodes for `need` members, each where `limit` allows and `free` is largest; both int64 [R, N].
+
+    What others evicted for is theirs.
+    """
     state = cycle.state
-    kept: Int64 = np.zeros_like(limit)  # [R, N]
+    own = {pod.uid for _, pod in members}
+    waiting = state.nominations.waiting(lambda _: True)
+    kept = state.nominations.room(
+        item for item in waiting if item.kept or item.pod.uid in own
+    ).copy()  # [R, N]
     seats: list[Seat] = []
     for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
         if len(seats) == need or len(seats) + left < need:
             break
-        own = cycle.new_cycle(profile, pod, now)
-        ok = cycle.scores_for(profile, own).static.ok  # [N]
-        rows = np.flatnonzero(own.vector)
-        asked = own.vector[rows][:, None]
+        attempt = cycle.new_cycle(profile, pod, now)
+        ok = cycle.scores_for(profile, attempt).static.ok  # [N]
+        rows = np.flatnonzero(attempt.vector)
+        asked = attempt.vector[rows][:, None]
         possible = ok & (asked <= limit[rows] - kept[rows]).all(axis=0)
         if possible.any():
             room = ((free[rows] - kept[rows]) / asked).min(axis=0)  # [N] how many more would fit
             slot = int(np.where(possible, room, -np.inf).argmax())
-            kept[: len(own.vector), slot] += own.vector
-            seats.append(Seat(pod, slot, own.vector))
+            kept[: len(attempt.vector), slot] += attempt.vector
+            seats.append(Seat(pod, slot, attempt.vector))
     return seats if len(seats) == need and state.nodes.size else None

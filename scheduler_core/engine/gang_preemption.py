@@ -8,13 +8,14 @@ gang still fits somewhere; members of a gang that would be torn are given back t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, equal_members, leaving, room_for
 from scheduler_core.engine.pod_cycle import PodCycle
@@ -112,28 +113,22 @@ class _Fewer:
 
     def of(self, victims: Sequence[Pod]) -> list[Pod]:
         """The victims without any that can be spared; all of them where that cannot be told."""
-        chosen = {victim.uid: victim for victim in victims}
-        if self._fits(chosen):
-            self._give_back(_blocks(self._cycle.state, victims), chosen)
-        return list(chosen.values())
+        if not self._fits(victims):
+            return list(victims)
+        blocks = blocks_of(self._cycle.state, victims)
 
-    def _give_back(self, blocks: Sequence[Sequence[Pod]], chosen: dict[str, Pod]) -> None:
-        """Half by half: where a whole half can be spared, its blocks need not be tried one by one."""
-        uids = {pod.uid for block in blocks for pod in block}
-        left = {uid: pod for uid, pod in chosen.items() if uid not in uids}
-        if self._fits(left):
-            chosen.clear()
-            chosen.update(left)
-        elif len(blocks) > 1:
-            self._give_back(blocks[: len(blocks) // 2], chosen)
-            self._give_back(blocks[len(blocks) // 2 :], chosen)
+        def enough(chosen: frozenset[int]) -> bool:
+            return self._fits([pod for index in chosen for pod in blocks[index]])
 
-    def _fits(self, victims: dict[str, Pod]) -> bool:
+        kept = spared(range(len(blocks)), enough)
+        return [pod for index in sorted(kept) for pod in blocks[index]]
+
+    def _fits(self, victims: Iterable[Pod]) -> bool:
         """Whether enough members find nodes, each after those before it, once the victims are gone."""
         cycle, state, now = self._cycle, self._cycle.state, self._now
         with Trial(state, now) as trial:
             going = [pod.uid for pod in state.table.of(np.flatnonzero(leaving(state)))]
-            for uid in (*going, *victims):
+            for uid in (*going, *(victim.uid for victim in victims)):
                 trial.lift(uid)
             if self._equal and room_for(cycle, *self._members[0], now).fits < self._need:
                 return False
@@ -150,7 +145,7 @@ class _Fewer:
         return True
 
 
-def _blocks(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
+def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
     """Victims that go or stay together, in the order in which they are given back.
 
     First those whose eviction would violate a disruption budget, then the most important.

@@ -71,6 +71,9 @@ class GangReservations:
         plan = plan_by_ends(self._cycle, in_order, need, now)
         seconds = patience(members[0][0])
         waited = now - unit.since if unit.since is not None else 0.0
+        if any((item := state.nominations.get(pod.uid)) is not None and item.kept for _, pod in members):
+            # Kept by a process that is gone: what the gang had waited for is still its own.
+            waited = math.inf
         if plan is not None or seconds is None or waited < seconds:
             return plan
         used, total = in_use(state, members[0][1].namespace, leaving(state))

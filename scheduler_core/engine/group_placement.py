@@ -120,7 +120,10 @@ class GroupPlacer:
         slots = slots_for(self.cycle, tree, members, now)
         if isinstance(slots, Status):
             return Refusal(f"{gang.ref}: {slots.reason}", frozenset({slots.plugin}))
-        return Question(gang, tree, rules, seats_of(self.state, gang, tree), members, slots)
+        question = Question(gang, tree, rules, seats_of(self.state, gang, tree), members, slots)
+        if slots.refusal is not None:
+            return Refusal(f"{gang.ref}: {slots.refusal.reason}", slots.refusing, question)
+        return question
 
     def _place(self, question: Question, run: GroupRun, now: float) -> Reserved | Refusal:
         """Find a placement and take it, giving up the slots that filters refuse."""

@@ -1,6 +1,7 @@
 """Preemption of whole groups by priority, so that a group can be placed (topology seed, user stories).
 
-Only strict rules and free slots ask for victims, never a soft wish. Pods outside groups are not touched. The
+Only strict rules and free slots ask for victims, never a soft wish. What stays within the min of its quota
+reclaims it (engine.group_reclaim); by priority, pods outside groups are not touched. The
 victims are the fewest groups, then the cheapest, and they go only if the whole group then passes all filters
 where it would be placed.
 """
@@ -8,23 +9,25 @@ where it would be placed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
+import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
+from scheduler_core.engine.gang_capacity import CAPACITY
+from scheduler_core.engine.gang_capacity import leaving as going_rows
 from scheduler_core.engine.gang_preemption import GangPreemption
 from scheduler_core.engine.group_placement import GroupPlacer, Question, in_layers
+from scheduler_core.engine.group_reclaim import borrowers_to_evict
 from scheduler_core.engine.group_slots import capacity
 from scheduler_core.framework.preemption.eligibility import not_eligible
+from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
-from scheduler_core.topology.placer import Infeasible, Placement
+from scheduler_core.topology.placer import Infeasible, Placement, place
 from scheduler_core.topology.preempt import Victim, choose_victims
-
-CAPACITY: Final = "CapacityScheduling"
 
 
 class _Group(msgspec.Struct, frozen=True):
@@ -39,8 +42,12 @@ def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangP
     state = placer.state
     if any(not_eligible(state, pod) for _, pod in question.members):
         return None
+    leaving = frozenset(pod.uid for pod in state.table.of(np.flatnonzero(going_rows(state))))
+    quota = _quota_of(state, question)
+    borrowers = borrowers_to_evict(state, question, quota, leaving) if quota is not None else None
+    if borrowers:
+        return _replaced(placer, question, borrowers, leaving, now)
     groups = _lower_groups(state, question)
-    leaving = frozenset(uid for uid, item in state.placed.items() if state.table.going[item.row])
     known: dict[frozenset[int], Int64] = {}
 
     def without(chosen: frozenset[int]) -> Int64:
@@ -62,6 +69,27 @@ def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangP
         return None
     victims = [pod for index in found.victims for pod in groups[index].pods]
     return _confirmed(placer, question, found.placement, victims, leaving, now)
+
+
+def _quota_of(state: ClusterState, question: Question) -> ElasticQuota | None:
+    """The quota whose min the group may reclaim."""
+    profile, first = question.members[0]
+    return state.ledger.quota_of(first.namespace) if CAPACITY in profile.enabled else None
+
+
+def _replaced(
+    placer: GroupPlacer, question: Question, victims: list[Pod], leaving: frozenset[str], now: float
+) -> GangPreemption | None:
+    """The preemption of these victims, with the best placement once they are gone."""
+    gone = leaving.union(victim.uid for victim in victims)
+    room = capacity(placer.state, question.slots, gone)
+    expired = placer.expired(question.members[0][0])
+    placement = place(
+        question.tree, room, question.size, question.rules, fixed=question.fixed, expired=expired
+    )
+    if isinstance(placement, Infeasible):
+        return None
+    return _confirmed(placer, question, placement, victims, leaving, now)
 
 
 def _lower_groups(state: ClusterState, question: Question) -> list[_Group]:

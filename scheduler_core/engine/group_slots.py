@@ -13,7 +13,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.nominated import Precedence
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.status import Status
+from scheduler_core.framework.status import Code, Status
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.topology.tree import Tree
@@ -29,7 +29,8 @@ class Slots(msgspec.Struct, frozen=True):
     passes: bool [N], nodes that pass all filters but that of resources, which are counted. request: int64
     [R], the largest of the members per resource. mixed: whether members differ in it. ports: whether members
     take a port of their node, so that each node has room for one. room: int64 [R, N], kept for nominated
-    pods that go first. refusing: plugins that refuse some node.
+    pods that go first. refusing: plugins that refuse some node. refusal: what PreFilter has against the members
+    now, and evictions might change.
     """
 
     nodes: Int64
@@ -39,18 +40,20 @@ class Slots(msgspec.Struct, frozen=True):
     ports: bool
     room: Int64
     refusing: frozenset[str]
+    refusal: Status | None = None
 
 
 def slots_for(
     cycle: PodCycle, tree: Tree, members: Sequence[tuple[Profile, Pod]], now: float
 ) -> Slots | Status:
-    """What the waiting members ask of the nodes, or the refusal of PreFilter."""
+    """What the waiting members ask of the nodes, or the refusal of PreFilter that no eviction can change."""
     state = cycle.state
     size = state.nodes.size
     passes: Bool = state.nodes.alive[:size].copy()  # [N]
     vectors: list[Int64] = []
     refusing: set[str] = set()
     seen: set[object] = set()
+    refusal: Status | None = None
     for profile, pod in members:
         own = cycle.new_cycle(profile, pod, now)
         if own.signature in seen:
@@ -61,7 +64,10 @@ def slots_for(
         scores = cycle.scores_for(profile, own)
         status = status or scores.status
         if status is not None:
-            return status
+            if status.code is not Code.UNSCHEDULABLE:
+                return status
+            refusal = refusal or status
+            refusing |= own.refused
         for name, bits in cycle.filter_bits(profile, own, scores).items():
             if bits.any():
                 refusing.add(name)
@@ -73,7 +79,7 @@ def slots_for(
     mixed = any(not np.array_equal(vectors[0], vector) for vector in vectors[1:])
     ports = any(pod.host_ports for _, pod in members)
     room = _room(state, members)
-    return Slots(_nodes_of(state, tree), passes, request, mixed, ports, room, frozenset(refusing))
+    return Slots(_nodes_of(state, tree), passes, request, mixed, ports, room, frozenset(refusing), refusal)
 
 
 def capacity(

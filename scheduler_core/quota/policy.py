@@ -106,11 +106,18 @@ def within_min(
 
     Pods of its own that are on their way out make room for it and do not count.
     """
+    return charge_within_min(ledger, quota, charged(requests), nominated)
+
+
+def charge_within_min(
+    ledger: QuotaLedger, quota: ElasticQuota, charge: ResourceList, nominated: ResourceList = _NOTHING
+) -> bool:
+    """The same for any charge: that of one pod, or of a whole group."""
     names = relevant(ledger, quota)
     used = _less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
     return all(
         used.get(name, 0) + nominated.get(name, 0) + asked <= quota.min.get(name, 0)
-        for name, asked in charged(requests).items()
+        for name, asked in charge.items()
         if asked > 0 and name in names
     )
 

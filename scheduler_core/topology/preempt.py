@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.sparing import spared
 from scheduler_core.topology.constraints import Rules
 from scheduler_core.topology.placer import Infeasible, Placement, can_place, never, place
 from scheduler_core.topology.tree import Tree
@@ -76,19 +77,7 @@ def _spare(victims: Sequence[Victim], fits: Callable[[Sequence[int]], bool]) -> 
     dearest = sorted(
         range(len(victims)), key=lambda index: (-victims[index].priority, -victims[index].cost, index)
     )
-    chosen = set(dearest)
-
-    def give_back(block: list[int]) -> None:
-        """The same as one by one, as a set that is enough stays enough with more victims."""
-        nonlocal chosen
-        if fits(tuple(chosen.difference(block))):
-            chosen = chosen.difference(block)
-        elif len(block) > 1:
-            give_back(block[: len(block) // 2])
-            give_back(block[len(block) // 2 :])
-
-    give_back(dearest)
-    return tuple(sorted(chosen))
+    return tuple(sorted(spared(dearest, lambda chosen: fits(tuple(chosen)))))
 
 
 def _fewest(

@@ -16,7 +16,7 @@ from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged
-from scheduler_core.quota.policy import over_min, relevant, within_min
+from scheduler_core.quota.policy import charge_within_min, over_min, relevant
 from scheduler_core.state.cluster import ClusterState
 
 Bool = NDArray[np.bool_]
@@ -70,21 +70,36 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
 
 def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
     """Preemption under a quota: reclaim from those over min, or lower priorities of the own namespace."""
+    asked = charged(pod.requests)
+    reclaim = reclaim_demand(state, pod, quota, asked)
+    if reclaim is not None:
+        return reclaim
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    need = _sum_need(state, pod, total)
-    if within_min(state.ledger, quota, pod.requests, own):
-        lenders = _lenders(state, quota)
-        borrows = np.append(lenders.of != NO_QUOTA, False)
-        victims = _available(state, pod) & borrows[table.namespace[:size]]
-        return Demand(pod, request, need, victims, quota, lenders)
-    need = np.maximum(need, _max_need(state, pod, quota, own))
+    need = np.maximum(_sum_need(state, asked, total), _max_need(state, asked, quota, own))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
     return Demand(pod, request, need, victims, quota)
+
+
+def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand | None:
+    """Preemption of quotas over min, for what stays within the min of its own; None if it does not.
+
+    `asked` is what is charged to the quota: the pod's requests, or those of a group of which it is one.
+    """
+    own, total = nominated_requests(state, pod)
+    request = state.vector(pod)
+    if not charge_within_min(state.ledger, quota, asked, own):
+        return None
+    table, size = state.table, state.table.size
+    table.cover(len(state.index))
+    lenders = _lenders(state, quota)
+    borrows = np.append(lenders.of != NO_QUOTA, False)
+    victims = _available(state, pod) & borrows[table.namespace[:size]]
+    return Demand(pod, request, _sum_need(state, asked, total), victims, quota, lenders)
 
 
 def _available(state: ClusterState, pod: Pod) -> Bool:
@@ -101,7 +116,7 @@ def _available(state: ClusterState, pod: Pod) -> Bool:
 
 def _deficit(
     state: ClusterState,
-    pod: Pod,
+    asked: ResourceList,
     used: ResourceList,
     leaving: ResourceList,
     extra: ResourceList,
@@ -109,22 +124,22 @@ def _deficit(
 ) -> Int64:
     """int64 [R]: by how much use that stays, nominations and the request exceed a limit; else 0."""
     need: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
-    for name, asked in charged(pod.requests).items():
+    for name, amount in asked.items():
         row = state.index.row(name)
-        if asked > 0 and row is not None and name in limit:
+        if amount > 0 and row is not None and name in limit:
             stays = used.get(name, 0) - leaving.get(name, 0)
-            need[row] = max(0, stays + extra.get(name, 0) + asked - limit[name])
+            need[row] = max(0, stays + extra.get(name, 0) + amount - limit[name])
     return need
 
 
-def _sum_need(state: ClusterState, pod: Pod, total: ResourceList) -> Int64:
+def _sum_need(state: ClusterState, asked: ResourceList, total: ResourceList) -> Int64:
     ledger = state.ledger
-    return _deficit(state, pod, ledger.total_used, ledger.total_leaving, total, ledger.total_min)
+    return _deficit(state, asked, ledger.total_used, ledger.total_leaving, total, ledger.total_min)
 
 
-def _max_need(state: ClusterState, pod: Pod, quota: ElasticQuota, own: ResourceList) -> Int64:
+def _max_need(state: ClusterState, asked: ResourceList, quota: ElasticQuota, own: ResourceList) -> Int64:
     ledger, namespace = state.ledger, quota.namespace
-    return _deficit(state, pod, ledger.used(namespace), ledger.leaving(namespace), own, quota.max)
+    return _deficit(state, asked, ledger.used(namespace), ledger.leaving(namespace), own, quota.max)
 
 
 def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
