@@ -53,27 +53,32 @@ class GangReservations:
             self._consider(unit, members, outcome.need, now)
 
     def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
+        nominations = self._cycle.state.nominations
         holder = self._queue.units.get(self._kept_for)
         order = members[0][0].queue_sort.sort_key
-        if holder is not None and holder is not unit and order(holder) < order(unit):
-            return
         if any(awaited(self._cycle.state, pod) for _, pod in members):
             return
-        plan = self._plan(unit, members, need, now)
+        # A process that is gone may have kept nodes for it: what it had waited for is still its own.
+        inherited = holder is not unit and any(nominations.get(pod.uid) for _, pod in members)
+        if inherited:
+            for _, pod in members:
+                nominations.remove(pod.uid)
+        if holder is not None and holder is not unit and order(holder) < order(unit):
+            return
+        waited = (
+            math.inf if inherited or holder is unit else now - (now if unit.since is None else unit.since)
+        )
+        plan = self._plan(members, need, now, waited)
         if holder is not None and (holder is unit if plan is None else holder is not unit):
             self._give_up(holder)
         if plan is not None:
             self._keep(unit, plan, need)
 
-    def _plan(self, unit: QueuedUnit, members: Members, need: int, now: float) -> Plan | None:
+    def _plan(self, members: Members, need: int, now: float, waited: float) -> Plan | None:
         state = self._cycle.state
         in_order = largest_first(state, members)
         plan = plan_by_ends(self._cycle, in_order, need, now)
         seconds = patience(members[0][0])
-        waited = now - unit.since if unit.since is not None else 0.0
-        if any((item := state.nominations.get(pod.uid)) is not None and item.kept for _, pod in members):
-            # Kept by a process that is gone: what the gang had waited for is still its own.
-            waited = math.inf
         if plan is not None or seconds is None or waited < seconds:
             return plan
         used, total = in_use(state, members[0][1].namespace, leaving(state))
@@ -106,7 +111,8 @@ class GangReservations:
             self._ending.update(ending)
             kept = kept_of(seats, ending.values(), len(state.index))
             for seat, vector in zip(seats, kept, strict=True):
-                state.nominations.put(holder.pods[seat.pod.uid], state.nodes.names[slot], vector, kept=True)
+                pod, node = holder.pods[seat.pod.uid], state.nodes.names[slot]
+                state.nominations.put(pod, node, vector, kept=True, group=holder.key)
 
     def _give_up(self, holder: QueuedUnit) -> None:
         for uid in holder.pods:

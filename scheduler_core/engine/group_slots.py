@@ -29,8 +29,8 @@ class Slots(msgspec.Struct, frozen=True):
     passes: bool [N], nodes that pass all filters but that of resources, which are counted. request: int64
     [R], the largest of the members per resource. mixed: whether members differ in it. ports: whether members
     take a port of their node, so that each node has room for one. room: int64 [R, N], kept for nominated
-    pods that go first. refusing: plugins that refuse some node. refusal: what PreFilter has against the members
-    now, and evictions might change.
+    pods that go first. refusing: plugins that refuse some node. refusal: what PreFilter has against the
+    members now, and evictions might change.
     """
 
     nodes: Int64

@@ -25,7 +25,7 @@ from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.framework.preemption.eligibility import awaited, usable
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
@@ -234,6 +234,10 @@ class Scheduler:
     ) -> tuple[list[Decision], frozenset[str] | None]:
         """Decide a gang's waiting members: together up to minMembers, the others one by one."""
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
+        if any(self._lost_its_node(pod) for pod in members):
+            # The others' nodes were found for all of them together: the gang looks anew.
+            for pod in members:
+                self.state.nominations.remove(pod.uid)
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:
@@ -260,6 +264,12 @@ class Scheduler:
             decisions.append(unschedulable_event(gang, pairs[0][0].name, outcome.refused[pairs[0][1].uid]))
         return decisions, outcome.plugins | self._of_groups(pairs) if outcome.refused else frozenset()
 
+    def _lost_its_node(self, pod: Pod) -> bool:
+        """Whether the node that a pod was nominated for is of no use to it any more."""
+        node = self.state.nominations.node_of(pod.uid)
+        slot = self.state.nodes.slot(node) if node else None
+        return bool(node) and (slot is None or not usable(self.state, pod, slot))
+
     def _of_groups(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
         """The plugins by which members wait for what happens to their group, whatever refused them."""
         return frozenset({COSCHEDULING, TOPOLOGY}).intersection(*(profile.enabled for profile, _ in members))
@@ -280,7 +290,9 @@ class Scheduler:
             return []
         victims = frozenset(victim.uid for victim, _ in outcome.preemption.victims)
         for pod, node, vector in outcome.preemption.nominated:
-            self.state.nominations.put(pod, node, vector, victims)
+            ref = group_of(pod)
+            group = ref.key if ref is not None else ""
+            self.state.nominations.put(pod, node, vector, victims, group=group)
         decisions: list[Decision] = []
         for victim, pod in outcome.preemption.victims:
             self.state.condemn(victim.uid)

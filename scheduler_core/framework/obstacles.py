@@ -13,6 +13,8 @@ from typing import Final
 
 from scheduler_core.framework.interface import Hint
 from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
@@ -47,6 +49,7 @@ class Obstacle(Enum):
     NOMINATED = Happened.anything()
     VICTIMS = (
         _NODE
+        | Happened.POD_ADD
         | Happened.QUOTA
         | Happened.GROUP
         | Happened.NOMINATION
@@ -91,6 +94,8 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
         # Its node may be of no use any more, so that the end of its victims need not be awaited.
         node = event.node or event.old_node
         return nomination is not None and (node is None or node.name == nomination.node)
+    if event.what & Happened.POD_ADD and event.pod is not None:
+        return _above_min_since(state, pod, event.pod)
     if event.what & Happened.POD_LEAVING and event.pod is not None:
         # Its room will do for a pod that has no other, and its quota will be within min sooner.
         return nomination is None
@@ -98,3 +103,15 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
         awaited = nomination is not None and event.pod.uid in nomination.victims
         return awaited or state.gangs.of(event.pod) is not None
     return True
+
+
+def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:
+    """Whether a pod would stay within the min of its quota, had another one not come.
+
+    It looked for victims in other quotas then, and looks for less important pods of its own quota now.
+    """
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is None or came.namespace != pod.namespace or within_min(state.ledger, quota, pod.requests):
+        return False
+    before = {name: -value for name, value in charged(came.requests).items()}
+    return within_min(state.ledger, quota, pod.requests, before)

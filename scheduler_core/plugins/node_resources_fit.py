@@ -15,6 +15,7 @@ from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, Numbers, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -137,11 +138,14 @@ def _frees_what_is_asked(state: ClusterState, pod: Pod, event: ClusterEvent) -> 
     if any(event.pod.requests.get(name) for name in asked):
         return True
     # Beside what is kept for nominated pods, a slot for one more pod may be all that was missing.
-    return len(state.nominations) > 0 or _short_of_pods(state)
+    ref = group_of(pod)
+    together = len(state.gangs.members(ref.key)) if ref is not None else 1
+    return len(state.nominations) > 0 or _short_of_pods(state, together)
 
 
-def _short_of_pods(state: ClusterState) -> bool:
-    """Whether some node had room for exactly one pod less than it holds now, in its pod limit."""
+def _short_of_pods(state: ClusterState, together: int) -> bool:
+    """Whether some node had too few slots, in its pod limit, for so many pods until one more came free."""
     nodes, size = state.nodes, state.nodes.size
     room = nodes.allocatable[PODS_ROW, :size] - nodes.requested[PODS_ROW, :size]  # [N]
-    return bool((room[nodes.alive[:size]] == 1).any())
+    room = room[nodes.alive[:size]]
+    return bool(((room > 0) & (room <= together)).any())

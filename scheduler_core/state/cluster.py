@@ -102,17 +102,15 @@ class ClusterState:
         known = self.nominations.get(pod.uid)
         if known is not None:
             vector = known.vector if known.pod.requests == pod.requests else self.vector(pod)
-            self.nominations.put(pod, known.node, vector, known.victims, kept=known.kept)
+            ref = group_of(pod) if known.group else None
+            group = ref.key if ref is not None else ""
+            self.nominations.put(pod, known.node, vector, known.victims, kept=known.kept, group=group)
         elif pod.nominated_node:
-            # After a restart what was kept for a gang and what was evicted for look alike, except where
-            # victims are still on their way out.
-            kept = group_of(pod) is not None and not self._anybody_leaves(pod.nominated_node)
-            self.nominations.put(pod, pod.nominated_node, self.vector(pod), kept=kept)
-
-    def _anybody_leaves(self, node: str) -> bool:
-        slot = self.nodes.slot(node)
-        pods = self.nodes.pods[slot] if slot is not None else ()
-        return any(self.table.going[self.placed[uid].row] for uid in pods)
+            # After a restart. Whether it was kept for a gang shows when the gang is tried.
+            ref = group_of(pod)
+            self.nominations.put(
+                pod, pod.nominated_node, self.vector(pod), group=ref.key if ref is not None else ""
+            )
 
     def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
         moved = self.nodes.names[placement.slot] != pod.node_name

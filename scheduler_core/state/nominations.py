@@ -23,7 +23,8 @@ class Nomination(msgspec.Struct, frozen=True):
 
     `vector` is the pod's requests, int64 [R] at the time; `order` grows from nomination to nomination, and
     stays while a pod keeps its node. `kept`: the node is kept for a gang because time passed, not because
-    anybody was evicted for it.
+    anybody was evicted for it. `group` is the key of the gang for whose start as a whole the node was found;
+    its members do not stand in each other's way.
     """
 
     pod: Pod
@@ -31,12 +32,13 @@ class Nomination(msgspec.Struct, frozen=True):
     vector: Int64
     victims: frozenset[str] = frozenset()
     kept: bool = False
+    group: str = ""
     order: int = 0
 
     @property
     def standing(self) -> Standing:
         """What decides whether it goes before another pod."""
-        return Standing(self.pod.namespace, self.pod.priority, self.kept)
+        return Standing(self.pod.namespace, self.pod.priority, self.kept, self.group)
 
 
 class Standing(NamedTuple):
@@ -45,6 +47,7 @@ class Standing(NamedTuple):
     namespace: str
     priority: int
     kept: bool
+    group: str
 
 
 class Nominations:
@@ -76,16 +79,18 @@ class Nominations:
         victims: frozenset[str] = frozenset(),
         *,
         kept: bool = False,
+        group: str = "",
     ) -> None:
         """Nominate a node for a pod, replacing an earlier nomination."""
         before, freed = self._by_uid.get(pod.uid), self.freed
         self.remove(pod.uid)
         self._order += 1
-        stays = before is not None and before.node == node
-        if stays and before is not None and np.array_equal(before.vector, vector):
-            self.freed = freed
-        order = before.order if stays and before is not None else self._order
-        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, order)
+        order = self._order
+        if before is not None and before.node == node:
+            order = before.order
+            if before.kept == kept and np.array_equal(before.vector, vector):
+                self.freed = freed
+        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group, order)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
 

@@ -10,10 +10,12 @@ evicted for its room.
 from __future__ import annotations
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import borrowed, within_min
+from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination, Standing
 
@@ -23,28 +25,58 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
     own = _own_nominated(state, pod)
     total = dict(own)
     guaranteed = _guaranteed(state, pod, own)
-    for standing, sums in state.nominations.sums.items():
-        quota = state.ledger.quota_of(standing.namespace)
-        if quota is None or standing.namespace == pod.namespace or (guaranteed and standing.kept):
-            continue
-        # Who borrows one thing keeps the right to what it reclaims of another.
-        over = borrowed(state.ledger, quota, after_leaving=True) if guaranteed else {}
-        shift(total, {name: value for name, value in sums.items() if name not in over})
+    for namespace, sums in _by_namespace(state, without_kept=guaranteed).items():
+        quota = state.ledger.quota_of(namespace)
+        if quota is not None and namespace != pod.namespace:
+            # Who borrows one thing keeps the right to what it reclaims of another.
+            over = _over_min(state, quota, sums) if guaranteed else ()
+            shift(total, {name: value for name, value in sums.items() if name not in over})
     return own, total
 
 
+def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for standing, sums in state.nominations.sums.items():
+        if not (without_kept and standing.kept):
+            shift(found.setdefault(standing.namespace, {}), sums)
+    return found
+
+
+def _over_min(state: ClusterState, quota: ElasticQuota, nominated: ResourceList) -> set[str]:
+    """Resources of which a quota uses more than its min, with what is nominated for it."""
+    used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
+    return {
+        name
+        for name, value in nominated.items()
+        if used.get(name, 0) - leaving.get(name, 0) + value > quota.min.get(name, 0)
+    }
+
+
 def _own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
-    """What other nominated pods of the pod's quota, of at least its priority, will use."""
+    """What other nominated pods of the pod's quota, of at least its priority, will use.
+
+    Members for whose gang as a whole nodes were found do not stand in each other's way.
+    """
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
         return own
+    group = _group(pod)
+    itself = state.nominations.get(pod.uid)
     for standing, sums in state.nominations.sums.items():
-        if standing.namespace == pod.namespace and standing.priority >= pod.priority:
-            shift(own, sums)
-    if state.nominations.counts(pod.uid):
-        # The pod's own nomination is in the sums: its request is what we are asked about.
-        shift(own, charged(pod.requests), -1)
+        if standing.namespace != pod.namespace or standing.priority < pod.priority:
+            continue
+        if standing.group and standing.group == group:
+            continue
+        shift(own, sums)
+        if itself is not None and itself.standing == standing and state.nominations.counts(pod.uid):
+            # The pod's own nomination is in the sums: its request is what we are asked about.
+            shift(own, charged(pod.requests), -1)
     return own
+
+
+def _group(pod: Pod) -> str:
+    ref = group_of(pod)
+    return ref.key if ref is not None else ""
 
 
 def _guaranteed(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
@@ -59,6 +91,7 @@ class Precedence:
     def __init__(self, state: ClusterState, pod: Pod) -> None:
         self._state = state
         self._pod = pod
+        self._group = _group(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
         self._known_guaranteed: bool | None = None
@@ -72,6 +105,10 @@ class Precedence:
 
     def concedes(self, standing: Standing) -> bool:
         """Whether pods of a standing never go before the pod, on whatever node."""
+        if standing.group and standing.group == self._group:
+            return True
+        if standing.kept and self._own is not None and not self._own.kept:
+            return True
         if self._state.ledger.quota_of(standing.namespace) is self._quota:
             return standing.priority < self._pod.priority
         return standing.kept and self._is_guaranteed
@@ -85,8 +122,6 @@ class Precedence:
         if self.concedes(nominee.standing):
             return False
         own = self._own
-        if own is not None and nominee.kept and not own.kept:
-            return False
         if self._state.ledger.quota_of(nominee.pod.namespace) is self._quota:
             return True
         return own is None or own.node != nominee.node or nominee.order < own.order
@@ -101,7 +136,4 @@ def nominated_room(state: ClusterState, pod: Pod) -> Int64:
         behind[pod.uid] = own
         beside = nominations.on_node(own.node, pod)
         behind |= {item.pod.uid: item for item in beside if not precedence.goes_first(item)}
-        if not own.kept:
-            kept = nominations.waiting(lambda standing: standing.kept)
-            behind |= {item.pod.uid: item for item in kept if item.pod.uid != pod.uid}
     return nominations.room(behind.values())
