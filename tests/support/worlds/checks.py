@@ -1,0 +1,247 @@
+"""What must be true of one binding and of one preemption, read from the raw objects before it is carried out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tests.support import oracle_cluster
+from tests.support.worlds.filters import gang_fits, needed, place_for, ready_members, why_not
+from tests.support.worlds.reading import (
+    Raw,
+    View,
+    finished,
+    going,
+    group_key,
+    key,
+    labels,
+    namespace,
+    node_of,
+    priority,
+)
+
+# Beyond so many candidates, or victims, other ways are not searched.
+MAX_CANDIDATES: Final = 8
+MAX_VICTIMS: Final = 3
+
+
+class Fault(NamedTuple):
+    """Which check failed, and in which words."""
+
+    check: str
+    text: str
+
+
+# Bindings
+
+
+def binding_faults(view: View, pod: Raw, node: str) -> Iterator[Fault]:
+    """A pod that is about to be bound: every filter of the node, and its quota, as things are."""
+    why = why_not(view, pod, node)
+    if why:
+        yield Fault(f"bind-{why.split(':')[0]}", f"{key(pod)} is bound to {node} in spite of {why}")
+    refused = view.refused(pod, reserved=False)
+    if refused:
+        yield Fault("bind-quota", f"{key(pod)} is bound to {node} beyond {refused}")
+
+
+def gang_faults(view: View, group: str) -> Iterator[Fault]:
+    """Right after members of a group were bound: enough of them hold a node."""
+    if group not in view.groups:
+        yield Fault("gang-unknown", f"members of {group} are bound, and it does not exist")
+        return
+    found = view.groups[group]
+    members = view.members(group)
+    holding = [pod for pod in members if node_of(pod) and not finished(pod) and not going(pod)]
+    done = [pod for pod in members if (pod.get("status") or {}).get("phase") == "Succeeded"]
+    if needed(view, group) > 0:
+        yield Fault("gang-torn", f"{group}: {len(holding)} of {found.minimum} hold a node after its start")
+    if found.dialect == "config" and len(holding) + len(done) > found.minimum:
+        yield Fault("gang-size", f"{group}: {len(holding)} members hold a node, its size is {found.minimum}")
+
+
+# Preemption
+
+
+class Preemption(NamedTuple):
+    """Victims (raw) that go for a pod, or for a gang; `nodes` are those kept for the preemptors, by key."""
+
+    pods: tuple[Raw, ...]
+    victims: tuple[Raw, ...]
+    nodes: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return " and ".join(key(pod) for pod in self.pods)
+
+    @property
+    def gone(self) -> set[str]:
+        return {key(pod) for pod in self.victims}
+
+    def __str__(self) -> str:
+        return f"{self.name} evicts {', '.join(sorted(self.gone))}"
+
+
+def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
+    """Lawful, of use, and without a victim too many, as things will be when all who leave are gone."""
+    leaving = view.leaving()
+    for victim in found.victims:
+        if key(victim) in leaving:
+            yield Fault("evict-twice", f"{found}: {key(victim)} is on its way out already")
+    for pod in found.pods:
+        if pod["spec"].get("preemptionPolicy") == "Never":
+            yield Fault("evict-never", f"{found}: {key(pod)} must never preempt")
+    group = group_key(found.pods[0])
+    whole = group in view.groups and needed(view, group) > 0
+    yield from _gang_unlawful(view, found) if whole else _unlawful(view, found)
+    if not whole:
+        yield from _single_in_vain(view, found, found.pods[0], leaving)
+        yield from _budget_faults(view, found, found.pods[0], leaving)
+    elif not view.groups[group].where:
+        yield from _gang_in_vain(view, found, group, leaving)
+
+
+def _unlawful(view: View, found: Preemption) -> Iterator[Fault]:
+    pod = found.pods[0]
+    ns = namespace(pod)
+    if ns in view.quotas and view.within_min(pod):
+        for faulty in not_reclaimable(view, ns, found.victims):
+            yield Fault("evict-reclaim", f"{found}: {faulty}")
+        return
+    for victim in found.victims:
+        if ns in view.quotas and namespace(victim) != ns:
+            yield Fault("evict-foreign", f"{found}: {key(victim)} is of another namespace, {ns} is above min")
+        elif ns not in view.quotas and namespace(victim) in view.quotas:
+            yield Fault("evict-quota", f"{found}: {key(victim)} is under a quota, the preemptor under none")
+        elif priority(victim) >= priority(pod):
+            yield Fault("evict-priority", f"{found}: {key(victim)} is not less important")
+
+
+def not_reclaimable(view: View, ns: str, victims: Sequence[Raw]) -> Iterator[str]:
+    """Why victims cannot be taken one after the other, each from another quota that is over min."""
+    leaving = view.leaving()
+    for other in {namespace(victim) for victim in victims}:
+        if other not in view.quotas:
+            yield f"{other} has no quota"
+        elif other == ns:
+            yield f"{other} is the preemptor's own quota, which is within min"
+        else:
+            own = {key(victim) for victim in victims if namespace(victim) == other}
+            if not any(view.over(other, (own - {last}) | leaving) for last in own):
+                yield f"the quota of {other} is within min before the last of {sorted(own)} goes"
+
+
+def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
+    """Members are placed one after the other: the first may reclaim, a later one take lower priorities."""
+    ns, leaving = namespace(found.pods[0]), view.leaving()
+    own = {group_key(pod) for pod in found.pods}
+    most = max(priority(pod) for pod in found.pods)
+    for victim in found.victims:
+        if group_key(victim) in own:
+            yield Fault("evict-own-gang", f"{found}: {key(victim)} is a member of the same group")
+        elif not node_of(victim):
+            yield Fault("evict-waiting", f"{found}: {key(victim)} has no node")
+        elif namespace(victim) == ns or ns not in view.quotas:
+            if (namespace(victim) in view.quotas) != (ns in view.quotas):
+                yield Fault("evict-quota", f"{found}: {key(victim)} is under a quota, the preemptor not")
+            elif priority(victim) >= most:
+                yield Fault("evict-priority", f"{found}: {key(victim)} is not less important")
+        elif namespace(victim) not in view.quotas:
+            yield Fault("evict-quota", f"{found}: {key(victim)} is under no quota, the preemptor under one")
+    others = {namespace(victim) for victim in found.victims} & set(view.quotas) - {ns}
+    for other in others:
+        theirs = {key(victim) for victim in found.victims if namespace(victim) == other}
+        if not any(view.over(other, (theirs - {last}) | leaving) for last in theirs):
+            yield Fault("evict-reclaim", f"{found}: the quota of {other} is within min before the last goes")
+
+
+def _single_in_vain(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:
+    node = found.nodes.get(key(pod), "")
+    after = view.without(found.gone | leaving)
+    why = why_not(after, pod, node) or after.refused(pod, reserved=False)
+    if why:
+        yield Fault("evict-useless", f"{found} for {node}, where it then does not fit: {why}")
+    for victim in found.victims:
+        if not group_key(victim):
+            rest = found.gone - {key(victim)}
+            place = place_for(view, pod, rest | leaving)
+            if place:
+                yield Fault("evict-spare", f"{found} for {node}; without {key(victim)} it fits {place}")
+
+
+def _gang_in_vain(view: View, found: Preemption, group: str, leaving: set[str]) -> Iterator[Fault]:
+    members, need = ready_members(view, group), needed(view, group)
+    if gang_fits(view.without(found.gone | leaving), members, need) is False:
+        yield Fault("evict-useless", f"{found}, and {need} of them still do not fit")
+    for victim in found.victims:
+        rest = found.gone - {key(victim)}
+        if not group_key(victim) and gang_fits(view.without(rest | leaving), members, need):
+            yield Fault("evict-spare", f"{found}; without {key(victim)} {need} of them fit")
+
+
+def over_budget(view: View, victims: Sequence[Raw]) -> int:
+    """How many evictions exceed a budget."""
+    left = {id(budget): int(budget["status"].get("disruptionsAllowed", 0)) for budget in view.budgets}
+    hurt = 0
+    for victim in victims:
+        hit = [b for b in view.budgets if namespace(b) == namespace(victim) and _selects(b, victim)]
+        for budget in hit:
+            left[id(budget)] -= 1
+        hurt += any(left[id(budget)] < 0 for budget in hit)
+    return hurt
+
+
+def _selects(budget: Raw, pod: Raw) -> bool:
+    own = labels(pod)
+    return bool(own) and oracle_cluster.matches(oracle_cluster.expressions(budget["spec"]["selector"]), own)
+
+
+def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:
+    """A budget is violated although other pods of the same node would do, without any violation."""
+    node = found.nodes.get(key(pod), "")
+    here = all(node_of(victim) == node for victim in found.victims)
+    if not view.budgets or not here or any(group_key(victim) for victim in found.victims):
+        return
+    if not over_budget(view, found.victims):
+        return
+    for other in ways(view, pod, leaving, node):
+        if not over_budget(view, other):
+            names = sorted(key(victim) for victim in other)
+            yield Fault("evict-budget", f"{found} over a budget, where {names} would have done")
+            return
+
+
+def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:
+    """Pods that could lawfully go for this one; members of groups are left out."""
+    ns = namespace(pod)
+    there = [other for other in view.holders if key(other) not in leaving and not group_key(other)]
+    if ns not in view.quotas:
+        lower = [other for other in there if priority(other) < priority(pod)]
+        return [other for other in lower if namespace(other) not in view.quotas]
+    if view.within_min(pod):
+        others = [other for other in there if namespace(other) in view.quotas and namespace(other) != ns]
+        return [other for other in others if view.over(namespace(other), leaving)]
+    return [other for other in there if namespace(other) == ns and priority(other) < priority(pod)]
+
+
+def ways(view: View, pod: Raw, leaving: set[str], node: str = "") -> Iterator[tuple[Raw, ...]]:
+    """Small lawful sets of victims that let the pod in; on one node where it is named."""
+    may_go = candidates(view, pod, leaving)
+    if node:
+        may_go = [other for other in may_go if node_of(other) == node]
+    if not may_go or len(may_go) > MAX_CANDIDATES:
+        return
+    reclaims = namespace(pod) in view.quotas and view.within_min(pod)
+    for size in range(1, min(MAX_VICTIMS, len(may_go)) + 1):
+        for some in itertools.combinations(may_go, size):
+            if reclaims and any(not_reclaimable(view, namespace(pod), some)):
+                continue
+            place = place_for(view, pod, {key(victim) for victim in some} | leaving)
+            if place and (not node or place == node or not why_not_there(view, pod, some, leaving, node)):
+                yield some
+
+
+def why_not_there(view: View, pod: Raw, some: Sequence[Raw], leaving: set[str], node: str) -> str:
+    """What keeps the pod off a node when some pods are gone."""
+    return why_not(view.without({key(victim) for victim in some} | leaving), pod, node)

@@ -1,0 +1,216 @@
+"""Whether a pod may run on a node, read slowly: one node, one pod, every filter; and whole gangs by search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from tests.support import oracle_cluster, oracle_nodes
+from tests.support.worlds.reading import (
+    Raw,
+    View,
+    add,
+    amounts,
+    cost,
+    finished,
+    gated,
+    going,
+    group_key,
+    key,
+    namespace,
+    node_of,
+    nominated,
+    priority,
+)
+
+# Beyond so many nodes tried, the search for a gang gives up.
+MAX_STEPS: Final = 3000
+
+
+def room_lacks(view: View, pod: Raw, node: Raw) -> str:
+    """The first resource of which the node has too little left; empty for none."""
+    has = amounts(node["status"]["allocatable"])
+    used: dict[str, int] = {}
+    for other in view.on(node["metadata"]["name"]):
+        add(used, cost(other))
+    for name, asked in cost(pod).items():
+        if asked and used.get(name, 0) + asked > has.get(name, 0):
+            return name
+    return ""
+
+
+def ports_clash(view: View, pod: Raw, node: str) -> bool:
+    mine = oracle_nodes.ports(pod)
+    return bool(mine) and any(
+        (theirs[1:] == own[1:]) and (theirs[0] == own[0] or "0.0.0.0" in (theirs[0], own[0]))
+        for other in view.on(node)
+        for theirs in oracle_nodes.ports(other)
+        for own in mine
+    )
+
+
+def selector_refuses(pod: Raw, node: Raw) -> bool:
+    return bool(oracle_nodes.affinity_reasons(pod, node))
+
+
+def taint_refuses(pod: Raw, node: Raw) -> bool:
+    return bool(oracle_nodes.taint_reasons(pod, node) or oracle_nodes.unschedulable_reasons(pod, node))
+
+
+def volume_refuses(view: View, pod: Raw, node: Raw) -> bool:
+    """Claims that are not there, or volumes that the node does not reach."""
+    for item in pod["spec"].get("volumes") or ():
+        named = (item.get("persistentVolumeClaim") or {}).get("claimName")
+        if not named:
+            continue
+        claim = view.claims.get(f"{namespace(pod)}/{named}")
+        if claim is None:
+            return True
+        bound_to = claim["spec"].get("volumeName")
+        if not bound_to:
+            if not claim["spec"].get("storageClassName"):
+                return True
+            continue
+        volume = view.volumes.get(bound_to)
+        if volume is None:
+            return True
+        required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+        if required and not oracle_nodes.any_term(required["nodeSelectorTerms"], node):
+            return True
+    return False
+
+
+def _world(view: View) -> oracle_cluster.World:
+    world = oracle_cluster.World(nodes=dict(view.nodes))
+    for pod in view.holders:
+        uid = pod["metadata"].get("uid") or key(pod)
+        world.pods[uid] = pod
+        world.placed[uid] = node_of(pod)
+    return world
+
+
+def has_terms(pod: Raw) -> bool:
+    """Whether the pod says anything of other pods."""
+    affinity = pod["spec"].get("affinity") or {}
+    return bool(
+        affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
+        or pod["spec"].get("topologySpreadConstraints")
+    )
+
+
+def neighbours_refuse(view: View, pod: Raw) -> dict[str, str]:
+    """Per node `affinity`, `anti-affinity`, `anti-affinity of others`, `spread`, or empty."""
+    found = dict.fromkeys(view.nodes, "")
+    if not has_terms(pod) and not any(has_terms(other) for other in view.holders):
+        return found
+    world = _world(view)
+    words = {0: "", 1: "affinity", 2: "anti-affinity", 4: "anti-affinity of others"}
+    found |= {name: words[bit] for name, bit in oracle_cluster.affinity_filter(world, pod).items()}
+    if pod["spec"].get("topologySpreadConstraints"):
+        for name, bit in oracle_cluster.spread_filter(world, pod).items():
+            found[name] = found[name] or ("spread" if bit else "")
+    return found
+
+
+def why_not(view: View, pod: Raw, name: str) -> str:
+    """The first filter that keeps the pod off the node as the cluster is, or empty. Quotas apart."""
+    node = view.nodes.get(name)
+    if node is None:
+        return "no such node"
+    lacks = room_lacks(view, pod, node)
+    if lacks:
+        return f"room: {lacks}"
+    if ports_clash(view, pod, name):
+        return "ports"
+    if selector_refuses(pod, node):
+        return "selector"
+    if taint_refuses(pod, node):
+        return "taint"
+    if volume_refuses(view, pod, node):
+        return "volume"
+    return neighbours_refuse(view, pod)[name]
+
+
+def _stand_before(view: View, pod: Raw, node: str) -> list[Raw]:
+    """Nominated pods whose room on the node the pod may have to leave alone, in the widest reading."""
+    quotas = view.quotas
+    return [
+        other
+        for other in view.nominees(pod)
+        if nominated(other) == node
+        and (
+            priority(other) >= priority(pod)
+            or quotas.get(namespace(other)) is not quotas.get(namespace(pod))
+        )
+    ]
+
+
+def fits(view: View, pod: Raw, name: str) -> bool:
+    """Whether the pod fits the node and its quota beside everybody who may stand before it, and without."""
+    if why_not(view, pod, name):
+        return False
+    before = _stand_before(view, pod, name)
+    if not before:
+        return True
+    full = view
+    for other in before:
+        full = full.placed(other, name)
+    return not why_not(full, pod, name)
+
+
+def place_for(view: View, pod: Raw, gone: Collection[str] = ()) -> str:
+    """A node that takes the pod without `gone` (keys), by all filters and quotas; empty for none."""
+    seen = view.without(gone) if gone else view
+    if seen.refused(pod):
+        return ""
+    return next((name for name in seen.nodes if fits(seen, pod, name)), "")
+
+
+# Gangs
+
+
+def ready_members(view: View, group: str) -> list[Raw]:
+    """Members that wait and could be placed now."""
+    return [pod for pod in view.waiting if not gated(pod) and group_key(pod) == group]
+
+
+def needed(view: View, group: str) -> int:
+    """How many waiting members must start together for the group to be whole."""
+    members = view.members(group)
+    holding = sum(1 for pod in members if node_of(pod) and not finished(pod) and not going(pod))
+    waiting = sum(1 for pod in members if not node_of(pod) and not finished(pod) and not going(pod))
+    done = sum(1 for pod in members if (pod.get("status") or {}).get("phase") == "Succeeded")
+    need = view.groups[group].minimum - holding
+    if view.groups[group].minimum > holding + waiting:
+        need -= done
+    return max(0, need)
+
+
+def gang_fits(view: View, members: Sequence[Raw], need: int) -> bool | None:
+    """Whether `need` of the members find nodes together, quotas included; exhaustive.
+
+    None where the answer is open: nodes are kept for others, or the search gets too long.
+    """
+    mine = {key(pod) for pod in members}
+    if any(nominated(pod) and key(pod) not in mine for pod in view.waiting):
+        return None
+    budget = [MAX_STEPS]
+    found = _fill(view, list(members), need, budget)
+    return None if not found and budget[0] < 0 else found
+
+
+def _fill(view: View, left: list[Raw], need: int, budget: list[int]) -> bool:
+    if need <= 0:
+        return True
+    if len(left) < need:
+        return False
+    pod, rest = left[0], left[1:]
+    if not view.refused(pod, reserved=False):
+        for name in view.nodes:
+            budget[0] -= 1
+            if budget[0] < 0:
+                return False
+            if not why_not(view, pod, name) and _fill(view.placed(pod, name), rest, need - 1, budget):
+                return True
+    return _fill(view, rest, need, budget)

@@ -1,0 +1,299 @@
+"""Playing a world: the simulation, with every decision and every pause judged.
+
+A world is a scenario as a dict, with two differences: a step may `patch` objects (merge patches, so that a
+smaller world can still be played), and what no longer applies is passed over. `compiled` has the steps as a
+scenario file has them.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.writes import Evict, Write
+from scheduler_core.simulate.objects import Change, key_of, merge_patch
+from scheduler_core.simulate.run import Simulation
+from scheduler_core.simulate.scenario import Scenario
+from tests.support.worlds import rest
+from tests.support.worlds.checks import Fault, Preemption, binding_faults, gang_faults, preemption_faults
+from tests.support.worlds.objects import Raw, reference
+from tests.support.worlds.reading import View, going, group_key, key, namespace, node_of, priority
+
+World = dict[str, Any]
+# The next step for a simulation, or None at the end.
+Driver = Callable[["Player"], Raw | None]
+
+START: Final = 1_767_225_600.0
+# More rounds of decisions than any lawful step of a small world needs.
+ROUNDS: Final = 60
+_KINDS: Final = (
+    "Node",
+    "Pod",
+    "ElasticQuota",
+    "PodGroup",
+    "ConfigMap",
+    "PodDisruptionBudget",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+)
+_GOING: Final = "2026-01-01T00:00:00Z"
+
+
+class Finding(NamedTuple):
+    """A check that failed: which one, after which step (0: the first objects), and in which words."""
+
+    check: str
+    step: int
+    text: str
+
+
+class Claim(NamedTuple):
+    """A preemption that was carried out: for whom, who went, and how many pods had been bound by then."""
+
+    pods: tuple[Raw, ...]
+    victims: frozenset[str]
+    bound: int
+
+
+class Bound(NamedTuple):
+    """A pod that was bound, and whether its quota was within min with it."""
+
+    pod: Raw
+    within: bool
+
+
+class Player(Simulation):
+    """One world's cluster. `messages` switches on the comparison of messages with a fresh scheduler's."""
+
+    def __init__(self, world: World, *, messages: bool = False) -> None:
+        self.topology = bool(world.get("topology"))
+        super().__init__(Scenario(world["name"], "", rest.parsed(self.topology), START, (), ()))
+        self.world = world
+        self.grace = bool(world.get("grace"))
+        self.messages = messages
+        self.findings: list[Finding] = []
+        self.step = 0
+        self.compiled: list[Raw] = []
+        self.died: list[Raw] = []
+        self._ghosts: dict[str, Raw] = {}
+        self._claims: dict[str, Claim] = {}
+        self._bound: list[Bound] = []
+        self._gone: set[str] = set()
+
+    def view(self) -> View:
+        """The raw objects as they are; pods evicted by decisions of this round still count, on their way out."""
+        found = View(obj for kind in _KINDS for obj in self.objects.all(kind))
+        if self._ghosts:
+            found.pods += self._ghosts.values()
+            found.holders += self._ghosts.values()
+        return found
+
+    def say(self, faults: Iterator[Fault]) -> None:
+        self.findings += [Finding(fault.check, self.step, fault.text) for fault in faults]
+
+    # Applying
+
+    def begin(self) -> None:
+        """The first objects, one after the other, then rest."""
+        for obj in self.world["objects"]:
+            self._create(obj, [])
+        self.settle()
+
+    def play_step(self, step: Raw) -> None:
+        """Delete, patch, create, wait; then rest."""
+        self.step += 1
+        done: Raw = {"delete": [], "update": [], "create": []}
+        if self._disturbs(step):
+            self._claims.clear()
+        for item in step.get("delete", ()):
+            obj = self.objects.get(key_of(item))
+            if obj is not None:
+                done["delete"].append(reference(obj))
+                self._goes(obj)
+                self.observe(self.objects.delete(item, "delete"))
+        for item in step.get("patch", ()):
+            old = self.objects.get(key_of(item))
+            if old is not None:
+                change = self.objects.update(merge_patch(copy.deepcopy(old), item["patch"]), "patch")
+                done["update"].append(_as_written(change))
+                self.observe(change)
+        for item in step.get("create", ()):
+            self._create(item, done["create"])
+        seconds = step.get("advance", 0)
+        self.now += seconds
+        self.compiled.append({name: items for name, items in done.items() if items})
+        if seconds:
+            self.compiled[-1]["advance"] = f"{seconds}s"
+        self.settle()
+
+    def _create(self, obj: Raw, done: list[Raw]) -> None:
+        if self.objects.get(key_of(obj)) is None:
+            done.append(obj)
+            self.observe(self.objects.create(obj, "create"))
+
+    def _goes(self, obj: Raw) -> None:
+        if obj["kind"] == "Pod":
+            self._gone.add(key(obj))
+
+    def _disturbs(self, step: Raw) -> bool:
+        """Whether a step does more than let pods end that were on their way out, or a little time pass."""
+        ended = [self.objects.get(key_of(item)) for item in step.get("delete", ())]
+        quiet = all(obj is None or (obj["kind"] == "Pod" and going(obj)) for obj in ended)
+        return not quiet or bool(step.get("patch") or step.get("create")) or step.get("advance", 0) >= 300
+
+    # Running
+
+    def settle(self) -> None:
+        """Run until idle, judge every decision on the way, and the rest."""
+        try:
+            self.run_until_idle()
+        except Exception as error:  # Whatever the engine raises is what we look for.
+            self.findings.append(Finding("crash", self.step, f"{type(error).__name__}: {error}"))
+            return
+        view = self.view()
+        self.say(self._claim_faults(view))
+        self.say(rest.waiting_faults(view))
+        self.say(rest.missed_faults(view))
+        self.say(rest.count_faults(view))
+        self.say(rest.nomination_faults(view))
+        self.say(Fault("state", text) for text in self.state.check())
+        seed = int(self.world.get("seed", 0)) + self.step
+        fresh = rest.fresh_decisions(self.known, self.now, self.topology, seed)
+        self.say(rest.restart_faults(fresh))
+        if self.messages:
+            self.say(rest.message_faults(fresh, self.rejected))
+
+    def run_until_idle(self) -> None:
+        """As the simulation does it, in fewer rounds, every decision judged before it is carried out."""
+        for _ in range(ROUNDS):
+            decisions = self.scheduler.step(self.now)
+            changed = self._carry_out_all(decisions)
+            for controller in self.controllers:
+                for write in controller.reconcile(self.state, self.now):
+                    changed |= self._write(write)
+            if not decisions and not changed:
+                return
+        self.findings.append(Finding("endless", self.step, f"not idle after {ROUNDS} rounds"))
+
+    def _carry_out_all(self, decisions: list[Decision]) -> bool:
+        changed = False
+        self._ghosts = {}
+        for starts, run in itertools.groupby(range(len(decisions)), lambda i: self._kind(decisions[i])):
+            places = list(run)
+            if starts == "evict":
+                victims = [decisions[i] for i in places]
+                self._judge_preemption(victims, decisions[places[-1] + 1 :])
+            for i in places:
+                changed |= self._judged(decisions[i])
+            if starts.startswith("bind "):
+                self.say(gang_faults(self.view(), starts.removeprefix("bind ")))
+        self._ghosts = {}
+        return changed
+
+    def _kind(self, decision: Decision) -> str:
+        """Decisions that belong together: evictions for one unit, bindings of one group."""
+        if isinstance(decision, Placed):
+            pod = self.objects.get(("Pod", decision.pod.namespace, decision.pod.name))
+            return f"bind {group_key(pod)}" if pod is not None and group_key(pod) else ""
+        return "evict" if isinstance(decision, Evicted) else ""
+
+    def _judged(self, decision: Decision) -> bool:
+        if isinstance(decision, Placed):
+            view = self.view()
+            pod = view.get(decision.pod.key)
+            if pod is not None:
+                self.say(binding_faults(view, pod, decision.node))
+                self._bound.append(Bound(pod, view.within_min(pod)))
+        elif isinstance(decision, Rejected) and decision.reason == REASON_SCHEDULER_ERROR:
+            self.findings.append(Finding("error", self.step, f"{decision.pod.key}: {decision.message}"))
+        return self._carry_out(decision)
+
+    def _write(self, write: Write) -> bool:
+        if not isinstance(write, Evict):
+            return super()._write(write)
+        old = self.objects.get(("Pod", write.namespace, write.name))
+        if old is None or old["metadata"]["uid"] != write.uid or going(old):
+            return False
+        self.died.append(old)
+        mark = {"metadata": {"deletionTimestamp": _GOING}}
+        leaves = merge_patch(copy.deepcopy(old), mark)
+        if self.grace:
+            self.observe(self.objects.update(leaves, "evict"))
+            return True
+        self._ghosts[key(old)] = leaves
+        self._goes(old)
+        return super()._write(write)
+
+    # Preemption
+
+    def _judge_preemption(self, evictions: list[Decision], following: list[Decision]) -> None:
+        view = self.view()
+        items = [item for item in evictions if isinstance(item, Evicted)]
+        names = list(dict.fromkeys(item.preemptor.key for item in items))
+        kept = {item.pod.key: item.nominated for item in following if isinstance(item, Rejected)}
+        pods = tuple(pod for name in names if (pod := view.get(name)) is not None)
+        victims = tuple(pod for item in items if (pod := view.get(item.pod.key)) is not None)
+        if len(pods) != len(names) or len(victims) != len(items):
+            self.findings.append(Finding("evict-nobody", self.step, f"{names}: preemptor or victim is gone"))
+            return
+        found = Preemption(pods, victims, {name: kept.get(name, "") for name in names})
+        self.say(preemption_faults(view, found))
+        name = group_key(pods[0]) or key(pods[0])
+        before = self._claims.get(name)
+        if before is not None and not self._overtaken(before):
+            text = f"{found}, after it evicted {sorted(before.victims)} for the same"
+            self.findings.append(Finding("evict-again", self.step, text))
+        self._claims[name] = Claim(pods, frozenset(found.gone), len(self._bound))
+
+    def _overtaken(self, claim: Claim) -> bool:
+        """Whether somebody was bound since then who goes before the preemptors."""
+        quotas = {namespace(quota) for quota in self.objects.all("ElasticQuota")}
+        first = claim.pods[0]
+        ours = namespace(first) if namespace(first) in quotas else ""
+        for pod, within in self._bound[claim.bound :]:
+            theirs = namespace(pod) if namespace(pod) in quotas else ""
+            if ours == theirs and priority(pod) > max(priority(own) for own in claim.pods):
+                return True
+            if ours != theirs and within:
+                return True
+        return False
+
+    def _claim_faults(self, view: View) -> Iterator[Fault]:
+        """Preemptors whose victims are gone, and who still have no node."""
+        for name, claim in list(self._claims.items()):
+            if not claim.victims <= self._gone and view.leaving() & claim.victims:
+                continue
+            del self._claims[name]
+            there = [pod for own in claim.pods if (pod := view.get(key(own))) is not None]
+            mine = group_key(claim.pods[0])
+            landed = any(node_of(pod) for pod in there) or any(
+                mine and group_key(item.pod) == mine for item in self._bound[claim.bound :]
+            )
+            if there and not landed and not self._overtaken(claim):
+                names = ", ".join(key(pod) for pod in there)
+                yield Fault("evict-vain", f"{names} evicted {sorted(claim.victims)} and has no node")
+
+
+def _as_written(change: Change) -> Raw:
+    """An object as a scenario file has it."""
+    obj = copy.deepcopy(change.obj)
+    obj["metadata"].pop("resourceVersion", None)
+    return obj
+
+
+def play(world: World, driver: Driver | None = None, *, messages: bool = False) -> Player:
+    """Play all steps of a world, or those of the driver, which are then added to it."""
+    player = Player(world, messages=messages)
+    player.begin()
+    steps = iter(world["steps"])
+    while True:
+        step = next(steps, None) if driver is None else driver(player)
+        if step is None or any(item.check == "crash" for item in player.findings):
+            return player
+        if driver is not None:
+            world["steps"].append(step)
+        player.play_step(step)

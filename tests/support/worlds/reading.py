@@ -1,0 +1,312 @@
+"""A slow reading of a cluster's raw objects: who is where, who asks for what, what quotas allow.
+
+Shares no code with the engine. Amounts are the simple forms that worlds are made of: plain numbers, `m` for
+thousandths of cpu, `Gi` and `Mi` of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+Raw = dict[str, Any]
+Sums = dict[str, int]
+
+_GROUP_KEYS: Final = (
+    ("labels", "scheduling.x-k8s.io/pod-group", "x"),
+    ("labels", "sakkara.group.name", "config"),
+)
+
+
+def amount(name: str, text: Any) -> int:
+    """CPU in thousandths, everything else in whole units."""
+    text = str(text)
+    for ending, factor in (("Gi", 2**30), ("Mi", 2**20)):
+        if text.endswith(ending):
+            return int(text.removesuffix(ending)) * factor
+    if name == "cpu":
+        return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
+    return int(text)
+
+
+def amounts(listed: Mapping[str, Any] | None) -> Sums:
+    return {name: amount(name, text) for name, text in (listed or {}).items()}
+
+
+def add(total: Sums, more: Mapping[str, int], sign: int = 1) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + sign * value
+
+
+def key(obj: Raw) -> str:
+    own = obj["metadata"]
+    return f"{own['namespace']}/{own['name']}" if own.get("namespace") else str(own["name"])
+
+
+def namespace(obj: Raw) -> str:
+    return str(obj["metadata"]["namespace"])
+
+
+def labels(obj: Raw) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def priority(pod: Raw) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def node_of(pod: Raw) -> str:
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def finished(pod: Raw) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def going(pod: Raw) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def gated(pod: Raw) -> bool:
+    return bool(pod["spec"].get("schedulingGates"))
+
+
+def nominated(pod: Raw) -> str:
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
+
+
+def requests(pod: Raw) -> Sums:
+    """What the containers ask for together, or the largest init container, and the overhead."""
+    total: Sums = {}
+    for container in pod["spec"]["containers"]:
+        add(total, amounts((container.get("resources") or {}).get("requests")))
+    for container in pod["spec"].get("initContainers") or ():
+        for name, value in amounts((container.get("resources") or {}).get("requests")).items():
+            total[name] = max(total.get(name, 0), value)
+    add(total, amounts(pod["spec"].get("overhead")))
+    return total
+
+
+def cost(pod: Raw) -> Sums:
+    """What a pod takes of a node and a quota: its requests, and one of `pods`."""
+    return {**requests(pod), "pods": 1}
+
+
+def group_of(pod: Raw) -> tuple[str, str] | None:
+    """(dialect, name) of the group that a pod names, in the order of the dialects."""
+    own = pod["metadata"]
+    name = (own.get("annotations") or {}).get("scheduling.k8s.io/group-name")
+    if name:
+        return "incubator", name
+    native = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    if native:
+        return "native", native
+    for field, label, dialect in _GROUP_KEYS:
+        if (own.get(field) or {}).get(label):
+            return dialect, own[field][label]
+    return None
+
+
+def group_key(pod: Raw) -> str:
+    """Names a pod's group over all namespaces and dialects; empty for none."""
+    found = group_of(pod)
+    return f"{namespace(pod)}/{found[1]} {found[0]}" if found else ""
+
+
+class Group:
+    """What the raw object of a group says. `where` is set where topology decides."""
+
+    def __init__(self, obj: Raw) -> None:
+        spec, own = obj.get("spec") or {}, obj["metadata"]
+        self.obj = obj
+        self.name = own["name"]
+        self.where = (own.get("annotations") or {}).get("muster.dev/topology-constraints", "")
+        version = obj["apiVersion"]
+        if obj["kind"] == "ConfigMap":
+            self.dialect, self.minimum = "config", int(obj["data"]["size"])
+            self.where = obj["data"].get("constraints") or "pack"
+        elif version.startswith("incubator"):
+            self.dialect, self.minimum = "incubator", int(spec.get("minMembers", 1))
+        elif version.startswith("scheduling.x-k8s.io"):
+            self.dialect, self.minimum = "x", int(spec.get("minMember", 1))
+        else:
+            policy = (spec.get("schedulingPolicy") or {}).get("gang") or {}
+            self.dialect, self.minimum = "native", int(policy.get("minCount", 1))
+            topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
+            self.where = topology[0]["key"] if topology else ""
+        self.key = f"{own['namespace']}/{self.name} {self.dialect}"
+
+
+class View:
+    """A cluster as its raw objects tell it, at one moment.
+
+    `holders` have a node and are not finished; `waiting` have none and could get one (gated ones included).
+    """
+
+    def __init__(self, objects: Iterable[Raw]) -> None:
+        self.nodes: dict[str, Raw] = {}
+        self.pods: list[Raw] = []
+        self.groups: dict[str, Group] = {}
+        self.claims: dict[str, Raw] = {}
+        self.volumes: dict[str, Raw] = {}
+        self.budgets: list[Raw] = []
+        self.quotas: dict[str, Raw] = {}
+        for obj in objects:
+            self._sort_in(obj)
+        self._split()
+        self.low = {ns: amounts(quota["spec"].get("min")) for ns, quota in self.quotas.items()}
+        self.high = {ns: amounts(quota["spec"].get("max")) for ns, quota in self.quotas.items()}
+
+    def _sort_in(self, obj: Raw) -> None:
+        match obj["kind"]:
+            case "Pod":
+                self.pods.append(obj)
+            case "Node":
+                self.nodes[obj["metadata"]["name"]] = obj
+            case "ElasticQuota":
+                old = self.quotas.get(namespace(obj))
+                if old is None or _age(obj) < _age(old):
+                    self.quotas[namespace(obj)] = obj
+            case "PodGroup":
+                found = Group(obj)
+                self.groups[found.key] = found
+            case "ConfigMap":
+                if "sakkara.group" in labels(obj):
+                    found = Group(obj)
+                    self.groups[found.key] = found
+            case "PersistentVolumeClaim":
+                self.claims[key(obj)] = obj
+            case "PersistentVolume":
+                self.volumes[obj["metadata"]["name"]] = obj
+            case "PodDisruptionBudget":
+                self.budgets.append(obj)
+
+    def _split(self) -> None:
+        alive = [pod for pod in self.pods if not finished(pod)]
+        self.holders = [pod for pod in alive if node_of(pod)]
+        self.waiting = [pod for pod in alive if not node_of(pod) and not going(pod)]
+
+    def without(self, gone: Collection[str]) -> View:
+        """The cluster without some pods (keys)."""
+        other = object.__new__(View)
+        other.__dict__.update(self.__dict__)
+        other.pods = [pod for pod in self.pods if key(pod) not in gone]
+        other._split()
+        return other
+
+    def placed(self, pod: Raw, node: str) -> View:
+        """The cluster with a waiting pod on a node."""
+        other = self.without({key(pod)})
+        there = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+        other.pods.append(there)
+        other.holders.append(there)
+        return other
+
+    def leaving(self) -> set[str]:
+        """Pods (keys) that hold a node and are on their way out."""
+        return {key(pod) for pod in self.holders if going(pod)}
+
+    def on(self, node: str) -> list[Raw]:
+        return [pod for pod in self.holders if node_of(pod) == node]
+
+    def get(self, pod_key: str) -> Raw | None:
+        return next((pod for pod in self.pods if key(pod) == pod_key), None)
+
+    def members(self, group: str) -> list[Raw]:
+        return [pod for pod in self.pods if group_key(pod) == group]
+
+    # Quotas
+
+    def used(self, ns: str) -> Sums:
+        total: Sums = {}
+        for pod in self.holders:
+            if namespace(pod) == ns:
+                add(total, cost(pod))
+        return total
+
+    def used_by_all(self) -> Sums:
+        total: Sums = {}
+        for ns in self.quotas:
+            add(total, self.used(ns))
+        return total
+
+    def sum_of_min(self) -> Sums:
+        total: Sums = {}
+        for low in self.low.values():
+            add(total, low)
+        return total
+
+    def relevant(self, ns: str) -> set[str]:
+        """Resources in which a quota can borrow: those of anybody's min, and those of its own max."""
+        return {name for low in self.low.values() for name in low} | set(self.high[ns])
+
+    def over(self, ns: str, gone: Collection[str] = ()) -> set[str]:
+        """Resources in which the namespace's quota uses more than its min, once `gone` are gone."""
+        used = self.without(gone).used(ns) if gone else self.used(ns)
+        return {name for name in self.relevant(ns) if used.get(name, 0) > self.low[ns].get(name, 0)}
+
+    def nominees(self, besides: Raw) -> list[Raw]:
+        """Waiting pods other than this one that a node is kept for."""
+        return [pod for pod in self.waiting if nominated(pod) and key(pod) != key(besides)]
+
+    def own_nominated(self, pod: Raw) -> Sums:
+        """What nominated pods of the same quota with at least the pod's priority will use."""
+        total: Sums = {}
+        for other in self.nominees(pod):
+            if namespace(other) == namespace(pod) and priority(other) >= priority(pod):
+                add(total, cost(other))
+        return total
+
+    def others_nominated(self, pod: Raw, *, within: bool) -> Sums:
+        """What nominated pods of other quotas will use; for a pod `within` min only where those are, too."""
+        total: Sums = {}
+        for other in self.nominees(pod):
+            ns = namespace(other)
+            if ns == namespace(pod) or ns not in self.quotas:
+                continue
+            amounts_of = cost(other)
+            if within:
+                will = self.used(ns)
+                for sibling in self.nominees(pod):
+                    if namespace(sibling) == ns:
+                        add(will, cost(sibling))
+                low, relevant = self.low[ns], self.relevant(ns)
+                if any(will.get(name, 0) > low.get(name, 0) for name in relevant):
+                    continue
+            add(total, amounts_of)
+        return total
+
+    def within_min(self, pod: Raw) -> bool:
+        """Whether the pod stays within the min of its quota, once all who leave are gone."""
+        ns = namespace(pod)
+        if ns not in self.quotas:
+            return False
+        used, own = self.without(self.leaving()).used(ns), self.own_nominated(pod)
+        low, relevant = self.low[ns], self.relevant(ns)
+        return all(
+            used.get(name, 0) + own.get(name, 0) + asked <= low.get(name, 0)
+            for name, asked in cost(pod).items()
+            if asked and name in relevant
+        )
+
+    def refused(self, pod: Raw, *, reserved: bool = True) -> str:
+        """Why its quota does not let the pod in; empty if it does. `reserved`: nominated pods count."""
+        ns = namespace(pod)
+        if ns not in self.quotas:
+            return ""
+        own = self.own_nominated(pod) if reserved else {}
+        total = dict(own)
+        if reserved:
+            add(total, self.others_nominated(pod, within=self.within_min(pod)))
+        used, in_use, room = self.used(ns), self.used_by_all(), self.sum_of_min()
+        high = self.high[ns]
+        for name, asked in cost(pod).items():
+            if asked and name in high and used.get(name, 0) + own.get(name, 0) + asked > high[name]:
+                return f"max of {name}"
+            if asked and name in room and in_use.get(name, 0) + total.get(name, 0) + asked > room[name]:
+                return f"sum(min) of {name}"
+        return ""
+
+
+def _age(quota: Raw) -> tuple[str, str]:
+    return quota["metadata"].get("creationTimestamp", ""), quota["metadata"]["name"]

@@ -1,0 +1,187 @@
+"""What must be true at rest: nobody waits in vain, counts are right, and a fresh scheduler changes nothing."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scheduler_core.config import SchedulerConfiguration
+from scheduler_core.config.load import load_config
+from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.registry import build_profiles
+from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.simulate.groups import TickClock
+from scheduler_core.state.cluster import ClusterState
+from tests.support.worlds.checks import Fault, ways
+from tests.support.worlds.filters import gang_fits, needed, place_for, ready_members
+from tests.support.worlds.objects import SCHEDULER
+from tests.support.worlds.reading import (
+    Raw,
+    View,
+    amount,
+    gated,
+    group_key,
+    key,
+    namespace,
+    nominated,
+)
+
+_CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: {name}
+  plugins:
+    multiPoint:
+      enabled:
+      - name: CapacityScheduling
+      - name: Coscheduling
+{more}"""
+_TOPOLOGY = """\
+      - name: ClusterTopologyPlacementGroup
+  pluginConfig:
+  - name: ClusterTopologyPlacementGroup
+    args:
+      topologyLabels: [zone, kubernetes.io/hostname]
+"""
+
+
+def configuration(*, topology: bool) -> str:
+    """The configuration of a world, as text."""
+    return _CONFIG.format(name=SCHEDULER, more=_TOPOLOGY if topology else "")
+
+
+@functools.cache
+def parsed(topology: bool) -> SchedulerConfiguration:
+    """The same, parsed once."""
+    return load_config(configuration(topology=topology), "world")
+
+
+def fresh_decisions(known: Mapping[Any, Any], now: float, topology: bool, seed: int) -> list[Decision]:
+    """What a scheduler that was just started decides on the parsed objects, told kind by kind in any order."""
+    dice = random.Random(seed)
+    by_kind: dict[str, list[Any]] = {}
+    for (kind, _, _), obj in known.items():
+        by_kind.setdefault(kind, []).append(obj)
+    kinds = list(by_kind.values())
+    dice.shuffle(kinds)
+    profiles = build_profiles(parsed(topology), FACTORIES, KNOWN_PLUGINS)
+    scheduler = Scheduler(
+        ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock()
+    )
+    for objects in kinds:
+        for obj in objects:
+            scheduler.put(obj, now)
+    return scheduler.step(now)
+
+
+def restart_faults(decisions: list[Decision]) -> Iterator[Fault]:
+    """A fresh scheduler starts nobody and evicts nobody."""
+    for decision in decisions:
+        if isinstance(decision, Placed):
+            text = f"a fresh scheduler puts {decision.pod.key} on {decision.node}"
+            yield Fault("restart-starts", text)
+        elif isinstance(decision, Evicted):
+            text = f"a fresh scheduler evicts {decision.pod.key} for {decision.preemptor.key}"
+            yield Fault("restart-evicts", text)
+
+
+def message_faults(decisions: list[Decision], known: Mapping[str, Rejected]) -> Iterator[Fault]:
+    """Each waiting pod says what a fresh scheduler says of it."""
+    for decision in decisions:
+        if isinstance(decision, Rejected):
+            before = known.get(decision.pod.key)
+            said = before.message if before is not None else ""
+            if said != decision.message:
+                text = f"{decision.pod.key} says {said!r}, a fresh scheduler {decision.message!r}"
+                yield Fault("message", text)
+
+
+# Who waits
+
+
+def _alone(view: View, pod: Raw) -> bool:
+    """Whether the pod is tried alone: in no group, or beyond what its group needs."""
+    group = group_key(pod)
+    if not group:
+        return True
+    found = view.groups.get(group)
+    return found is not None and not found.where and needed(view, group) == 0
+
+
+def _tried(view: View) -> list[Raw]:
+    ours = [pod for pod in view.waiting if pod["spec"].get("schedulerName") == SCHEDULER]
+    return [pod for pod in ours if not gated(pod)]
+
+
+def waiting_faults(view: View) -> Iterator[Fault]:
+    """Pods, and small gangs, that wait although there is a place for them."""
+    for pod in _tried(view):
+        if _alone(view, pod):
+            place = place_for(view, pod)
+            if place:
+                yield Fault("waits", f"{key(pod)} waits, and fits {place}")
+    for group, found in view.groups.items():
+        need = 0 if found.where else needed(view, group)
+        members = ready_members(view, group) if need else []
+        if need and len(members) >= need and gang_fits(view, members, need):
+            yield Fault("gang-waits", f"{group} waits, and {need} of {len(members)} members fit")
+
+
+def missed_faults(view: View) -> Iterator[Fault]:
+    """Pods that wait although they may evict others and would then fit. Only where nothing is under way."""
+    if view.leaving() or any(nominated(pod) for pod in view.waiting):
+        return
+    for pod in _tried(view):
+        if _alone(view, pod) and pod["spec"].get("preemptionPolicy") != "Never":
+            for node in view.nodes:
+                some = next(ways(view, pod, set(), node), None)
+                if some is not None:
+                    names = sorted(key(victim) for victim in some)
+                    yield Fault("missed", f"{key(pod)} waits, though it may evict {names} on {node}")
+                    break
+            else:
+                some = next(ways(view, pod, set()), None)
+                if some is not None:
+                    names = sorted(key(victim) for victim in some)
+                    yield Fault("missed-across", f"{key(pod)} waits, though it may evict {names}")
+
+
+# What is written
+
+
+def count_faults(view: View) -> Iterator[Fault]:
+    """`status` of quotas and of PodGroups is what the pods say."""
+    for ns, quota in view.quotas.items():
+        used = view.used(ns)
+        said = (quota.get("status") or {}).get("used") or {}
+        for name in {*view.low[ns], *view.high[ns]}:
+            if name not in said or amount(name, said[name]) != used.get(name, 0):
+                text = f"quota of {ns}: used {name} is {used.get(name, 0)}, status says {said.get(name)}"
+                yield Fault("status-quota", text)
+    for group, found in view.groups.items():
+        if found.dialect != "incubator":
+            continue
+        phases = [(pod.get("status") or {}).get("phase") for pod in view.members(group)]
+        right = {
+            "admitted": len(phases),
+            "running": phases.count("Running"),
+            "succeeded": phases.count("Succeeded"),
+            "failed": phases.count("Failed"),
+        }
+        status = found.obj.get("status") or {}
+        wrong = {name: status.get(name) for name, value in right.items() if status.get(name, 0) != value}
+        if wrong:
+            yield Fault("status-group", f"{group}: {right} is right, status says {wrong}")
+
+
+def nomination_faults(view: View) -> Iterator[Fault]:
+    """No waiting pod has a node kept for it that is not there."""
+    for pod in view.waiting:
+        node = nominated(pod)
+        if node and node not in view.nodes:
+            yield Fault("nominated-nowhere", f"{key(pod)} is nominated to {node}, which is gone")
