@@ -1,0 +1,185 @@
+"""Making a failing world small: the fewest steps, objects and fields with which the same check still fails."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import yaml
+
+from scheduler_core.errors import MusterError
+from tests.support.worlds.objects import Raw
+from tests.support.worlds.player import Player, World, play
+from tests.support.worlds.rest import configuration
+
+# Plays of one world at most; shrinking ends there, however small the world is.
+MAX_PLAYS: Final = 1500
+_PARTS: Final = ("delete", "patch", "create")
+_KEPT: Final = frozenset(
+    {"apiVersion", "kind", "metadata", "name", "namespace", "spec", "status", "containers", "image"}
+)
+
+
+def fails(world: World, check: str) -> bool:
+    """Whether a check fails when the world is played."""
+    return any(item.check == check for item in play(copy.deepcopy(world)).findings)
+
+
+class Shrinker:
+    """`failing(world)` says whether a smaller world still shows the same."""
+
+    def __init__(self, failing: Callable[[World], bool]) -> None:
+        self._failing = failing
+        self._plays = 0
+
+    def shrink(self, world: World) -> World:
+        """The smallest world that was found."""
+        world = copy.deepcopy(world)
+        while True:
+            before = _size(world)
+            for candidates in (_fewer_steps, _fewer_objects, _merged_steps, _plainer, _fewer_fields):
+                world = self._reduce(world, candidates)
+            if _size(world) >= before or self._plays >= MAX_PLAYS:
+                return world
+
+    def _reduce(self, world: World, candidates: Callable[[World], Iterator[World]]) -> World:
+        """Take the first candidate that still fails, again and again."""
+        done = False
+        start = 0
+        while not done:
+            done = True
+            for number, candidate in enumerate(candidates(world)):
+                if number < start:
+                    continue
+                if self._plays >= MAX_PLAYS:
+                    return world
+                self._plays += 1
+                if self._failing(candidate):
+                    # What was tried before this one did not help; go on from here.
+                    world, done, start = candidate, False, max(0, number - 1)
+                    break
+            else:
+                done = start == 0
+                start = 0
+        return world
+
+
+def _size(world: World) -> int:
+    return len(yaml.safe_dump([world["objects"], world["steps"], world["grace"], world["topology"]]))
+
+
+def _changed(world: World, change: Callable[[World], Any]) -> World:
+    other = copy.deepcopy(world)
+    change(other)
+    return other
+
+
+def _fewer_steps(world: World) -> Iterator[World]:
+    steps = world["steps"]
+    for size in (len(steps) // 2, len(steps) // 4, 1):
+        for start in range(0, len(steps), size) if size else ():
+            yield {**world, "steps": steps[:start] + steps[start + size :]}
+
+
+def _fewer_objects(world: World) -> Iterator[World]:
+    objects = world["objects"]
+    for size in (4, 1):
+        for start in range(0, len(objects), size):
+            yield {**world, "objects": objects[:start] + objects[start + size :]}
+    for i, step in enumerate(world["steps"]):
+        for part in _PARTS:
+            for j in range(len(step.get(part, ()))):
+                yield _changed(world, lambda w, i=i, part=part, j=j: w["steps"][i][part].pop(j))
+        if step.get("advance"):
+            yield _changed(world, lambda w, i=i: w["steps"][i].pop("advance"))
+
+
+def _merged_steps(world: World) -> Iterator[World]:
+    """What a step creates is there from the start, or one step earlier."""
+    for i, step in enumerate(world["steps"]):
+        if not step.get("create"):
+            continue
+
+        def to_start(other: World, i: int = i) -> None:
+            other["objects"] += other["steps"][i].pop("create")
+
+        def earlier(other: World, i: int = i) -> None:
+            made = other["steps"][i].pop("create")
+            other["steps"][i - 1].setdefault("create", []).extend(made)
+
+        yield _changed(world, to_start)
+        if i:
+            yield _changed(world, earlier)
+
+
+def _plainer(world: World) -> Iterator[World]:
+    for name in ("grace", "topology"):
+        if world[name]:
+            yield {**world, name: False}
+
+
+def _fewer_fields(world: World) -> Iterator[World]:
+    """Every field of every object left out once; numbers of priority and requests made small."""
+    for path in list(_paths(world["objects"], ("objects",))):
+        yield _without(world, path)
+    for i, step in enumerate(world["steps"]):
+        for path in list(_paths(step.get("create", []), ("steps", i, "create"))):
+            yield _without(world, path)
+
+
+def _paths(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name not in _KEPT:
+                yield (*path, name)
+            yield from _paths(inner, (*path, name))
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _paths(inner, (*path, i))
+
+
+def _without(world: World, path: tuple[Any, ...]) -> World:
+    def change(other: World) -> None:
+        inner: Any = other
+        for name in path[:-1]:
+            inner = inner[name]
+        del inner[path[-1]]
+
+    return _changed(world, change)
+
+
+def shrunk(world: World, check: str) -> World:
+    """The world made small; worlds on which the player itself stumbles are no smaller form of it."""
+
+    def failing(candidate: World) -> bool:
+        try:
+            return fails(candidate, check)
+        except (KeyError, TypeError, ValueError, MusterError):
+            return False
+
+    return Shrinker(failing).shrink(world)
+
+
+def scenario_text(world: World, finding: str) -> str:
+    """The world as a scenario file; what was found stands in its description."""
+    player: Player = play(copy.deepcopy(world))
+    told = finding
+    if world["grace"]:
+        told += " (evicted pods keep their nodes, terminating, until a step deletes them)"
+    document: Raw = {
+        "name": world["name"],
+        "description": told,
+        "config": yaml.safe_load(configuration(topology=world["topology"])),
+        "now": "2026-01-01T00:00:00Z",
+        "objects": world["objects"],
+        "steps": [step for step in player.compiled if step],
+    }
+    return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=110)
+
+
+class _Plain(yaml.SafeDumper):
+    """No anchors: every object stands where it is."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
