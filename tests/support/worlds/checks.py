@@ -127,9 +127,19 @@ def not_reclaimable(view: View, ns: str, victims: Sequence[Raw]) -> Iterator[str
         elif other == ns:
             yield f"{other} is the preemptor's own quota, which is within min"
         else:
-            own = {key(victim) for victim in victims if namespace(victim) == other}
-            if not any(view.over(other, (own - {last}) | leaving) for last in own):
-                yield f"the quota of {other} is within min before the last of {sorted(own)} goes"
+            own = [victim for victim in victims if namespace(victim) == other]
+            if not _over_to_the_last(view, other, own, leaving):
+                names = sorted(key(victim) for victim in own)
+                yield f"the quota of {other} is within min before the last of {names} goes"
+
+
+def _over_to_the_last(view: View, ns: str, victims: Sequence[Raw], leaving: set[str]) -> bool:
+    """Whether a quota is over min until its last victim goes, in some order; members of a gang go together."""
+    units: dict[str, set[str]] = {}
+    for victim in victims:
+        units.setdefault(group_key(victim) or key(victim), set()).add(key(victim))
+    gone = set().union(*units.values())
+    return any(view.over(ns, (gone - last) | leaving) for last in units.values())
 
 
 def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
@@ -151,8 +161,8 @@ def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
             yield Fault("evict-quota", f"{found}: {key(victim)} is under no quota, the preemptor under one")
     others = {namespace(victim) for victim in found.victims} & set(view.quotas) - {ns}
     for other in others:
-        theirs = {key(victim) for victim in found.victims if namespace(victim) == other}
-        if not any(view.over(other, (theirs - {last}) | leaving) for last in theirs):
+        theirs = [victim for victim in found.victims if namespace(victim) == other]
+        if not _over_to_the_last(view, other, theirs, leaving):
             yield Fault("evict-reclaim", f"{found}: the quota of {other} is within min before the last goes")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from tests.support import oracle_cluster, oracle_nodes
+from tests.support.worlds.objects import SCHEDULER
 from tests.support.worlds.reading import (
     Raw,
     View,
@@ -68,7 +69,7 @@ def volume_refuses(view: View, pod: Raw, node: Raw) -> bool:
             return True
         bound_to = claim["spec"].get("volumeName")
         if not bound_to:
-            if not claim["spec"].get("storageClassName"):
+            if claim["spec"].get("storageClassName") not in view.classes:
                 return True
             continue
         volume = view.volumes.get(bound_to)
@@ -140,8 +141,7 @@ def _stand_before(view: View, pod: Raw, node: str) -> list[Raw]:
         for other in view.nominees(pod)
         if nominated(other) == node
         and (
-            priority(other) >= priority(pod)
-            or quotas.get(namespace(other)) is not quotas.get(namespace(pod))
+            priority(other) >= priority(pod) or quotas.get(namespace(other)) is not quotas.get(namespace(pod))
         )
     ]
 
@@ -172,7 +172,8 @@ def place_for(view: View, pod: Raw, gone: Collection[str] = ()) -> str:
 
 def ready_members(view: View, group: str) -> list[Raw]:
     """Members that wait and could be placed now."""
-    return [pod for pod in view.waiting if not gated(pod) and group_key(pod) == group]
+    ours = [pod for pod in view.waiting if pod["spec"].get("schedulerName") == SCHEDULER]
+    return [pod for pod in ours if not gated(pod) and group_key(pod) == group]
 
 
 def needed(view: View, group: str) -> int:

@@ -39,6 +39,7 @@ _KINDS: Final = (
     "PodDisruptionBudget",
     "PersistentVolume",
     "PersistentVolumeClaim",
+    "StorageClass",
 )
 _GOING: Final = "2026-01-01T00:00:00Z"
 
@@ -82,7 +83,6 @@ class Player(Simulation):
         self._ghosts: dict[str, Raw] = {}
         self._claims: dict[str, Claim] = {}
         self._bound: list[Bound] = []
-        self._gone: set[str] = set()
 
     def view(self) -> View:
         """The raw objects as they are; pods evicted by decisions of this round still count, on their way out."""
@@ -113,7 +113,6 @@ class Player(Simulation):
             obj = self.objects.get(key_of(item))
             if obj is not None:
                 done["delete"].append(reference(obj))
-                self._goes(obj)
                 self.observe(self.objects.delete(item, "delete"))
         for item in step.get("patch", ()):
             old = self.objects.get(key_of(item))
@@ -134,10 +133,6 @@ class Player(Simulation):
         if self.objects.get(key_of(obj)) is None:
             done.append(obj)
             self.observe(self.objects.create(obj, "create"))
-
-    def _goes(self, obj: Raw) -> None:
-        if obj["kind"] == "Pod":
-            self._gone.add(key(obj))
 
     def _disturbs(self, step: Raw) -> bool:
         """Whether a step does more than let pods end that were on their way out, or a little time pass."""
@@ -225,7 +220,6 @@ class Player(Simulation):
             self.observe(self.objects.update(leaves, "evict"))
             return True
         self._ghosts[key(old)] = leaves
-        self._goes(old)
         return super()._write(write)
 
     # Preemption
@@ -263,10 +257,10 @@ class Player(Simulation):
         return False
 
     def _claim_faults(self, view: View) -> Iterator[Fault]:
-        """Preemptors whose victims are gone, and who still have no node."""
+        """Preemptors that still have no node when nobody is on the way out any more."""
+        if view.leaving():
+            return
         for name, claim in list(self._claims.items()):
-            if not claim.victims <= self._gone and view.leaving() & claim.victims:
-                continue
             del self._claims[name]
             there = [pod for own in claim.pods if (pod := view.get(key(own))) is not None]
             mine = group_key(claim.pods[0])

@@ -149,6 +149,7 @@ class View:
         self.groups: dict[str, Group] = {}
         self.claims: dict[str, Raw] = {}
         self.volumes: dict[str, Raw] = {}
+        self.classes: set[str] = set()
         self.budgets: list[Raw] = []
         self.quotas: dict[str, Raw] = {}
         for obj in objects:
@@ -178,6 +179,8 @@ class View:
                 self.claims[key(obj)] = obj
             case "PersistentVolume":
                 self.volumes[obj["metadata"]["name"]] = obj
+            case "StorageClass":
+                self.classes.add(obj["metadata"]["name"])
             case "PodDisruptionBudget":
                 self.budgets.append(obj)
 

@@ -26,7 +26,6 @@ from tests.support.worlds.reading import (
     gated,
     group_key,
     key,
-    namespace,
     nominated,
 )
 
@@ -70,9 +69,7 @@ def fresh_decisions(known: Mapping[Any, Any], now: float, topology: bool, seed: 
     kinds = list(by_kind.values())
     dice.shuffle(kinds)
     profiles = build_profiles(parsed(topology), FACTORIES, KNOWN_PLUGINS)
-    scheduler = Scheduler(
-        ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock()
-    )
+    scheduler = Scheduler(ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock())
     for objects in kinds:
         for obj in objects:
             scheduler.put(obj, now)

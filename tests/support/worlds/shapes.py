@@ -93,7 +93,9 @@ class Shapes:
     def _overhead(self, spec: Raw) -> None:
         spec["overhead"] = {"cpu": "500m"}
 
-    def pod(self, namespace: str, name: str = "", shape: Raw | None = None, priority: int | None = None) -> Raw:
+    def pod(
+        self, namespace: str, name: str = "", shape: Raw | None = None, priority: int | None = None
+    ) -> Raw:
         """A waiting pod of some shape."""
         dice = self.dice
         shape = dict(shape if shape is not None else dice.choice(self.specs))
@@ -142,11 +144,16 @@ class Shapes:
         dice = self.dice
         if dialect == "native":
             return dice.choice((ZONE, HOSTNAME))
-        return dice.choice((make.pack("zone", hard=True), make.pack("zone", hard=False), make.pack("node", hard=True)))
+        return dice.choice(
+            (make.pack("zone", hard=True), make.pack("zone", hard=False), make.pack("node", hard=True))
+        )
 
     def node(self, name: str) -> Raw:
         dice = self.dice
-        amounts = {"cpu": str(dice.choice((1, 2, 2, 3, 4, 4, 6))), "memory": dice.choice(("2Gi", "4Gi", "64Gi"))}
+        amounts = {
+            "cpu": str(dice.choice((1, 2, 2, 3, 4, 4, 6))),
+            "memory": dice.choice(("2Gi", "4Gi", "64Gi")),
+        }
         amounts["pods"] = dice.choice(("110", "110", "110", "3"))
         if dice.random() < 0.4:
             amounts[GPU] = dice.choice(("1", "2", "4"))
