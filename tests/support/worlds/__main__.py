@@ -1,4 +1,4 @@
-"""Play worlds and print what is found: `python -m tests.support.worlds SEED [SEED2] [--shrink DIR] [--messages]`."""
+"""Play worlds and print what is found: `python -m tests.support.worlds SEED [SEED2] [--shrink DIR]`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.support.worlds", description=__doc__)
     parser.add_argument("first", type=int, help="the first seed")
     parser.add_argument("last", type=int, nargs="?", help="the seed after the last one")
-    parser.add_argument(
-        "--shrink", type=Path, metavar="DIR", help="write small scenario files into this folder"
-    )
+    parser.add_argument("--shrink", type=Path, metavar="DIR", help="write small scenario files here")
     parser.add_argument("--only", default="", help="only this check")
     parser.add_argument("--messages", action="store_true", help="compare messages with a fresh scheduler's")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What must be true of one binding and of one preemption, read from the raw objects before it is carried out."""
+"""What must be true of a binding and of a preemption, read from the raw objects before it is carried out."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def not_reclaimable(view: View, ns: str, victims: Sequence[Raw]) -> Iterator[str
 
 
 def _over_to_the_last(view: View, ns: str, victims: Sequence[Raw], leaving: set[str]) -> bool:
-    """Whether a quota is over min until its last victim goes, in some order; members of a gang go together."""
+    """Whether a quota is over min until its last victim goes, in some order; gangs go together."""
     units: dict[str, set[str]] = {}
     for victim in victims:
         units.setdefault(group_key(victim) or key(victim), set()).add(key(victim))

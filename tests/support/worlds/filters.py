@@ -1,4 +1,4 @@
-"""Whether a pod may run on a node, read slowly: one node, one pod, every filter; and whole gangs by search."""
+"""Whether a pod may run on a node, read slowly: one node, one pod, every filter; whole gangs by search."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def volume_refuses(view: View, pod: Raw, node: Raw) -> bool:
                 return True
             continue
         volume = view.volumes.get(bound_to)
-        if volume is None:
+        notes = claim["metadata"].get("annotations") or {}
+        if volume is None or not notes.get("pv.kubernetes.io/bind-completed"):
             return True
         required = (volume["spec"].get("nodeAffinity") or {}).get("required")
         if required and not oracle_nodes.any_term(required["nodeSelectorTerms"], node):

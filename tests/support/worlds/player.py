@@ -20,6 +20,7 @@ from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, binding_faults, gang_faults, preemption_faults
+from tests.support.worlds.filters import needed
 from tests.support.worlds.objects import Raw, reference
 from tests.support.worlds.reading import View, going, group_key, key, namespace, node_of, priority
 
@@ -85,7 +86,7 @@ class Player(Simulation):
         self._bound: list[Bound] = []
 
     def view(self) -> View:
-        """The raw objects as they are; pods evicted by decisions of this round still count, on their way out."""
+        """The raw objects as they are; who was evicted in this round still counts, on the way out."""
         found = View(obj for kind in _KINDS for obj in self.objects.all(kind))
         if self._ghosts:
             found.pods += self._ghosts.values()
@@ -236,7 +237,8 @@ class Player(Simulation):
             return
         found = Preemption(pods, victims, {name: kept.get(name, "") for name in names})
         self.say(preemption_faults(view, found))
-        name = group_key(pods[0]) or key(pods[0])
+        group = group_key(pods[0])
+        name = group if group in view.groups and needed(view, group) else key(pods[0])
         before = self._claims.get(name)
         if before is not None and not self._overtaken(before):
             text = f"{found}, after it evicted {sorted(before.victims)} for the same"
@@ -263,9 +265,8 @@ class Player(Simulation):
         for name, claim in list(self._claims.items()):
             del self._claims[name]
             there = [pod for own in claim.pods if (pod := view.get(key(own))) is not None]
-            mine = group_key(claim.pods[0])
             landed = any(node_of(pod) for pod in there) or any(
-                mine and group_key(item.pod) == mine for item in self._bound[claim.bound :]
+                group_key(item.pod) == name for item in self._bound[claim.bound :]
             )
             if there and not landed and not self._overtaken(claim):
                 names = ", ".join(key(pod) for pod in there)

@@ -261,22 +261,22 @@ class View:
         return total
 
     def others_nominated(self, pod: Raw, *, within: bool) -> Sums:
-        """What nominated pods of other quotas will use; for a pod `within` min only where those are, too."""
+        """What nominated pods of other quotas will use.
+
+        A pod `within` its min yields only in resources in which those quotas are, with all that is nominated
+        for them, not over theirs.
+        """
         total: Sums = {}
+        by_quota: dict[str, Sums] = {}
         for other in self.nominees(pod):
-            ns = namespace(other)
-            if ns == namespace(pod) or ns not in self.quotas:
-                continue
-            amounts_of = cost(other)
-            if within:
-                will = self.used(ns)
-                for sibling in self.nominees(pod):
-                    if namespace(sibling) == ns:
-                        add(will, cost(sibling))
-                low, relevant = self.low[ns], self.relevant(ns)
-                if any(will.get(name, 0) > low.get(name, 0) for name in relevant):
-                    continue
-            add(total, amounts_of)
+            if namespace(other) != namespace(pod) and namespace(other) in self.quotas:
+                add(by_quota.setdefault(namespace(other), {}), cost(other))
+        for ns, kept in by_quota.items():
+            used, low = self.used(ns), self.low[ns]
+            for name, value in kept.items():
+                over = name in self.relevant(ns) and used.get(name, 0) + value > low.get(name, 0)
+                if not (within and over):
+                    add(total, {name: value})
         return total
 
     def within_min(self, pod: Raw) -> bool:

@@ -1,4 +1,4 @@
-"""What must be true at rest: nobody waits in vain, counts are right, and a fresh scheduler changes nothing."""
+"""What must be true at rest: nobody waits in vain, counts are right, a fresh scheduler changes nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scheduler_core.config.load import load_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.groups import TickClock
@@ -60,15 +61,21 @@ def parsed(topology: bool) -> SchedulerConfiguration:
     return load_config(configuration(topology=topology), "world")
 
 
+@functools.cache
+def _profiles(topology: bool) -> Mapping[str, Profile]:
+    """Made once: profiles and plugins know nothing of any cluster."""
+    return build_profiles(parsed(topology), FACTORIES, KNOWN_PLUGINS)
+
+
 def fresh_decisions(known: Mapping[Any, Any], now: float, topology: bool, seed: int) -> list[Decision]:
-    """What a scheduler that was just started decides on the parsed objects, told kind by kind in any order."""
+    """What a scheduler that was just started decides on parsed objects, told kind by kind in any order."""
     dice = random.Random(seed)
     by_kind: dict[str, list[Any]] = {}
     for (kind, _, _), obj in known.items():
         by_kind.setdefault(kind, []).append(obj)
     kinds = list(by_kind.values())
     dice.shuffle(kinds)
-    profiles = build_profiles(parsed(topology), FACTORIES, KNOWN_PLUGINS)
+    profiles = _profiles(topology)
     scheduler = Scheduler(ClusterState(), profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock())
     for objects in kinds:
         for obj in objects:
