@@ -12,11 +12,13 @@ from enum import Enum
 from typing import Final
 
 from scheduler_core.framework.interface import Hint
+from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.pod import NEVER, Pod
-from scheduler_core.quota.ledger import charged
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.nominations import Nomination
 
 _NODE: Final = Happened.NODE_ADD | Happened.NODE_DELETE | Happened.node_update()
 
@@ -95,7 +97,7 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
         node = event.node or event.old_node
         return nomination is not None and (node is None or node.name == nomination.node)
     if event.what & Happened.POD_ADD and event.pod is not None:
-        return _above_min_since(state, pod, event.pod)
+        return _took_its_room(state, nomination, event.pod) or _above_min_since(state, pod, event.pod)
     if event.what & Happened.POD_LEAVING and event.pod is not None:
         # Its room will do for a pod that has no other, and its quota will be within min sooner.
         return nomination is None
@@ -105,13 +107,26 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
     return True
 
 
+def _took_its_room(state: ClusterState, nomination: Nomination | None, came: Pod) -> bool:
+    """Whether a pod came to the node that is kept for a nominated one."""
+    placement = state.placed.get(came.uid)
+    return (
+        nomination is not None
+        and placement is not None
+        and state.nodes.names[placement.slot] == nomination.node
+    )
+
+
 def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:
     """Whether a pod would stay within the min of its quota, had another one not come.
 
     It looked for victims in other quotas then, and looks for less important pods of its own quota now.
     """
     quota = state.ledger.quota_of(pod.namespace)
-    if quota is None or came.namespace != pod.namespace or within_min(state.ledger, quota, pod.requests):
+    if quota is None or came.namespace != pod.namespace:
         return False
-    before = {name: -value for name, value in charged(came.requests).items()}
-    return within_min(state.ledger, quota, pod.requests, before)
+    beside, _ = nominated_requests(state, pod)
+    if within_min(state.ledger, quota, pod.requests, beside):
+        return False
+    shift(beside, charged(came.requests), -1)
+    return within_min(state.ledger, quota, pod.requests, beside)

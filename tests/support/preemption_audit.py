@@ -183,8 +183,7 @@ class Audit(Simulation):
     def check_preemption(self, pod: RandomPod, victims: Sequence[str], node: str) -> None:
         """Lawful, sufficient and minimal on all nodes, as things will be when all who leave are gone."""
         book = self.book
-        quota = book.quota(pod)
-        over = quota is not None and bool(book.over(quota, {*victims, *book.leaving}))
+        over = book.quota(pod) is not None and bool(book.over_with(pod.namespace, pod.cost, victims))
         self.claims.setdefault(pod.key, Claim(book.within_min(pod), over, len(self.landed)))
         say = f"{pod.key} for {node} evicts {sorted(victims)}"
         if pod.never:
@@ -224,7 +223,8 @@ class Audit(Simulation):
         """Pods that evicted others, were not evicted themselves, and got nothing.
 
         A more important pod of the same quota may overtake them. What a pod has evicted for a quota that
-        borrows, others may take as well (reference, rule 4); a pod that reclaims its min loses it to nobody.
+        borrows, a pod within its own min may take (reference, rule 4); a pod that reclaims its min loses it
+        to nobody.
         """
         evicted = {item.pod.key for item in self.evicted}
         found = []
@@ -235,7 +235,8 @@ class Audit(Simulation):
             overtaken = any(
                 other.priority > pod.priority and self.book.quota(other) is quota for other in later
             )
-            borrows = claim.over and not claim.reclaims
+            over = claim.over or bool(self.book.over_with(pod.namespace, pod.cost)) if quota else False
+            borrows = over and not claim.reclaims
             if key not in self.landed and key not in evicted and not overtaken and not borrows:
                 found.append(f"{key} evicted others in vain")
         return found

@@ -145,17 +145,28 @@ class Book:
         """(own quota, all quotas): what nominated pods will use, as far as they stand before `pod`."""
         own: dict[str, int] = {}
         total: dict[str, int] = {}
+        elsewhere: dict[str, dict[str, int]] = {}
         for other, _ in self._others(pod):
-            quota = self.quota(other)
-            if quota is None:
+            if self.quota(other) is None:
                 continue
             if other.namespace != pod.namespace:
-                over = self.over(quota, self.leaving)
-                add(total, {name: value for name, value in other.cost.items() if name not in over})
+                add(elsewhere.setdefault(other.namespace, {}), other.cost)
             elif other.priority >= pod.priority:
                 add(total, other.cost)
                 add(own, other.cost)
+        guaranteed = self._within_min(pod, own)
+        for namespace, cost in elsewhere.items():
+            # Only a pod within its own min goes before what others have evicted for above theirs.
+            over = self.over_with(namespace, cost) if guaranteed else set()
+            add(total, {name: value for name, value in cost.items() if name not in over})
         return own, total
+
+    def over_with(self, namespace: str, more: Amounts, without: Collection[str] = ()) -> set[str]:
+        """Resources in which a quota would use more than its min with more, without those who leave."""
+        quota = self.cluster.quotas[namespace]
+        used = self.used(namespace, {*without, *self.leaving})
+        add(used, more)
+        return {name for name in self.relevant(quota) if used.get(name, 0) > quota.min.get(name, 0)}
 
     def admitted(self, pod: RandomPod, without: Collection[str] = (), *, reserved: bool = True) -> bool:
         """max and the sum of min, for the resources that the pod asks for."""
@@ -204,10 +215,13 @@ class Book:
         return now and self.fits(pod, node)
 
     def within_min(self, pod: RandomPod) -> bool:
+        own, _ = self.reserved(pod)
+        return self._within_min(pod, own)
+
+    def _within_min(self, pod: RandomPod, own: Amounts) -> bool:
         quota = self.quota(pod)
         if quota is None:
             return False
-        own, _ = self.reserved(pod)
         used, names = self.used(pod.namespace, self.leaving), self.relevant(quota)
         return all(
             used.get(name, 0) + own.get(name, 0) + asked <= quota.min.get(name, 0)

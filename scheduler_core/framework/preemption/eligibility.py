@@ -1,12 +1,18 @@
-"""May a pod preempt now, or does it still wait for what it evicted before (capacity reference, rule 13)?"""
+"""May a pod preempt now, or does it still wait for what it evicted before (capacity reference, rule 13)?
+
+It waits as long as waiting will help: its node is usable, and the room will do once its victims are gone.
+"""
 
 from __future__ import annotations
 
+from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.matching import match_required
+from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
 from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
 
 
@@ -30,7 +36,27 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
         return set()
     # After a restart the victims are not known by name; those on the node can still be seen going.
     expected = nomination.victims or state.nodes.pods[slot]
-    return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
+    there = {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
+    return there if there and _will_fit(state, pod, nomination.vector, slot) else set()
+
+
+def _will_fit(state: ClusterState, pod: Pod, vector: Int64, slot: int) -> bool:
+    """Whether node and quota will have room for a pod once all that leaves is gone."""
+    nodes, placed, going = state.nodes, state.placed, state.table.going
+    width = len(vector)
+    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
+    for uid in nodes.pods[slot]:
+        item = placed[uid]
+        if going[item.row]:
+            free[: len(item.vector)] += item.vector[:width]
+    if ((vector > free) & (vector > 0)).any():
+        return False
+    own, total = nominated_requests(state, pod)
+    namespace, requests = pod.namespace, pod.requests
+    refusal = admit(
+        state.ledger, namespace, requests, nominated=own, nominated_total=total, after_leaving=True
+    )
+    return refusal is None
 
 
 def usable(state: ClusterState, pod: Pod, slot: int) -> bool:
