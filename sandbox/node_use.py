@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 def asked_by(pod: Obj) -> dict[str, int]:
     """Effective requests of a pod, itself included as one of `pods`."""
-    return {**requests_of(pod["spec"]), "pods": 1}
+    return {**requests_of(pod), "pods": 1}
 
 
 class NodeUse:

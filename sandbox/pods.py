@@ -7,6 +7,8 @@ from typing import Any
 from sandbox import errors
 from sandbox.errors import Cause
 from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from scheduler_core.errors import ModelError
+from scheduler_core.model.quantity import parse_resource
 
 _IMMUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -15,6 +17,7 @@ _IMMUTABLE = (
 )
 _UNASSIGNED_MUTABLE = ("nodeSelector", "affinity")
 _CONTAINER_LISTS = ("containers", "initContainers")
+_QOS_RESOURCES = ("cpu", "memory")
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _NOT_IN_EPHEMERAL = (
     "ports",
@@ -28,19 +31,37 @@ _NOT_IN_EPHEMERAL = (
 
 
 def qos_class(spec: Obj) -> str:
-    """BestEffort, Burstable or Guaranteed from CPU and memory of all containers."""
+    """BestEffort, Burstable or Guaranteed from CPU and memory of the pod level, else of all containers."""
+    level = spec.get("resources")
     containers = [c for key in _CONTAINER_LISTS for c in spec.get(key) or () if isinstance(c, dict)]
-    any_set = False
+    holders = [spec] if isinstance(level, dict) else containers
+    asked: set[str] = set()
     guaranteed = True
-    for container in containers:
-        requests = at(container, "resources", "requests") or {}
-        limits = at(container, "resources", "limits") or {}
-        for name in ("cpu", "memory"):
-            any_set = any_set or name in requests or name in limits
-            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
-    if not any_set:
+    for holder in holders:
+        requests, limits = (_positive(at(holder, "resources", part)) for part in ("requests", "limits"))
+        asked |= requests.keys() | limits.keys()
+        same = all(requests.get(name, limit) == limit for name, limit in limits.items())
+        guaranteed = guaranteed and limits.keys() == set(_QOS_RESOURCES) and same
+    if isinstance(level, dict) and level.get("limits"):
+        asked |= {name for c in containers for name in _positive(at(c, "resources", "requests"))}
+    if not asked:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _positive(amounts: Any) -> dict[str, int]:
+    """CPU and memory of a resource list where they are more than nothing; what is no quantity is left out."""
+    found = {}
+    for name in _QOS_RESOURCES:
+        try:
+            value = (
+                parse_resource(name, amounts[name]) if isinstance(amounts, dict) and name in amounts else 0
+            )
+        except ModelError:
+            continue
+        if value > 0:
+            found[name] = value
+    return found
 
 
 def prepare_create(pod: Obj) -> None:

@@ -15,7 +15,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.pod_group import PodGroup, parse_pod_group
-from scheduler_core.model.pod_use import PodUse, parse_pod_use
+from scheduler_core.model.pod_use import PodUse, parse_proposed_use
 from scheduler_core.model.reservation_ledger import Charge, Hold
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.holds import Shortage, counts_groups
@@ -106,7 +106,7 @@ def judge_lifecycle(raw: msgspec.Raw, old_raw: msgspec.Raw | None) -> Verdict:
 def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
     """The verdict on a new or resized pod of a namespace in which groups hold quota. Raises Undecided."""
     try:
-        pod = parse_pod_use(raw)
+        pod = parse_proposed_use(raw)
     except ModelError:
         # The API server reads more than we do and has the last word; its own quota still counts the pod.
         return ALLOW

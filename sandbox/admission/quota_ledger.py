@@ -17,6 +17,7 @@ from sandbox.admission.quota_usage import (
     difference,
     hard_of,
     is_finished,
+    resize_state,
     scopes_match,
     usage_of,
 )
@@ -116,7 +117,7 @@ class QuotaLedger:
 
 def change_for(quota: Obj, kind: ApiKind, new: Obj | None, old: Obj | None) -> Amounts:
     """What replacing `old` by `new` changes in a quota's use; None stands for no object."""
-    if new is not None and old is not None and _costs_the_same(new, old):
+    if new is not None and old is not None and _costs_the_same(kind, new, old):
         return {}
     return difference(_counted(quota, kind.storage, new), _counted(quota, kind.storage, old))
 
@@ -128,9 +129,11 @@ def _hard(quota: Obj) -> Amounts:
         return {}  # admission refuses such a quota; the listener of the store must not raise
 
 
-def _costs_the_same(new: Obj, old: Obj) -> bool:
-    # What an object costs depends on its spec and on whether it has finished; most updates change neither.
-    return new.get("spec") == old.get("spec") and is_finished(new) == is_finished(old)
+def _costs_the_same(kind: ApiKind, new: Obj, old: Obj) -> bool:
+    # What an object costs depends on its spec, on whether it has finished and on how far a resize of a pod
+    # has come; most updates change none of them.
+    same = new.get("spec") == old.get("spec") and is_finished(new) == is_finished(old)
+    return same and (kind.storage != "pods" or resize_state(new) == resize_state(old))
 
 
 def _counted(quota: Obj, storage: str, obj: Obj | None) -> Amounts:

@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 
+from sandbox.pods import qos_class
+from scheduler_core.model.names import POD_RESIZE_PENDING
 from scheduler_core.model.quantity import format_resource, parse_resource
-from scheduler_core.model.requests import PodResourcesWire, effective_limits, effective_requests
+from scheduler_core.model.requests import PodResourcesWire, effective_limits, requests_of
 
 Obj = dict[str, Any]
 Amounts = dict[str, int]  # quota resource name to amount, in the resource's own unit (milli for cpu)
@@ -52,12 +54,25 @@ def is_finished(obj: Obj) -> bool:
     return (obj.get("status") or {}).get("phase") in _FINISHED
 
 
+def resize_state(pod: Obj) -> tuple[Any, ...]:
+    """What the status says of a pod's in-place resize."""
+    status = pod.get("status") or {}
+    listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    pending = [c.get("reason") for c in status.get("conditions") or () if c.get("type") == POD_RESIZE_PENDING]
+    return (
+        pending,
+        [(item.get("allocatedResources"), item.get("resources")) for item in listed],
+        status.get("allocatedResources"),
+        status.get("resources"),
+    )
+
+
 def _pod_usage(pod: Obj) -> Amounts:
     if is_finished(pod):
         return {}
     wire = msgspec.convert(pod.get("spec", {}), PodResourcesWire)
     usage: Amounts = {"pods": 1}
-    for name, amount in effective_requests(wire).items():
+    for name, amount in requests_of(pod).items():
         usage[f"requests.{name}"] = amount
         if name in _COMPUTE or name.startswith("hugepages-"):
             usage[name] = amount
@@ -113,9 +128,9 @@ def _in_scope(term: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     if scope == "NotTerminating":
         return not terminating
     if scope == "BestEffort":
-        return is_best_effort(spec)
+        return qos_class(dict(spec)) == "BestEffort"
     if scope == "NotBestEffort":
-        return not is_best_effort(spec)
+        return qos_class(dict(spec)) != "BestEffort"
     if scope == "CrossNamespacePodAffinity":
         return _crosses_namespaces(spec.get("affinity") or {})
     if scope == "PriorityClass":
@@ -130,20 +145,6 @@ def _class_matches(term: Mapping[str, Any], name: str) -> bool:
     if operator == "NotIn":
         return name not in values
     return (operator == "Exists") == bool(name)
-
-
-def is_best_effort(spec: Mapping[str, Any]) -> bool:
-    """QoS class BestEffort: no container asks for or limits cpu or memory."""
-    holders = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    for holder in holders:
-        resources = holder.get("resources") or {}
-        for part in ("requests", "limits"):
-            if any(
-                name in ("cpu", "memory") and str(value) != "0"
-                for name, value in (resources.get(part) or {}).items()
-            ):
-                return False
-    return True
 
 
 def _crosses_namespaces(affinity: Mapping[str, Any]) -> bool:

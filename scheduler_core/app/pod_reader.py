@@ -74,7 +74,7 @@ class PodReader:
         if wire is None:
             return parse_pod(sight.raw())
         uid = wire.metadata.uid
-        if not uid or _resizes(wire.status):
+        if not uid or wire.status.changes_requests:
             self._known.pop(uid, None)
             return parse_pod(sight.raw())
         spec, node = _without_node(bytes(wire.spec))
@@ -110,15 +110,6 @@ def _without_node(spec: bytes) -> tuple[bytes, str]:
         return spec, ""
     node = _node.decode(spec).node_name
     return spec.replace(f'"nodeName":"{node}",'.encode(), b"", 1), node
-
-
-def _resizes(status: PodStatusWire) -> bool:
-    """Whether the status has a say in what the pod's containers request."""
-    if status.container_statuses is None and status.init_container_statuses is None:
-        return bool(status.resize)
-    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    reported = any(item.resources is not None or item.allocated_resources is not None for item in statuses)
-    return reported or bool(status.resize)
 
 
 def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:

@@ -81,9 +81,11 @@ COLOCATION_CONFIG_KEY: Final = "colocation-config"
 # Conditions and reasons
 POD_SCHEDULED: Final = "PodScheduled"
 POD_INITIALIZED: Final = "Initialized"
+POD_RESIZE_PENDING: Final = "PodResizePending"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_SCHEDULING_GATED: Final = "SchedulingGated"
+REASON_INFEASIBLE: Final = "Infeasible"
 REASON_SCHEDULER_ERROR: Final = "SchedulerError"
 REASON_PREEMPTION: Final = "PreemptionByScheduler"
 REASON_INVALID_ANNOTATION: Final = "InvalidAnnotation"
@@ -103,4 +105,5 @@ PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
-ACTIVE_PHASES: Final = frozenset({"", PENDING, RUNNING})
+# A pod in one of these has ended for good; a phase that nobody knows has not.
+FINISHED_PHASES: Final = frozenset({SUCCEEDED, FAILED})

@@ -25,11 +25,11 @@ from scheduler_core.model.conditions import ConditionWire, find
 from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode, epoch
 from scheduler_core.model.requests import (
     NONZERO_DEFAULTS,
-    ContainerStatusWire,
-    ContainerWire,
     PodResourcesWire,
+    ResizeStatusWire,
     effective_limits,
     effective_requests,
+    is_best_effort,
 )
 from scheduler_core.model.volumes import PodVolume, VolumeWire, parse_volumes
 
@@ -65,17 +65,13 @@ class PodSpecWire(PodResourcesWire, frozen=True, rename="camel"):
     scheduling_group: _SchedulingGroupWire | None = None
 
 
-class PodStatusWire(msgspec.Struct, frozen=True, rename="camel"):
+class PodStatusWire(ResizeStatusWire, frozen=True, rename="camel"):
     """`status` of a pod as scheduling reads it."""
 
     phase: str = ""
     reason: str = ""
     nominated_node_name: str = ""
     start_time: datetime | None = None
-    conditions: tuple[ConditionWire, ...] | None = None
-    container_statuses: tuple[ContainerStatusWire, ...] | None = None
-    init_container_statuses: tuple[ContainerStatusWire, ...] | None = None
-    resize: str = ""
 
 
 class PodWire(Wire, frozen=True, rename="camel"):
@@ -125,7 +121,6 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     nonzero: tuple[int, int]
     limits: dict[str, int]
     best_effort: bool
-    guaranteed: bool
     node_selector: tuple[tuple[str, str], ...]
     node_affinity: NodeAffinity
     pod_affinity: PodAffinity
@@ -153,7 +148,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     @property
     def finished(self) -> bool:
         """Succeeded or Failed: it holds no node resources and no quota any more."""
-        return self.phase not in names.ACTIVE_PHASES and self.phase != "Unknown"
+        return self.phase in names.FINISHED_PHASES
 
     @property
     def terminating(self) -> bool:
@@ -172,32 +167,6 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
     return tuple(dict.fromkeys(ports))
 
 
-def _qos(containers: tuple[ContainerWire, ...], spec: PodSpecWire) -> tuple[bool, bool]:
-    """(best effort, guaranteed) by Kubernetes' QoS rules over all containers, or the pod level if set."""
-    level = (spec,) if spec.resources is not None else containers
-    any_value, all_equal = False, bool(level)
-    for item in level:
-        resources = item.resources
-        requests = (resources.requests if resources else None) or {}
-        limits = (resources.limits if resources else None) or {}
-        any_value = any_value or bool(requests or limits)
-        for name in (names.CPU, names.MEMORY):
-            limit = limits.get(name)
-            if limit is None or requests.get(name, limit) != limit:
-                all_equal = False
-    return not any_value, all_equal and any_value
-
-
-def _statuses(status: PodStatusWire) -> dict[str, ContainerStatusWire]:
-    both = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    return {item.name: item for item in both}
-
-
-def _infeasible_resize(status: PodStatusWire) -> bool:
-    pending = find(status.conditions, "PodResizePending")
-    return status.resize == "Infeasible" or (pending is not None and pending.reason == "Infeasible")
-
-
 def _initialized(status: PodStatusWire) -> float | None:
     found = find(status.conditions, names.POD_INITIALIZED)
     return epoch(found.last_transition_time) if found is not None and found.status == "True" else None
@@ -208,12 +177,9 @@ def pod_from(wire: PodWire) -> Pod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     labels = meta.labels or _NO_LABELS
     affinity = spec.affinity or AffinityWire()
-    statuses = _statuses(status)
-    infeasible = _infeasible_resize(status) if statuses else False
-    requests = effective_requests(spec, statuses, infeasible_resize=infeasible)
-    nonzero = effective_requests(spec, statuses, infeasible_resize=infeasible, missing=NONZERO_DEFAULTS)
+    requests = effective_requests(spec, status)
+    nonzero = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
-    best_effort, guaranteed = _qos(containers, spec)
     return Pod(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -238,8 +204,7 @@ def pod_from(wire: PodWire) -> Pod:
         requests=requests,
         nonzero=(nonzero.get(names.CPU, 0), nonzero.get(names.MEMORY, 0)),
         limits=effective_limits(spec),
-        best_effort=best_effort,
-        guaranteed=guaranteed,
+        best_effort=is_best_effort(spec),
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
         node_affinity=parse_node_affinity(affinity.node_affinity, "spec.affinity.nodeAffinity"),
         pod_affinity=parse_pod_affinity(affinity.pod_affinity, "spec.affinity.podAffinity", labels),

@@ -14,16 +14,17 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.meta import Wire, decode, epoch
-from scheduler_core.model.requests import ContainerStatusWire, PodResourcesWire, effective_requests
+from scheduler_core.model.requests import (
+    PodResourcesWire,
+    ResizeStatusWire,
+    effective_requests,
+    is_best_effort,
+)
 
-_FINISHED = frozenset({names.SUCCEEDED, names.FAILED})
 
-
-class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+class _StatusWire(ResizeStatusWire, frozen=True, rename="camel"):
     phase: str = ""
     start_time: datetime | None = None
-    container_statuses: tuple[ContainerStatusWire, ...] | None = None
-    init_container_statuses: tuple[ContainerStatusWire, ...] | None = None
 
 
 class _PodWire(Wire, frozen=True, rename="camel"):
@@ -51,7 +52,7 @@ class PodUse(msgspec.Struct, frozen=True):
     @property
     def finished(self) -> bool:
         """Succeeded or Failed: it counts in no quota any more."""
-        return self.phase in _FINISHED
+        return self.phase in names.FINISHED_PHASES
 
     @property
     def succeeded(self) -> bool:
@@ -62,10 +63,23 @@ class PodUse(msgspec.Struct, frozen=True):
 def parse_pod_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
     """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
     wire = decode(raw, _PodWire, "Pod")
-    meta, status = wire.metadata, wire.status
-    both = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return _use(wire, wire.status)
+
+
+def parse_proposed_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
+    """What a pod would take if the request that holds it were carried out. Raises ModelError.
+
+    What a node said of an earlier resize (that it is infeasible) says nothing of this one.
+    """
+    wire = decode(raw, _PodWire, "Pod")
+    return _use(wire, msgspec.structs.replace(wire.status, conditions=None, resize=""))
+
+
+def _use(wire: _PodWire, status: _StatusWire) -> PodUse:
+    meta = wire.metadata
     try:
-        requests = effective_requests(wire.spec, {item.name: item for item in both})
+        requests = effective_requests(wire.spec, status)
+        best_effort = is_best_effort(wire.spec)
         started = epoch(status.start_time) or meta.created
     except ModelError as error:
         raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
@@ -76,19 +90,7 @@ def parse_pod_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
         resource_version=meta.resource_version,
         group=(meta.annotations or {}).get(names.GROUP_NAME_ANNOTATION, ""),
         usage={**requests, names.PODS: 1},
-        best_effort=_best_effort(wire.spec),
+        best_effort=best_effort,
         phase=status.phase,
         started=started,
-    )
-
-
-def _best_effort(spec: PodResourcesWire) -> bool:
-    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    holders = (spec.resources, *(container.resources for container in containers))
-    return not any(
-        name in (names.CPU, names.MEMORY) and str(value) != "0"
-        for holder in holders
-        if holder is not None
-        for part in (holder.requests, holder.limits)
-        for name, value in (part or {}).items()
     )

@@ -82,22 +82,6 @@ def container(**resources: dict[str, str]) -> dict[str, Any]:
     return {"name": "c", "resources": resources}
 
 
-EFFORT = [
-    ("nothing asked", {"containers": [container()]}, True),
-    ("cpu", {"containers": [container(requests={"cpu": "1"})]}, False),
-    ("a limit of memory", {"containers": [container(limits={"memory": "1"})]}, False),
-    ("cpu of 0", {"containers": [container(requests={"cpu": "0"})]}, True),
-    ("an extended resource", {"containers": [container(requests={"example.com/gpu": "1"})]}, True),
-    ("an init container", {"initContainers": [container(requests={"cpu": "1"})]}, False),
-    ("the pod level", {"containers": [container()], "resources": {"requests": {"cpu": "1"}}}, False),
-]
-
-
-@pytest.mark.parametrize(("spec", "best"), [e[1:] for e in EFFORT], ids=[e[0] for e in EFFORT])
-def test_best_effort(spec: dict[str, Any], best: bool) -> None:
-    assert parse_pod_use({"metadata": {"name": "p"}, "spec": spec}).best_effort is best
-
-
 def test_pod_counts_what_it_asks_for_and_one_pod() -> None:
     meta = {"name": "p", "namespace": "a", "annotations": {"scheduling.k8s.io/group-name": "g"}}
     spec = {"containers": [container(requests={"cpu": "1"})], "affinity": "unreadable"}

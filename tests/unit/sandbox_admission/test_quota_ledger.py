@@ -30,6 +30,7 @@ STEPS = st.lists(
         st.tuples(st.just("pod"), NAMES, CPUS, st.booleans()),
         st.tuples(st.just("phase"), NAMES, st.sampled_from(["Running", "Succeeded", "Failed"])),
         st.tuples(st.just("resize"), NAMES, CPUS),
+        st.tuples(st.just("report"), NAMES, CPUS, st.sampled_from(["", "Deferred", "Infeasible"])),
         st.tuples(st.just("delete"), NAMES),
         st.tuples(st.just("map"), NAMES),
         st.tuples(st.just("quota"), st.sampled_from(["q1", "q2"]), HARD, SCOPES),
@@ -49,6 +50,14 @@ async def play(cluster: World, step: tuple[Any, ...]) -> None:
             await cluster.phase(name, phase)
         case ("resize", name, cpu):
             await cluster.change(PODS, name, "resize", spec=pod_spec(cpu))
+        case ("report", name, cpu, reason):
+            status: dict[str, Any] = {
+                "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": cpu}}]
+            }
+            pending = {"type": "PodResizePending", "status": "True", "reason": reason}
+            await cluster.change(
+                PODS, name, "status", status={**status, "conditions": [pending] if reason else []}
+            )
         case ("delete", name):
             await cluster.delete(PODS, name)
         case ("map", name):
@@ -82,8 +91,22 @@ def test_the_ledger_equals_a_fresh_count(steps: list[tuple[Any, ...]]) -> None:
                 for account in ledger.accounts("ns"):
                     grown = before.get(account.key[1], {})
                     for name, amount in account.used.items():
-                        shrunk = step[0] in ("quota", "requota") or amount <= grown.get(name, 0)
+                        shrunk = step[0] in ("quota", "requota", "report") or amount <= grown.get(name, 0)
                         assert amount <= account.hard[name] or shrunk, f"{name} is oversubscribed"
+
+    asyncio.run(scenario())
+
+
+def test_an_infeasible_resize_is_refunded_when_the_node_says_so() -> None:
+    async def scenario() -> None:
+        async with world(controllers=False, kubelet=False) as cluster:
+            await cluster.create(RESOURCE_QUOTAS, "q", spec={"hard": {"requests.cpu": "4"}})
+            await cluster.pod("a", cpu="1")
+            await play(cluster, ("report", "a", "1", ""))
+            await play(cluster, ("resize", "a", "2"))
+            assert used(cluster.chain.ledger) == {"q": {"requests.cpu": 2000}}
+            await play(cluster, ("report", "a", "1", "Infeasible"))
+            assert used(cluster.chain.ledger) == {"q": {"requests.cpu": 1000}}
 
     asyncio.run(scenario())
 

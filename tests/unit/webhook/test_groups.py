@@ -160,6 +160,25 @@ def test_pods_draw_on_their_group_and_others_see_the_rest() -> None:
     assert [charge.pod for charge in api.stored.charges] == ["member", "other"]
 
 
+def test_a_resize_is_judged_by_what_it_asks_for_whatever_became_of_the_last_one() -> None:
+    api, service = serving()
+    assert denial(service, group(cpu="2")) == ""
+    assert denial(service, cpu_pod("p", "1")) == ""
+    old, new = cpu_pod("p", "9"), cpu_pod("p", "3")
+    infeasible = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    allocated = {"name": "main", "allocatedResources": {"cpu": "1"}}
+    for made in (old, new):
+        made["status"] = {"conditions": [infeasible], "containerStatuses": [allocated]}
+    resize = {"operation": "UPDATE", "subResource": "resize"}
+    assert denial(service, new, old, **resize) == (
+        "Pod a/p: exceeded quota: rq, requested: cpu=2, used: cpu=1, reserved: cpu=2, limited: cpu=4"
+    )
+    fits = {**cpu_pod("p", "2"), "status": new["status"]}
+    assert denial(service, fits, old, **resize) == ""
+    assert api.stored is not None
+    assert api.stored.charges[-1].usage["cpu"] == 2000
+
+
 @pytest.mark.parametrize(
     "there",
     [
