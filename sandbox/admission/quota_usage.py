@@ -32,6 +32,7 @@ _COUNTED = frozenset(
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_SET = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 _FINISHED = ("Succeeded", "Failed")
+_POD_LEVEL = ("allocatedResources", "resources")
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 
 
@@ -59,12 +60,7 @@ def resize_state(pod: Obj) -> tuple[Any, ...]:
     status = pod.get("status") or {}
     listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     pending = [c.get("reason") for c in status.get("conditions") or () if c.get("type") == POD_RESIZE_PENDING]
-    return (
-        pending,
-        [(item.get("allocatedResources"), item.get("resources")) for item in listed],
-        status.get("allocatedResources"),
-        status.get("resources"),
-    )
+    return pending, [(item.get("allocatedResources"), item.get("resources")) for item in listed]
 
 
 def _pod_usage(pod: Obj) -> Amounts:
@@ -72,7 +68,9 @@ def _pod_usage(pod: Obj) -> Amounts:
         return {}
     wire = msgspec.convert(pod.get("spec", {}), PodResourcesWire)
     usage: Amounts = {"pods": 1}
-    for name, amount in requests_of(pod).items():
+    # The native evaluator reads what containers have of a resize, not what the pod level has.
+    status = {key: value for key, value in (pod.get("status") or {}).items() if key not in _POD_LEVEL}
+    for name, amount in requests_of({**pod, "status": status}).items():
         usage[f"requests.{name}"] = amount
         if name in _COMPUTE or name.startswith("hugepages-"):
             usage[name] = amount
