@@ -14,6 +14,7 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.meta import Wire, decode, epoch
+from scheduler_core.model.pod import Pod
 from scheduler_core.model.requests import (
     PodResourcesWire,
     ResizeStatusWire,
@@ -73,6 +74,21 @@ def parse_proposed_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
     """
     wire = decode(raw, _PodWire, "Pod")
     return _use(wire, msgspec.structs.replace(wire.status, conditions=None, resize=""))
+
+
+def use_of(pod: Pod) -> PodUse:
+    """The share of a pod that was read whole."""
+    return PodUse(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        group=pod.annotations.get(names.GROUP_NAME_ANNOTATION, ""),
+        usage={**pod.requests, names.PODS: 1},
+        best_effort=pod.best_effort,
+        phase=pod.phase,
+        started=pod.start_time or pod.created,
+    )
 
 
 def _use(wire: _PodWire, status: _StatusWire) -> PodUse:

@@ -101,6 +101,11 @@ class Book:
         for group in self._totals:
             shift(self.held, self.remaining(group))
 
+    def drawn(self, group: str) -> dict[str, int]:
+        """What of a group's reservation its members took that live, are on their way, or ended well."""
+        drawn = self._drawn.get(group, {})
+        return {name: drawn.get(name, 0) for name in self._totals.get(group, {})}
+
     def remaining(self, group: str) -> dict[str, int]:
         """What a group holds beyond its pods; empty for a group without a reservation."""
         drawn = self._drawn.get(group, {})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from scheduler_core.model.gang import Gang
-from scheduler_core.quota.holds import amounts_text
-from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.model.pod_use import use_of
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.holds import Book, amounts_text
 from scheduler_core.state.cluster import ClusterState
 
 
@@ -29,21 +30,24 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 def reservation_of(state: ClusterState, gang: Gang) -> Reservation | None:
-    """The group's entry in the ledger with what is left of it; None where there is none."""
+    """The group's entry in the ledger with what is left of it; None where there is none.
+
+    Counted by the book that admission counts with.
+    """
     ledger = state.gangs.ledgers.get(gang.ref.namespace)
     hold = next((hold for hold in ledger.holds if hold.uid == gang.uid), None) if ledger is not None else None
     if ledger is None or hold is None:
         return None
     if hold.ended:
         return Reservation(hold.total, {}, {}, ended=True)
-    taken = dict(hold.spent)
     members = state.gangs.members(gang.key)
-    for pod in members.values():
-        if not pod.finished:
-            shift(taken, charged(pod.requests))
-    for charge in ledger.charges:
-        if charge.group == gang.ref.name and charge.uid not in members:
-            shift(taken, charge.usage)
-    used = {name: taken[name] for name in hold.total if taken.get(name)}
-    held = {name: value - taken.get(name, 0) for name, value in hold.total.items()}
-    return Reservation(hold.total, used, {name: value for name, value in held.items() if value > 0})
+    charges = tuple(c for c in ledger.charges if c.group == hold.group or c.uid in members)
+    admitted = {charge.uid: state.pods[charge.uid] for charge in charges if charge.uid in state.pods}
+    pods = {uid: use_of(pod) for uid, pod in {**members, **admitted}.items()}
+    book = Book(msgspec.structs.replace(ledger, holds=(hold,), charges=charges), pods)
+    used, held = (_without_zeros(amounts) for amounts in (book.drawn(hold.group), book.remaining(hold.group)))
+    return Reservation(hold.total, used, held)
+
+
+def _without_zeros(amounts: ResourceList) -> dict[str, int]:
+    return {name: value for name, value in amounts.items() if value}
