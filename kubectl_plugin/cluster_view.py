@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubectl_plugin.figures import (
-    Figures,
-    figures,
-    lent_shares,
-    reclaimable_shares,
-    smallest_hard,
-)
+from kubectl_plugin.figures import Figures, figures, smallest_hard
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.reservation_ledger import ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger, charged
+from scheduler_core.quota.lending import balance, shares
 
 
 class ClusterView:
@@ -99,8 +94,11 @@ class ClusterView:
         """
         chosen = list(quotas)
         names = {*self.ledger.total_min, *(name for quota in chosen for name in quota.max)}
-        lent = lent_shares(self.ledger, names) if whole else None
-        reclaimable = reclaimable_shares(self.ledger, names) if whole and wide else None
+        # Loans are a row per lender and borrower; without RECLAIMABLE a table of many quotas needs only sums.
+        lent = {name: item.lent for name, item in shares(self.ledger, names).items()} if whole else None
+        reclaimable = (
+            {name: balance(self.ledger, name).reclaimable for name in names} if whole and wide else None
+        )
         return [
             row
             for quota in chosen

@@ -11,13 +11,12 @@ from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.lending import apportion, balance
-from scheduler_core.quota.policy import borrowed, relevant
+from scheduler_core.quota.policy import borrowed
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 # resource -> namespace -> amount
-Shares = Mapping[str, Mapping[str, int]]
+ByNamespace = Mapping[str, Mapping[str, int]]
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -64,42 +63,14 @@ def smallest_hard(natives: Iterable[ResourceQuota]) -> dict[str, int]:
     return out
 
 
-def lent_shares(ledger: QuotaLedger, resources: Iterable[str]) -> Shares:
-    """What each namespace lends, per resource: `lending.balance(...).lent` without its loans.
-
-    The loans are a row per lender and borrower; a table of a thousand quotas needs only the sums.
-    """
-    over: dict[str, int] = dict.fromkeys(resources, 0)
-    unused: dict[str, dict[str, int]] = {name: {} for name in over}
-    for quota in ledger.quotas():
-        used = ledger.used(quota.namespace)
-        for name in relevant(ledger, quota) & over.keys():
-            left = quota.min.get(name, 0) - used.get(name, 0)
-            if left > 0:
-                unused[name][quota.namespace] = left
-            else:
-                over[name] -= left
-    return {name: apportion(min(over[name], sum(unused[name].values())), unused[name]) for name in over}
-
-
-def reclaimable_shares(ledger: QuotaLedger, resources: Iterable[str]) -> Shares:
-    """What each namespace has borrowed from quotas that could take it back, per resource."""
-    out: dict[str, dict[str, int]] = {}
-    for name in resources:
-        shares = out[name] = {}
-        for loan in balance(ledger, name).loans:
-            shares[loan.borrower] = shares.get(loan.borrower, 0) + loan.amount
-    return out
-
-
 def figures(
     quota: ElasticQuota,
     ledger: QuotaLedger,
     *,
     hard: ResourceList | None,
     pending: ResourceList,
-    lent: Shares | None,
-    reclaimable: Shares | None,
+    lent: ByNamespace | None,
+    reclaimable: ByNamespace | None,
     reserved: ResourceList | None = None,
 ) -> list[Figures]:
     """The rows of a quota, one per resource that it names, or uses of what only others are guaranteed.
@@ -112,7 +83,7 @@ def figures(
     binds = binding is not None and binding.name == quota.name
     over = borrowed(ledger, quota) if binds else {}
 
-    def share(shares: Shares | None, name: str) -> int | None:
+    def share(shares: ByNamespace | None, name: str) -> int | None:
         return shares.get(name, {}).get(quota.namespace, 0) if binds and shares is not None else None
 
     return [

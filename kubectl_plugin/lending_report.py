@@ -98,9 +98,7 @@ def _entry(lending: Lending) -> dict[str, Any]:
     def text(value: int) -> str:
         return format_resource(lending.resource, value)
 
-    reclaimable: dict[str, int] = {}
-    for loan in lending.loans:
-        reclaimable[loan.borrower] = reclaimable.get(loan.borrower, 0) + loan.amount
+    reclaimable = lending.reclaimable
     return {
         "resource": lending.resource,
         "borrowed": [

@@ -8,12 +8,12 @@ larger than the sum of min) is lent by nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.policy import relevant
+from scheduler_core.quota.policy import borrowed as borrowed_by
 
 
 class Loan(msgspec.Struct, frozen=True):
@@ -33,6 +33,21 @@ class Lending(msgspec.Struct, frozen=True):
     lent: dict[str, int]
     loans: tuple[Loan, ...]
 
+    @property
+    def reclaimable(self) -> dict[str, int]:
+        """Per borrower what its lenders could take back now; what nobody lends is not in it."""
+        out: dict[str, int] = {}
+        for loan in self.loans:
+            out[loan.borrower] = out.get(loan.borrower, 0) + loan.amount
+        return out
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """What each namespace borrows and lends of one resource; zeros are absent."""
+
+    borrowed: dict[str, int]
+    lent: dict[str, int]
+
 
 def apportion(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
     """Split an amount pro rata to weights, exactly: the parts sum to `amount` (largest remainder method).
@@ -50,27 +65,36 @@ def apportion(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
     return {name: part for name, part in parts.items() if part}
 
 
-def balance(ledger: QuotaLedger, resource: str) -> Lending:
-    """Who borrows and lends one resource now, among the quotas that it concerns (`policy.relevant`)."""
-    borrowed: dict[str, int] = {}
-    unused: dict[str, int] = {}
+def shares(ledger: QuotaLedger, resources: Iterable[str]) -> dict[str, Shares]:
+    """Who borrows and lends how much of each resource now, in one pass over the binding quotas."""
+    borrowed: dict[str, dict[str, int]] = {name: {} for name in resources}
+    unused: dict[str, dict[str, int]] = {name: {} for name in borrowed}
     for quota in ledger.quotas():
-        if resource not in relevant(ledger, quota):
-            continue
-        over = ledger.used(quota.namespace).get(resource, 0) - quota.min.get(resource, 0)
-        if over > 0:
-            borrowed[quota.namespace] = over
-        elif over < 0:
-            unused[quota.namespace] = -over
-    lent = apportion(min(sum(borrowed.values()), sum(unused.values())), unused)
-    left = dict(borrowed)
+        for name, over in borrowed_by(ledger, quota).items():
+            if name in borrowed:
+                borrowed[name][quota.namespace] = over
+        used = ledger.used(quota.namespace)
+        for name, guaranteed in quota.min.items():
+            left = guaranteed - used.get(name, 0)
+            if left > 0 and name in unused:
+                unused[name][quota.namespace] = left
+    return {
+        name: Shares(over, apportion(min(sum(over.values()), sum(unused[name].values())), unused[name]))
+        for name, over in borrowed.items()
+    }
+
+
+def balance(ledger: QuotaLedger, resource: str) -> Lending:
+    """Who borrows and lends one resource now, and who from whom."""
+    found = shares(ledger, [resource])[resource]
+    left = dict(found.borrowed)
     loans: list[Loan] = []
-    for lender in sorted(lent):
-        parts = apportion(lent[lender], {name: left[name] for name in sorted(left) if left[name]})
+    for lender in sorted(found.lent):
+        parts = apportion(found.lent[lender], {name: left[name] for name in sorted(left) if left[name]})
         for borrower, amount in parts.items():
             left[borrower] -= amount
             loans.append(Loan(resource, lender, borrower, amount))
-    return Lending(resource, borrowed, lent, tuple(loans))
+    return Lending(resource, found.borrowed, found.lent, tuple(loans))
 
 
 def named_resources(ledger: QuotaLedger) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubectl_plugin.cluster_view import ClusterView
-from kubectl_plugin.figures import Figures, lent_shares, reclaimable_shares, resource_order, smallest_hard
+from kubectl_plugin.figures import Figures, resource_order, smallest_hard
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.resource_quota import parse_resource_quota
@@ -150,13 +150,13 @@ def test_resources_come_in_the_order_that_people_expect() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
-def test_shares_agree_with_the_lending_ledger_for_any_quotas(quotas: list[tuple[int, int]]) -> None:
+def test_rows_agree_with_the_lending_ledger_for_any_quotas(quotas: list[tuple[int, int]]) -> None:
     view = ClusterView()
     for i, (low, used) in enumerate(quotas):
         view.put_quota(parse_elastic_quota(make_quota(f"n{i}", min={"cpu": f"{low}m"}, max={"cpu": "1"})))
         view.put_pod(parse_pod(make_pod(f"n{i}", "p", cpu=f"{used}m")))
     expected = balance(view.ledger, "cpu")
-    assert lent_shares(view.ledger, ["cpu"])["cpu"] == expected.lent
-    taken = reclaimable_shares(view.ledger, ["cpu"])["cpu"]
-    assert sum(taken.values()) == sum(expected.lent.values())
-    assert all(amount <= expected.borrowed[namespace] for namespace, amount in taken.items())
+    for item in view.rows(list(view.ledger.quotas()), whole=True, natives=True, wide=True):
+        assert item.borrowed == expected.borrowed.get(item.namespace, 0)
+        assert item.lent == expected.lent.get(item.namespace, 0)
+        assert item.reclaimable == expected.reclaimable.get(item.namespace, 0)

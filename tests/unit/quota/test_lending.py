@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.lending import Loan, apportion, balance, named_resources
+from scheduler_core.quota.lending import Loan, apportion, balance, named_resources, shares
 from tests.support.builders import make_quota
 
 WEIGHTS = st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 10**12), max_size=7)
@@ -41,6 +42,26 @@ def test_loans_balance(accounts: list[tuple[int, int]]) -> None:
         taken = sum(loan.amount for loan in found.loans if loan.borrower == name)
         assert lent == found.lent.get(name, 0) <= max(0, -over[name])
         assert taken <= found.borrowed.get(name, 0)
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "pods"]), st.integers(0, 9))
+
+
+@given(st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), max_size=5))
+def test_all_resources_in_one_pass_are_each_by_itself(
+    quotas: list[tuple[dict[str, int], dict[str, int], dict[str, int]]],
+) -> None:
+    ledger = QuotaLedger()
+    for i, (low, high, used) in enumerate(quotas):
+        made = make_quota(f"n{i}/q").obj()
+        ledger.put_quota(msgspec.structs.replace(made, min=low, max=high))
+        ledger.charge(f"n{i}", "u", used)
+    resources = [*named_resources(ledger), "nobody.io/names"]
+    for name, found in shares(ledger, resources).items():
+        whole = balance(ledger, name)
+        assert (found.borrowed, found.lent) == (whole.borrowed, whole.lent)
+        assert sum(whole.reclaimable.values()) == sum(found.lent.values())
+        assert all(amount <= found.borrowed[borrower] for borrower, amount in whole.reclaimable.items())
 
 
 def test_who_lends_to_whom() -> None:
