@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from scheduler_core.model.gang import naming
 from scheduler_core.model.meta import OwnerReference
 from scheduler_core.model.names import (
     DEFAULT_GROUP_ANNOTATION,
@@ -163,15 +164,9 @@ def check_move(pod: NewPod, before: NewPod, namespace: str) -> Violation | None:
 
 
 def _named_by(pod: NewPod) -> tuple[str, str]:
-    """The field that says which group a stored pod is in, and that group; as `model.gang.group_of`."""
-    labels = pod.metadata.labels or {}
-    said = (
-        (f"metadata.annotations[{GROUP_NAME_ANNOTATION}]", pod.named),
-        ("spec.schedulingGroup.podGroupName", pod.native_group),
-        (f"metadata.labels[{X_POD_GROUP_LABEL}]", labels.get(X_POD_GROUP_LABEL, "")),
-        (f"metadata.labels[{SAKKARA_GROUP_NAME_LABEL}]", labels.get(SAKKARA_GROUP_NAME_LABEL, "")),
-    )
-    return next((item for item in said if item[1]), ("", ""))
+    """The field that says which group a stored pod is in, and that group; empty without."""
+    named = naming(pod.annotations, pod.metadata.labels or {}, pod.native_group)
+    return (named.field, named.group) if named is not None else ("", "")
 
 
 def is_group_name(text: str) -> bool:

@@ -8,7 +8,7 @@ one of scheduling.k8s.io (KEP-4671), and the ConfigMap group of the topology see
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -94,18 +94,37 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
         return self.ref.key
 
 
+class Naming(NamedTuple):
+    """Which field of a pod says what group it is in."""
+
+    dialect: Dialect
+    field: str
+    group: str
+
+
+_BY_ANNOTATION: Final = f"metadata.annotations[{names.GROUP_NAME_ANNOTATION}]"
+_BY_X_LABEL: Final = f"metadata.labels[{names.X_POD_GROUP_LABEL}]"
+_BY_SAKKARA_LABEL: Final = f"metadata.labels[{names.SAKKARA_GROUP_NAME_LABEL}]"
+
+
+def naming(annotations: Mapping[str, str], labels: Mapping[str, str], native: str) -> Naming | None:
+    """The first that counts: the seed's annotation, the native field, then the dialects' labels."""
+    name = annotations.get(names.GROUP_NAME_ANNOTATION)
+    if name:
+        return Naming("PodGroup", _BY_ANNOTATION, name)
+    if native:
+        return Naming("native-PodGroup", "spec.schedulingGroup.podGroupName", native)
+    name = labels.get(names.X_POD_GROUP_LABEL)
+    if name:
+        return Naming("x-PodGroup", _BY_X_LABEL, name)
+    name = labels.get(names.SAKKARA_GROUP_NAME_LABEL)
+    return Naming("ConfigMap", _BY_SAKKARA_LABEL, name) if name else None
+
+
 def group_of(pod: Pod) -> GroupRef | None:
-    """The group that a pod names: the seed's annotation, then the dialects' labels and field."""
-    name = pod.annotations.get(names.GROUP_NAME_ANNOTATION)
-    if name:
-        return GroupRef("PodGroup", pod.namespace, name)
-    if pod.native_group:
-        return GroupRef("native-PodGroup", pod.namespace, pod.native_group)
-    name = pod.labels.get(names.X_POD_GROUP_LABEL)
-    if name:
-        return GroupRef("x-PodGroup", pod.namespace, name)
-    name = pod.labels.get(names.SAKKARA_GROUP_NAME_LABEL)
-    return GroupRef("ConfigMap", pod.namespace, name) if name else None
+    """The group that a pod names, in its own namespace."""
+    named = naming(pod.annotations, pod.labels, pod.native_group)
+    return GroupRef(named.dialect, pod.namespace, named.group) if named is not None else None
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):

@@ -95,6 +95,7 @@ def test_a_malformed_pod_names_itself_and_the_field(spec: dict[str, Any], path: 
         ("Pending", False),
         ("Running", False),
         ("Unknown", False),
+        ("a phase of a later Kubernetes", False),
         ("Succeeded", True),
         ("Failed", True),
     ],
