@@ -15,10 +15,10 @@ import yaml
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, start_up_errors
 from scheduler_core.config.convert import TARGETS, convert_document
 from scheduler_core.config.documents import reads_as_text
-from scheduler_core.config.duration import parse_duration
 from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
 from scheduler_core.config.render import view
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.duration import parse_duration
 
 _PATH = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _FILE = click.argument("file", type=_PATH)

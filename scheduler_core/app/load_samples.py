@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler_core.config.duration import format_duration, parse_duration
 from scheduler_core.model.collect_policy import DEFAULT_AGGREGATE_DURATION
+from scheduler_core.model.duration import format_duration, parse_duration
 from scheduler_core.model.names import CPU, MEMORY
 from scheduler_core.model.node_metric import CollectPolicy
 from scheduler_core.model.quantity import format_resource
@@ -71,7 +71,8 @@ def percentile(values: list[int], percent: int) -> int:
 
 def node_status(samples: NodeSamples, policy: CollectPolicy, pods: Amounts) -> dict[str, Any]:
     """`status.nodeMetric`: average use, percentiles per window, and what is used outside of pods."""
-    recent = samples.since(policy.aggregate_duration or DEFAULT_AGGREGATE_DURATION)
+    asked = policy.aggregate_duration
+    recent = samples.since(asked if asked is not None and asked > 0 else DEFAULT_AGGREGATE_DURATION)
     usage = {resource: average(values) for resource, values in recent.items()}
     outside = {resource: max(0, value - pods.get(resource, 0)) for resource, value in usage.items()}
     aggregated = []

@@ -22,6 +22,7 @@ from scheduler_core.app.sample import Sample, take_sample
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
+from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
@@ -96,7 +97,7 @@ class Process:
         ]
         if manage_node_metrics or report_node_metrics:
             policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
-            controllers.append(policy)
+            controllers += [policy, CollectPolicyProblems()]
         self.loop = Loop(scheduler, controllers, resources, self.metrics, may_decide=may_write, wall=wall)
         # Reads and writes of several requests share the bindings' rate; events have the same rate again.
         events_limiter = client.limiter.twin() if client.limiter is not None else None

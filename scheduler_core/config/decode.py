@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from scheduler_core.config.duration import parse_duration
 from scheduler_core.config.problems import child, index
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.duration import parse_duration
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import field, structs
@@ -13,6 +13,7 @@ from scheduler_core.config.problems import child, index, invalid, not_supported,
 from scheduler_core.config.qualified import qualified_name_problem
 from scheduler_core.config.schema import PluginArgs
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.duration import format_duration
 
 GREATER: Final = "Greater"
 GREATER_OR_EQUAL: Final = "GreaterOrEqual"
@@ -44,12 +45,12 @@ class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     permit_waiting_time_seconds: Int64 = 60
 
     def problems(self, path: str) -> Iterator[ConfigError]:
-        if self.gang_reservation_seconds < 0:
-            value = self.gang_reservation_seconds
-            yield invalid(child(path, "gangReservationSeconds"), value, "must be non-negative")
-        if self.permit_waiting_time_seconds < 0:
-            value = self.permit_waiting_time_seconds
-            yield invalid(child(path, "permitWaitingTimeSeconds"), value, "must be non-negative")
+        waits = (
+            ("gangReservationSeconds", self.gang_reservation_seconds),
+            ("permitWaitingTimeSeconds", self.permit_waiting_time_seconds),
+        )
+        for name, seconds in waits:
+            yield from _seconds_problem(child(path, name), seconds, seconds)
 
 
 class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
@@ -124,6 +125,7 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="cam
         yield from _range_problems(child(path, "usageThresholds"), self.usage_thresholds, 0)
         yield from _range_problems(child(path, "estimatedScalingFactors"), self.estimated_scaling_factors, 1)
         yield from self._factor_problems(child(path, "estimatedScalingFactors"))
+        yield from self._seconds_problems(path)
         if self.aggregated is not None:
             yield from _aggregated_problems(child(path, "aggregated"), self.aggregated)
         comparisons = (GREATER, GREATER_OR_EQUAL)
@@ -131,10 +133,23 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="cam
             place = child(path, "thresholdComparison")
             yield not_supported(place, self.threshold_comparison, comparisons)
 
+    def _seconds_problems(self, path: str) -> Iterator[ConfigError]:
+        forced = (
+            ("estimatedSecondsAfterPodScheduled", self.estimated_seconds_after_pod_scheduled),
+            ("estimatedSecondsAfterInitialized", self.estimated_seconds_after_initialized),
+        )
+        for name, seconds in forced:
+            yield from _seconds_problem(child(path, name), seconds or 0, seconds)
+
     def _factor_problems(self, path: str) -> Iterator[ConfigError]:
         for resource in self.resource_weights:
             if resource not in self.estimated_scaling_factors:
                 yield required(child(path, resource), "every weighted resource needs a scaling factor")
+
+
+def _seconds_problem(path: str, seconds: float, shown: Any) -> Iterator[ConfigError]:
+    if seconds < 0:
+        yield invalid(path, shown, "must be non-negative")
 
 
 def _aggregated_problems(path: str, aggregated: AggregatedArgs) -> Iterator[ConfigError]:
@@ -146,6 +161,12 @@ def _aggregated_problems(path: str, aggregated: AggregatedArgs) -> Iterator[Conf
     for name, value in named:
         if value and value not in AGGREGATION_TYPES:
             yield not_supported(child(path, name), value, AGGREGATION_TYPES)
+    windows = (
+        ("usageAggregatedDuration", aggregated.usage_aggregated_duration),
+        ("scoreAggregatedDuration", aggregated.score_aggregated_duration),
+    )
+    for name, seconds in windows:
+        yield from _seconds_problem(child(path, name), seconds, format_duration(seconds))
 
 
 def _range_problems(path: str, values: Mapping[str, int], low: int) -> Iterator[ConfigError]:

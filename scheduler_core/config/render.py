@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler_core.config.documents import plain
-from scheduler_core.config.duration import format_duration
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.problems import index
 from scheduler_core.config.profiles import PluginRef, Registry, effective_plugins
 from scheduler_core.config.schema import Extender, OpaqueArgs, PluginConfig, Profile, SchedulerConfiguration
+from scheduler_core.model.duration import format_duration
 
 _DURATIONS = frozenset(
     {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from scheduler_core.config.duration import format_duration
 from scheduler_core.config.problems import (
     child,
     duplicate,
@@ -25,6 +24,7 @@ from scheduler_core.config.schema import (
 )
 from scheduler_core.config.versions import V1BETA2, V1BETA3, VERSIONS
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.duration import format_duration
 
 # Plugins that a version no longer knows, in Kubernetes' own words "invalid" from there on.
 _REMOVED: Final[Mapping[str, str]] = {

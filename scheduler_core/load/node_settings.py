@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from scheduler_core.config.duration import parse_duration
 from scheduler_core.errors import ModelError
 from scheduler_core.load.estimate import Report, percentages, read_json
 from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.load.spec import LoadSpec, Percentile, Thresholds, aligned
 from scheduler_core.model import names
+from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import MAX_AMOUNT
 from scheduler_core.model.quantity import parse_resource
@@ -84,8 +84,8 @@ def _aggregated(part: Any, spec: LoadSpec) -> dict[str, Any] | str:
         return f"usageThresholds: {values}"
     kind, text = part.get("usageAggregationType") or "", part.get("usageAggregatedDuration") or "0s"
     seconds = parse_duration(text) if isinstance(text, str) else None
-    if seconds is None:
-        return "usageAggregatedDuration must be a duration such as 5m"
+    if seconds is None or seconds < 0:
+        return f"usageAggregatedDuration={text!r} must be a duration such as 5m, 0s or more"
     if not isinstance(kind, str):
         return "usageAggregationType must be a text such as p95"
     if not values or not kind:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
-from scheduler_core.config.duration import parse_duration
 from scheduler_core.load.spec import Percentile
+from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.node_metric import NodeMetric
 
 Bool = NDArray[np.bool_]

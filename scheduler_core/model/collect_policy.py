@@ -5,15 +5,18 @@ A cluster-wide strategy, and entries per node selector of which the first that m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
 from scheduler_core.errors import ModelError
+from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.names import COLOCATION_CONFIG_KEY
 from scheduler_core.model.node_metric import DEFAULT_REPORT_INTERVAL, CollectPolicy
 from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
+
+W = TypeVar("W")
 
 DEFAULT_AGGREGATE_DURATION: Final = 300
 DEFAULT_POLICY: Final = CollectPolicy(DEFAULT_AGGREGATE_DURATION, DEFAULT_REPORT_INTERVAL)
@@ -30,12 +33,12 @@ class _StrategyWire(msgspec.Struct, frozen=True, rename="camel"):
     metric_aggregate_policy: _AggregateWire | None = None
 
 
-class _NodeWire(_StrategyWire, frozen=True, rename="camel"):
-    node_selector: LabelSelectorWire | None = None
-
-
 class _ConfigWire(_StrategyWire, frozen=True, rename="camel"):
-    node_configs: tuple[_NodeWire, ...] | None = None
+    node_configs: tuple[msgspec.Raw, ...] | None = None
+
+
+class _SelectorWire(msgspec.Struct, frozen=True, rename="camel"):
+    node_selector: LabelSelectorWire | None = None
 
 
 class Strategy(msgspec.Struct, frozen=True):
@@ -53,10 +56,15 @@ class Strategy(msgspec.Struct, frozen=True):
 
 
 class CollectConfig(msgspec.Struct, frozen=True):
-    """The cluster's strategy, and those for selected nodes in order."""
+    """The cluster's strategy, and those for selected nodes in order.
+
+    A node's entry that cannot be used says nothing, so the cluster's values hold for its nodes. `problems`
+    are such entries and values in words, each with its path.
+    """
 
     cluster: Strategy = Strategy()
     nodes: tuple[tuple[Selector, Strategy], ...] = ()
+    problems: tuple[str, ...] = ()
 
     def policy_for(self, labels: Mapping[str, str]) -> CollectPolicy:
         """The policy of a node; 300 s and 60 s by a strategy that is not enabled or not valid."""
@@ -75,24 +83,70 @@ class CollectConfig(msgspec.Struct, frozen=True):
 
 
 def parse_collect_config(data: Mapping[str, str]) -> CollectConfig:
-    """Read the data of the ConfigMap. Raises ModelError with the path of what is malformed or missing."""
+    """Read the data of the ConfigMap. Raises ModelError with the path of what is malformed or missing.
+
+    What is wrong with one entry of `nodeConfigs` leaves out that entry alone.
+    """
     path = f"data[{COLOCATION_CONFIG_KEY}]"
     text = data.get(COLOCATION_CONFIG_KEY)
     if text is None:
         raise ModelError(path, "is required")
+    wire = _decoded(text, _ConfigWire, path)
+    cluster = _strategy(wire, path)
+    problems = [f"{fault}; 300 and 60 seconds hold" for fault in _faults(cluster, path)]
+    nodes = []
+    for i, raw in enumerate(wire.node_configs or ()):
+        place = f"{path}.nodeConfigs[{i}]"
+        try:
+            selecting = _decoded(bytes(raw), _SelectorWire, place).node_selector
+            selector = parse_selector(selecting, f"{place}.nodeSelector")
+        except ModelError as error:
+            problems.append(f"{error}; this entry is left out")
+            continue
+        entry = _read_entry(bytes(raw), place)
+        if isinstance(entry, ModelError):
+            problems.append(f"{entry}; the cluster's values hold instead of this entry")
+            entry = Strategy()
+        nodes.append((selector, entry))
+    return CollectConfig(cluster, tuple(nodes), tuple(problems))
+
+
+def _read_entry(raw: bytes, path: str) -> Strategy | ModelError:
+    """An entry of `nodeConfigs`, or the first thing that is wrong with it."""
     try:
-        wire = msgspec.json.decode(text.encode(), type=_ConfigWire)
+        entry = _strategy(_decoded(raw, _StrategyWire, path), path)
+    except ModelError as error:
+        return error
+    return next(_faults(entry, path), entry)
+
+
+def _decoded(text: str | bytes, wire: type[W], path: str) -> W:
+    try:
+        return msgspec.json.decode(text, type=wire)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ModelError(path, str(error)) from None
-    nodes = tuple(
-        (parse_selector(entry.node_selector, f"{path}.nodeConfigs[{i}].nodeSelector"), _strategy(entry))
-        for i, entry in enumerate(wire.node_configs or ())
+        problem, _, field = str(error).partition(" - at `$")
+        raise ModelError(path + field.rstrip("`"), problem) from None
+
+
+def _faults(strategy: Strategy, path: str) -> Iterator[ModelError]:
+    """Times that are not positive; NodeMetrics cannot be kept by them."""
+    times = (
+        ("metricAggregateDurationSeconds", strategy.aggregate_duration),
+        ("metricReportIntervalSeconds", strategy.report_interval),
     )
-    return CollectConfig(_strategy(wire), nodes)
+    for name, seconds in times:
+        if seconds is not None and seconds <= 0:
+            yield ModelError(f"{path}.{name}", f"{seconds} must be more than 0")
 
 
-def _strategy(wire: _StrategyWire) -> Strategy:
+def _strategy(wire: _StrategyWire, path: str) -> Strategy:
+    """Raises ModelError for a window of percentiles that is no length of time."""
     aggregate = wire.metric_aggregate_policy
+    for i, text in enumerate((aggregate.durations if aggregate is not None else None) or ()):
+        seconds = parse_duration(text)
+        if seconds is None or seconds <= 0:
+            place = f"{path}.metricAggregatePolicy.durations[{i}]"
+            raise ModelError(place, f"{text!r} must be a duration of more than 0s, such as 5m")
     return Strategy(
         wire.enable,
         wire.metric_aggregate_duration_seconds,

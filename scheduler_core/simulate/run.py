@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
+from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
@@ -71,6 +72,7 @@ class Simulation:
             GangLifecycle(),
             TopologyGroupStatus(min_interval=0.0),
             AnnotationProblems(),
+            CollectPolicyProblems(),
             NodeMetricPolicy(needs_config=True),
         ]
         self.known: dict[tuple[str, str, str], Any] = {}

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from scheduler_core.app.__main__ import main
-from scheduler_core.config.duration import format_duration
 from scheduler_core.config.muster_args import AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.model import names
+from scheduler_core.model.duration import format_duration
 
 TEXT = (Path(__file__).parents[2] / "docs" / "load-aware.md").read_text()
 ROWS = [

@@ -77,10 +77,12 @@ def containers(pod: Raw, which: str) -> Amounts:
 
 
 def best_effort(pod: Raw) -> bool:
+    """Kubernetes looks at cpu and memory alone."""
     return not any(
-        (c.get("resources") or {}).get(part)
+        listed((c.get("resources") or {}).get(part)).get(name)
         for c in pod["spec"]["containers"]
         for part in ("requests", "limits")
+        for name in ("cpu", "memory")
     )
 
 

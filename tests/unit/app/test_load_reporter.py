@@ -216,6 +216,16 @@ def test_a_window_is_reported_once_half_of_it_is_known() -> None:
     assert status["nodeUsage"]["resources"]["cpu"] == "800m"
 
 
+@pytest.mark.parametrize("asked", [None, 0, -60])
+def test_a_node_that_is_told_to_measure_over_no_time_measures_over_five_minutes(asked: int | None) -> None:
+    samples = NodeSamples()
+    for i in range(11):
+        samples.add(NOW + 60 * i, {"cpu": 100 * i}, 1800)
+    status = node_status(samples, CollectPolicy(asked), {})
+    # The last five minutes hold the samples 500m to 1000m.
+    assert status["nodeUsage"]["resources"]["cpu"] == "750m"
+
+
 def test_what_is_reported_is_what_the_plugin_reads() -> None:
     samples = NodeSamples()
     for i in range(21):

@@ -260,6 +260,29 @@ RULES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
             ("thresholdComparison", "NotSupported"),
         ],
     ),
+    "load durations": (
+        "LoadAwareScheduling",
+        {
+            "estimatedSecondsAfterPodScheduled": -1,
+            "estimatedSecondsAfterInitialized": -1,
+            "aggregated": {"usageAggregatedDuration": "-5m", "scoreAggregatedDuration": "-1s"},
+        },
+        [
+            ("estimatedSecondsAfterPodScheduled", "Invalid"),
+            ("estimatedSecondsAfterInitialized", "Invalid"),
+            ("aggregated.usageAggregatedDuration", "Invalid"),
+            ("aggregated.scoreAggregatedDuration", "Invalid"),
+        ],
+    ),
+    "load durations of 0": (
+        "LoadAwareScheduling",
+        {
+            "estimatedSecondsAfterPodScheduled": 0,
+            "estimatedSecondsAfterInitialized": 0,
+            "aggregated": {"usageAggregatedDuration": "0s", "scoreAggregatedDuration": "0s"},
+        },
+        [],
+    ),
     "prod thresholds are not checked": ("LoadAwareScheduling", {"prodUsageThresholds": {"cpu": 700}}, []),
 }
 

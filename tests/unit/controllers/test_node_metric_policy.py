@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
 from scheduler_core.controllers.node_metric_policy import RETRY_SECONDS, NodeMetricPolicy
 from scheduler_core.errors import ModelError
 from scheduler_core.model.collect_policy import parse_collect_config
@@ -125,6 +126,58 @@ POLICIES: list[tuple[str, dict[str, Any], dict[str, str], tuple[int, int]]] = [
         (300, 60),
     ),
     (
+        "an entry with an interval of 0: the cluster's values hold for its nodes",
+        {"enable": True, WINDOW: 90, REPORT: 20, "nodeConfigs": [{"nodeSelector": GPU, REPORT: 0}]},
+        {"pool": "gpu"},
+        (90, 20),
+    ),
+    (
+        "of an entry that is not valid no value is taken",
+        {
+            "enable": True,
+            WINDOW: 90,
+            "nodeConfigs": [{"nodeSelector": GPU, WINDOW: -5, REPORT: 7, "enable": False}],
+        },
+        {"pool": "gpu"},
+        (90, 60),
+    ),
+    (
+        "an entry that is not valid is the first that matches all the same",
+        {"enable": True, "nodeConfigs": [{"nodeSelector": GPU, REPORT: -1}, {"nodeSelector": {}, REPORT: 6}]},
+        {"pool": "gpu"},
+        (300, 60),
+    ),
+    (
+        "an entry of the wrong type",
+        {"enable": True, REPORT: 20, "nodeConfigs": [{"nodeSelector": GPU, REPORT: "soon"}]},
+        {"pool": "gpu"},
+        (300, 20),
+    ),
+    (
+        "an entry with a negative window",
+        {
+            "enable": True,
+            REPORT: 20,
+            "nodeConfigs": [
+                {"nodeSelector": GPU, REPORT: 5, "metricAggregatePolicy": {"durations": ["5m", "-10m"]}}
+            ],
+        },
+        {"pool": "gpu"},
+        (300, 20),
+    ),
+    (
+        "an entry whose nodes nobody can tell",
+        {"enable": True, "nodeConfigs": [{"nodeSelector": NEAR, REPORT: 5}, {"nodeSelector": {}, REPORT: 6}]},
+        {"pool": "gpu"},
+        (300, 6),
+    ),
+    (
+        "an entry that is none",
+        {"enable": True, "nodeConfigs": ["all", None, {"nodeSelector": {}, REPORT: 6}]},
+        {},
+        (300, 6),
+    ),
+    (
         "a node's entry enables",
         {REPORT: 20, "nodeConfigs": [{"nodeSelector": {}, "enable": True}]},
         {},
@@ -152,10 +205,18 @@ def test_windows_of_percentiles_are_passed_on() -> None:
     [
         ({}, "data[colocation-config]"),
         ({"colocation-config": "{"}, "data[colocation-config]"),
-        ({"colocation-config": '{"metricReportIntervalSeconds": "soon"}'}, "data[colocation-config]"),
         (
-            {"colocation-config": json.dumps({"nodeConfigs": [{"nodeSelector": NEAR}]})},
-            "data[colocation-config].nodeConfigs[0].nodeSelector.matchExpressions[0].operator",
+            {"colocation-config": '{"metricReportIntervalSeconds": "soon"}'},
+            "data[colocation-config].metricReportIntervalSeconds",
+        ),
+        ({"colocation-config": '{"nodeConfigs": {}}'}, "data[colocation-config].nodeConfigs"),
+        (
+            {"colocation-config": json.dumps({"metricAggregatePolicy": {"durations": ["5m", "-10m"]}})},
+            "data[colocation-config].metricAggregatePolicy.durations[1]",
+        ),
+        (
+            {"colocation-config": json.dumps({"metricAggregatePolicy": {"durations": ["soon"]}})},
+            "data[colocation-config].metricAggregatePolicy.durations[0]",
         ),
     ],
 )  # fmt: skip
@@ -163,6 +224,36 @@ def test_an_unreadable_configuration_names_its_place(data: dict[str, str], path:
     with pytest.raises(ModelError) as error:
         parse_collect_config(data)
     assert error.value.path == path
+
+
+def test_what_cannot_be_used_is_told_once_with_its_place() -> None:
+    state, controller = cluster("a"), CollectPolicyProblems()
+    assert controller.reconcile(state, NOW) == []
+    entries = [{"nodeSelector": {}, REPORT: 0}, {"nodeSelector": NEAR}, {"nodeSelector": GPU, REPORT: "soon"}]
+    configure(state, config(enable=True, metricAggregateDurationSeconds=-1, nodeConfigs=entries))
+    place = "ConfigMap koordinator-system/slo-controller-config: data[colocation-config]"
+    assert [note_of(write) for write in controller.reconcile(state, NOW)] == [
+        f"{place}.metricAggregateDurationSeconds: -1 must be more than 0; 300 and 60 seconds hold",
+        f"{place}.nodeConfigs[0].metricReportIntervalSeconds: 0 must be more than 0; "
+        "the cluster's values hold instead of this entry",
+        f"{place}.nodeConfigs[1].nodeSelector.matchExpressions[0].operator: 'Near' is not a known operator; "
+        "this entry is left out",
+        f"{place}.nodeConfigs[2].metricReportIntervalSeconds: Expected `int | null`, got `str`; "
+        "the cluster's values hold instead of this entry",
+    ]
+    configure(state, config(enable=True, nodeConfigs=entries[:1]))
+    assert controller.reconcile(state, NOW) == []
+    configure(state, config_text("{"))
+    (write,) = controller.reconcile(state, NOW)
+    assert note_of(write).startswith(f"{place}: Input data was truncated")
+    assert note_of(write).endswith("; what was read before stays in use")
+    assert controller.reconcile(state, NOW) == []
+
+
+def note_of(write: Write) -> str:
+    assert isinstance(write, Create)
+    assert write.body["reason"] == "InvalidCollectPolicy"
+    return str(write.body["note"])
 
 
 def test_a_changed_configuration_reaches_every_node_metric() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.config.duration import format_duration, parse_duration
+from scheduler_core.model.duration import format_duration, parse_duration
 
 TEXTS: list[tuple[str, float]] = [
     ("0", 0.0),

@@ -1,0 +1,68 @@
+"""Annotations of nodes: thresholds of their own, and what is told of those that cannot be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler_core.load.node_settings import thresholds_of
+from scheduler_core.load.problems import AnnotationProblem
+from scheduler_core.load.spec import Estimation, LoadSpec, Percentile, Thresholds
+from tests.support.builders import make_node
+
+ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
+CONFIGURED = Thresholds(plain=(65, 95), prod=(0, 0))
+SPEC = LoadSpec(("cpu", "memory"), Estimation((85, 70)), CONFIGURED)
+
+
+def read(said: Any) -> tuple[Thresholds, list[AnnotationProblem]]:
+    told: list[AnnotationProblem] = []
+    made = make_node("n")
+    made.meta["annotations"] = {ANNOTATION: said if isinstance(said, str) else json.dumps(said)}
+    node = made.obj()
+    return thresholds_of(node, SPEC, told.append), told
+
+
+def aggregated(**more: Any) -> dict[str, Any]:
+    return {"aggregatedUsage": {"usageThresholds": {"cpu": 50}, "usageAggregationType": "p95", **more}}
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"), [("5m", 300.0), ("0s", 0.0), ("", 0.0), (None, 0.0), ("1h30m", 5400.0)]
+)
+def test_the_window_of_a_percentile(duration: str | None, seconds: float) -> None:
+    found, told = read(aggregated(usageAggregatedDuration=duration))
+    assert (found.percentile, found.aggregated, told) == (Percentile("p95", seconds), (50, 0), [])
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        pytest.param("{", "must be a JSON map", id="no JSON"),
+        pytest.param(
+            {"usageThresholds": {"cpu": -1}}, "usageThresholds: cpu must be", id="a negative threshold"
+        ),
+        pytest.param(
+            aggregated(usageAggregatedDuration="-5m"),
+            "aggregatedUsage: usageAggregatedDuration='-5m' must be a duration such as 5m, 0s or more",
+            id="a negative window",
+        ),
+        pytest.param(
+            aggregated(usageAggregatedDuration="soon"),
+            "aggregatedUsage: usageAggregatedDuration='soon' must be a duration",
+            id="a window that is no time",
+        ),
+        pytest.param(
+            aggregated(usageAggregatedDuration=5),
+            "aggregatedUsage: usageAggregatedDuration=5 must be a duration",
+            id="a number",
+        ),
+    ],
+)
+def test_an_annotation_that_cannot_be_used_is_told_and_the_arguments_hold(said: Any, rule: str) -> None:
+    found, (problem,) = read(said)
+    assert found == CONFIGURED
+    assert problem.rule.startswith(rule)
+    assert problem.message.startswith(f"Node n: annotation {ANNOTATION}=")
