@@ -21,8 +21,9 @@ from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota import rules
+from scheduler_core.quota.examination import Beside, Broken, broken_by, not_worsened
 from scheduler_core.quota.rules import Violation
-from webhook.verdict import ALLOW, Finding, Rule, Verdict, allow, deny, refuse_malformed
+from webhook.verdict import ALLOW, Finding, Verdict, allow, deny, refuse_malformed
 
 SumMode = Literal["deny", "warn", "off"]
 SUM_MODES: Final = ("deny", "warn", "off")
@@ -53,7 +54,7 @@ def create_quota(raw: msgspec.Raw, view: QuotaView) -> tuple[Verdict, ElasticQuo
         quota = parse_elastic_quota(raw)
     except ModelError as error:
         return refuse_malformed(error), None
-    return _judge(quota, _findings(quota, view), view), quota
+    return _judge(quota, broken_by(quota, _beside(view)), view), quota
 
 
 def update_quota(
@@ -66,19 +67,15 @@ def update_quota(
         quota = parse_elastic_quota(raw)
     except ModelError as error:
         return _unreadable_update(error, raw, old_raw), None
-    findings = _findings(quota, view)
+    beside = _beside(view)
+    broken = broken_by(quota, beside)
     try:
         old = parse_elastic_quota(old_raw)
     except ModelError:
-        return _judge(quota, findings, view), quota
-    before = {(finding.rule, finding.violation.field) for finding in _findings(old, view)}
-    kept = [
-        finding
-        for finding in findings
-        if (finding.rule, finding.violation.field) in before and not _worsened(finding, quota, old)
-    ]
-    broken = [finding for finding in findings if finding not in kept]
-    return _judge(quota, broken, view, _tolerated(kept)), quota
+        return _judge(quota, broken, view), quota
+    kept = not_worsened(broken, quota, old, beside)
+    broken = [item for item in broken if item not in kept]
+    return _judge(quota, broken, view, _tolerated(item.violation for item in kept)), quota
 
 
 def delete_quota(old_raw: msgspec.Raw, view: QuotaView) -> Verdict:
@@ -119,62 +116,45 @@ def change_resource_quota(
             return _unreadable_update(error, raw, old_raw), None
         return refuse_malformed(error), None
     quotas = tuple(quotas)
-    found = _unique("hard", rules.check_resource_quota(native, quotas))
+    found = _native_findings(native, quotas)
     if old_raw is None or not found:
         return (deny(found) if found else ALLOW), native
     try:
         old = parse_resource_quota(old_raw)
     except ModelError:
         return deny(found), native
-    before = {finding.violation.field for finding in _unique("hard", rules.check_resource_quota(old, quotas))}
+    before = {finding.violation.field for finding in _native_findings(old, quotas)}
     kept = [
         finding
         for finding in found
         if finding.violation.field in before and _hard(native, finding) >= _hard(old, finding)
     ]
     broken = [finding for finding in found if finding not in kept]
-    warnings = _tolerated(kept)
+    warnings = _tolerated(finding.violation for finding in kept)
     return (deny(broken, warnings) if broken else allow(warnings)), native
 
 
-def _findings(quota: ElasticQuota, view: QuotaView) -> list[Finding]:
-    """Every broken rule, capacity included unless it is off."""
-    found = _unique("bounds", rules.check_bounds(quota))
-    found += _unique("hard", rules.check_hard(quota, view.native))
-    found += _unique("single", rules.check_single(quota, view.siblings))
-    if view.sum_of_min != "off":
-        found += _unique("capacity", rules.check_capacity(quota, view.others, view.allocatable))
-    return found
+def _beside(view: QuotaView) -> Beside:
+    room = view.allocatable if view.sum_of_min != "off" else None
+    return Beside(view.siblings, view.others, view.native, room)
 
 
-def _unique(rule: Rule, violations: Iterable[Violation]) -> list[Finding]:
+def _native_findings(native: ResourceQuota, quotas: Iterable[ElasticQuota]) -> list[Finding]:
     """Findings without repetition: a quota known in two versions can break one rule twice."""
-    return [Finding(rule, violation) for violation in dict.fromkeys(violations)]
+    return [Finding("hard", item) for item in dict.fromkeys(rules.check_resource_quota(native, quotas))]
 
 
 def _judge(
-    quota: ElasticQuota, findings: list[Finding], view: QuotaView, warnings: Iterable[str] = ()
+    quota: ElasticQuota, broken: list[Broken], view: QuotaView, warnings: Iterable[str] = ()
 ) -> Verdict:
-    soft = [f for f in findings if f.rule == "capacity" and view.sum_of_min == "warn"]
-    broken = [f for f in findings if f not in soft]
-    words = [*warnings, *(str(f.violation) for f in soft), *rules.notes(quota, view.native)]
-    return deny(broken, words, quota=quota.key) if broken else allow(words, quota=quota.key)
+    soft = [item for item in broken if item.rule == "capacity" and view.sum_of_min == "warn"]
+    words = [*warnings, *(str(item.violation) for item in soft), *rules.notes(quota, view.native)]
+    findings = [Finding(item.rule, item.violation) for item in broken if item not in soft]
+    return deny(findings, words, quota=quota.key) if findings else allow(words, quota=quota.key)
 
 
-def _tolerated(findings: list[Finding]) -> list[str]:
-    return [f"allowed, as it was so before: {finding.violation}" for finding in findings]
-
-
-def _worsened(finding: Finding, new: ElasticQuota, old: ElasticQuota) -> bool:
-    """Whether the update itself raises the value that is too high, or lowers the bound above it."""
-    if finding.rule == "single":
-        return False
-    field, _, rest = finding.violation.field.partition("[")
-    name = rest.rstrip("]")
-    if field == "spec.max":
-        return new.max[name] > old.max[name]
-    raised = new.min[name] > old.min[name]
-    return raised or (finding.rule == "bounds" and new.max[name] < old.max[name])
+def _tolerated(violations: Iterable[Violation]) -> list[str]:
+    return [f"allowed, as it was so before: {violation}" for violation in violations]
 
 
 def _hard(native: ResourceQuota, finding: Finding) -> int:

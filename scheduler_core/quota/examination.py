@@ -7,6 +7,7 @@ away, or a node left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -17,34 +18,81 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota import rules
 from scheduler_core.quota.ledger import QuotaLedger
 
+Rule = Literal["bounds", "hard", "single", "capacity"]
+
 
 class Broken(msgspec.Struct, frozen=True):
-    """A rule that a stored object breaks. `rule` is its name; `quota` None where it concerns all of them."""
+    """A rule that an object breaks. `quota` is None where it concerns all of them."""
 
-    rule: str
+    rule: Rule
     violation: rules.Violation
     quota: ElasticQuota | None = None
 
 
+class Beside(msgspec.Struct, frozen=True, eq=False):
+    """What a quota is judged against.
+
+    `siblings` are the quotas of its namespace, `others` one per other namespace, `natives` ResourceQuotas.
+    `room` is what the schedulable nodes have together; None: the sum of min is not looked at.
+    """
+
+    siblings: Sequence[ElasticQuota] = ()
+    others: Sequence[ElasticQuota] = ()
+    natives: Sequence[ResourceQuota] = ()
+    room: ResourceList | None = None
+
+
+def broken_by(quota: ElasticQuota, beside: Beside) -> list[Broken]:
+    """Every rule that a quota breaks, each once: one that is known in two versions can break it twice."""
+    found = [Broken("bounds", item, quota) for item in rules.check_bounds(quota)]
+    found += [Broken("hard", item, quota) for item in rules.check_hard(quota, beside.natives)]
+    found += [Broken("single", item, quota) for item in rules.check_single(quota, beside.siblings)]
+    if beside.room is not None:
+        capacity = rules.check_capacity(quota, beside.others, beside.room)
+        found += [Broken("capacity", item, quota) for item in capacity]
+    return list(dict.fromkeys(found))
+
+
+def not_worsened(
+    broken: Iterable[Broken], new: ElasticQuota, old: ElasticQuota, beside: Beside
+) -> list[Broken]:
+    """Rules that `old` broke too, where the change neither raises what is too high nor lowers its bound.
+
+    So an object that is illegal already can still be changed otherwise, or repaired step by step.
+    """
+    before = {(item.rule, item.violation.field) for item in broken_by(old, beside)}
+    return [
+        item
+        for item in broken
+        if (item.rule, item.violation.field) in before and not _worsened(item, new, old)
+    ]
+
+
+def _worsened(broken: Broken, new: ElasticQuota, old: ElasticQuota) -> bool:
+    if broken.rule == "single":
+        return False
+    field, _, rest = broken.violation.field.partition("[")
+    name = rest.rstrip("]")
+    if field == "spec.max":
+        return new.max[name] > old.max[name]
+    raised = new.min[name] > old.min[name]
+    return raised or (broken.rule == "bounds" and new.max[name] < old.max[name])
+
+
 def examine(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) -> list[Broken]:
-    """Every rule of single quotas: `bounds`, `hard` and `single`."""
+    """Every rule of single quotas that stored ones break: `bounds`, `hard` and `single`."""
     ledger = QuotaLedger()
     for quota in quotas:
         ledger.put_quota(quota)
-    beside: dict[str, list[ResourceQuota]] = {}
+    there: dict[str, list[ResourceQuota]] = {}
     for native in natives:
-        beside.setdefault(native.namespace, []).append(native)
+        there.setdefault(native.namespace, []).append(native)
     found: list[Broken] = []
     for quota in quotas:
+        # The oldest quota binds and is in order; it is the younger ones that are too many.
         binding = ledger.quota_of(quota.namespace)
-        found += [Broken("bounds", violation, quota) for violation in rules.check_bounds(quota)]
-        siblings = beside.get(quota.namespace, ())
-        found += [Broken("hard", violation, quota) for violation in rules.check_hard(quota, siblings)]
-        if binding is not None:
-            # The oldest quota binds and is in order; it is the younger ones that are too many.
-            found += [
-                Broken("single", violation, quota) for violation in rules.check_single(quota, [binding])
-            ]
+        siblings = () if binding is None else (binding,)
+        found += broken_by(quota, Beside(siblings, natives=there.get(quota.namespace, ())))
     return found
 
 
