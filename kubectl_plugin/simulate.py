@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,6 +13,9 @@ from kubectl_plugin.entry import AlreadyReported
 from kubectl_plugin.options import global_flags
 from scheduler_core.errors import MusterError
 from scheduler_core.model.printable import visible
+
+# So many pods an error lists.
+MOST_NAMED: Final = 10
 
 
 @click.command(name="simulate", short_help="Run the scheduler on scenario files, no cluster.")
@@ -25,7 +29,7 @@ from scheduler_core.model.printable import visible
 )
 @click.argument("more", nargs=-1, metavar="[FILE]...")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the result."
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Form of the result."
 )
 @click.option("--explain", metavar="POD", help="Per node, what filters and scores say of this pod (ns/name).")
 @global_flags
@@ -33,7 +37,7 @@ def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain
     """Run scenario files through the scheduler and its controllers; no cluster is needed.
 
     A scenario lists objects and steps; a step may say what it expects. The exit code is 1 if an expectation
-    is not met or a file cannot be used.
+    is not met, a file cannot be used, or no step has the pod of --explain.
 
     \b
     Examples:
@@ -44,20 +48,43 @@ def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain
     problems: list[str] = []
     for file in (*files, *more):
         _run_file(file, explain, results, problems)
-    if output == "json":
-        from kubectl_plugin.structured import to_json
-
-        sys.stdout.write(to_json({"scenarios": results}))
-    else:
+    if explain and results:
+        problems += unexplained(explain, results)
+    if output == "text":
         from kubectl_plugin.simulate_text import scenario_lines
 
         for result in results:
             for line in scenario_lines(result):
                 print(line)
+    else:
+        from kubectl_plugin.structured import to_json, to_yaml
+
+        sys.stdout.write((to_json if output == "json" else to_yaml)({"scenarios": results}))
     for problem in problems:
         print(visible(problem), file=sys.stderr)
     if problems or any(step.get("mismatches") for result in results for step in result["steps"]):
         raise AlreadyReported
+
+
+def unexplained(pod: str, results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to say if no step of any scenario explains the pod; empty if one does."""
+    from difflib import get_close_matches
+
+    steps = [step for result in results for step in result["steps"]]
+    if any("explain" in step for step in steps):
+        return []
+    known = sorted({name for step in steps for name in (*step.get("bound", {}), *step.get("pending", {}))})
+    if pod in known:
+        return [f"error: --explain {pod}: its schedulerName is that of no profile, so nothing decides on it"]
+    near = get_close_matches(pod, known, n=3) or [name for name in known if name.endswith(f"/{pod}")]
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif known:
+        more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+        hint = f"there are {', '.join(known[:MOST_NAMED])}{more}"
+    else:
+        hint = "there are no pods"
+    return [f"error: --explain {pod}: no step has a pod of that name (namespace/name); {hint}"]
 
 
 def _run_file(file: str, explain: str | None, results: list[dict[str, Any]], problems: list[str]) -> None:

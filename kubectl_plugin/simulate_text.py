@@ -14,6 +14,8 @@ def scenario_lines(result: Mapping[str, Any]) -> Iterator[str]:
     failed = sum(bool(step.get("mismatches")) for step in steps)
     verdict = f"{failed} of {len(steps)} steps not as expected" if failed else "ok"
     yield visible(f"{result['file']}: {result['name']}: {verdict}")
+    for warning in result.get("warnings", []):
+        yield visible(f"  warning   {warning}")
     for step in steps:
         yield f"  step {step['step']}"
         for line in _step_lines(step):
@@ -21,6 +23,8 @@ def scenario_lines(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _step_lines(step: Mapping[str, Any]) -> Iterator[str]:
+    for warning in step.get("warnings", []):
+        yield f"warning   {warning}"
     for pod, node in sorted(step.get("bound", {}).items()):
         yield f"bound     {pod} -> {node}"
     for pod, why in sorted(step.get("pending", {}).items()):

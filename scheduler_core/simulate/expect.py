@@ -1,28 +1,90 @@
-"""Comparing a step's report with what its scenario expects."""
+"""What a step may expect, and comparing its report with that, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from scheduler_core.errors import ModelError
+from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.model.quantity import parse_quantity
+
+_EVENT_KEYS: Final = ("object", "reason", "contains")
+
+
+def check_expectation(expect: Any, path: str) -> None:
+    """Raises ConfigError with the path of what no step can be compared with."""
+    if not isinstance(expect, Mapping):
+        raise ConfigError(path, f"must be a mapping, not {type(expect).__name__}")
+    for key, value in expect.items():
+        check = _CHECKS.get(key)
+        if check is None:
+            known = ", ".join(sorted(_CHECKS))
+            raise ConfigError(f"{path}.{key}", f"unknown key; known are {known}")
+        if value is not None:
+            check(value, f"{path}.{key}")
+
+
+def _is_names(value: Any, path: str) -> None:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(path, "must be a list of pods, each as namespace/name")
+
+
+def _is_choice(value: Any, path: str) -> None:
+    if not isinstance(value, Mapping) or value.keys() != {"count", "from"}:
+        raise ConfigError(path, "must have count and from")
+    if not isinstance(value["count"], int) or isinstance(value["count"], bool) or value["count"] < 0:
+        raise ConfigError(f"{path}.count", f"{value['count']!r} must be a whole number, 0 or more")
+    _is_names(value["from"], f"{path}.from")
+
+
+def _is_map(value: Any, path: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigError(path, f"must be a mapping, not {type(value).__name__}")
+
+
+def _is_statuses(value: Any, path: str) -> None:
+    _is_map(value, path)
+    for name, status in value.items():
+        _is_map(status, f"{path}[{name}]")
+
+
+def _is_events(value: Any, path: str) -> None:
+    if not isinstance(value, list):
+        raise ConfigError(path, "must be a list")
+    for i, event in enumerate(value):
+        _is_map(event, f"{path}[{i}]")
+        for key in event:
+            if key not in _EVENT_KEYS:
+                problem = f"unknown key; known are {', '.join(_EVENT_KEYS)}"
+                raise ConfigError(f"{path}[{i}].{key}", problem)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
+    "bound": _is_names,
+    "boundAny": _is_choice,
+    "boundOn": _is_map,
+    "pending": _is_names,
+    "evicted": _is_names,
+    "evictedAny": _is_choice,
+    "status": _is_statuses,
+    "events": _is_events,
+}
 
 
 def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
     """Every way in which the report differs from the expectation, in words; empty if it does not."""
     bound, pending = report["bound"], report["pending"]
     evicted = {item["pod"] for item in report["evicted"]}
-    found = [_not_bound(pod, report) for pod in expect.get("bound", ()) if pod not in bound]
-    found += [_not_pending(pod, bound) for pod in expect.get("pending", ()) if pod not in pending]
+    found = [_not_bound(pod, report) for pod in expect.get("bound") or () if pod not in bound]
+    found += [_not_pending(pod, report) for pod in expect.get("pending") or () if pod not in pending]
     for pod, node in (expect.get("boundOn") or {}).items():
         if bound.get(pod) != node:
-            found.append(f"{pod} should be on {node}, is on {bound.get(pod) or 'no node'}")
-    if "boundAny" in expect:
+            found.append(f"{pod}: expected on {node}, got {_place(pod, report)}")
+    if expect.get("boundAny") is not None:
         found += _count("bound", expect["boundAny"], set(bound))
     if "evicted" in expect and set(expect["evicted"] or ()) != evicted:
-        found.append(f"evicted should be {sorted(expect['evicted'] or ())}, is {sorted(evicted)}")
-    if "evictedAny" in expect:
+        found.append(f"evicted: expected {listed(expect['evicted'] or ())}, got {listed(evicted)}")
+    if expect.get("evictedAny") is not None:
         found += _count("evicted", expect["evictedAny"], evicted)
     for name, status in (expect.get("status") or {}).items():
         found += _status(name, status, report["status"].get(name) or {})
@@ -30,20 +92,35 @@ def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str
     return found
 
 
+def listed(names: Iterable[str]) -> str:
+    """`a/x, a/y and a/z` in order of the names; `none` without any."""
+    *first, last = sorted(names) or ["none"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _place(pod: str, report: Mapping[str, Any]) -> str:
+    """Where a pod is, or why it is nowhere."""
+    node, why = report["bound"].get(pod), report["pending"].get(pod)
+    if node:
+        return f"on {node}"
+    if why:
+        return f"pending ({why['message']})"
+    return "no such pod"
+
+
 def _not_bound(pod: str, report: Mapping[str, Any]) -> str:
-    why = report["pending"].get(pod)
-    return f"{pod} should be bound, is " + (f"pending: {why['message']}" if why else "not there")
+    return f"{pod}: expected bound, got {_place(pod, report)}"
 
 
-def _not_pending(pod: str, bound: Mapping[str, str]) -> str:
-    return f"{pod} should be pending, is " + (f"on {bound[pod]}" if pod in bound else "not there")
+def _not_pending(pod: str, report: Mapping[str, Any]) -> str:
+    return f"{pod}: expected pending, got {_place(pod, report)}"
 
 
 def _count(what: str, expected: Mapping[str, Any], actual: set[str]) -> list[str]:
-    hit = sorted(actual & set(expected.get("from", ())))
-    if len(hit) == expected.get("count"):
+    hit = actual & set(expected["from"])
+    if len(hit) == expected["count"]:
         return []
-    return [f"{what}: {expected.get('count')} of {expected.get('from')} expected, got {hit}"]
+    return [f"{what}: expected {expected['count']} of {listed(expected['from'])}, got {listed(hit)}"]
 
 
 def _same(expected: Any, actual: Any) -> bool:
@@ -61,21 +138,46 @@ def _same(expected: Any, actual: Any) -> bool:
 
 def _status(name: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
     return [
-        f"status of {name}: {field} should be {value}, is {actual.get(field)}"
+        f"status of {name}: {field}: expected {_words(value)}, got {_words(_asked(value, actual.get(field)))}"
         for field, value in expected.items()
         if not _same(value, actual.get(field))
     ]
 
 
+def _asked(expected: Any, actual: Any) -> Any:
+    """Of two maps only what is expected of the actual one."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return {key: _asked(value, actual.get(key)) for key, value in expected.items()}
+    return actual
+
+
+def _words(value: Any) -> str:
+    """A value as a person would write it down: `cpu=4, memory=1Gi`, `Running`, `nothing`."""
+    if isinstance(value, Mapping):
+        parts = (f"{key}={_words(item)}" for key, item in value.items())
+        return ", ".join(parts) or "nothing"
+    if isinstance(value, list | tuple):
+        return "; ".join(_words(item) for item in value) or "nothing"
+    return "nothing" if value is None else str(value)
+
+
 def _events(expected: Sequence[Mapping[str, Any]], actual: Sequence[Mapping[str, str]]) -> list[str]:
     found = []
     for want in expected:
+        told = [event for event in actual if event["object"] == want.get("object", event["object"])]
         hit = any(
-            event["object"] == want.get("object", event["object"])
-            and event["reason"] == want.get("reason", event["reason"])
+            event["reason"] == want.get("reason", event["reason"])
             and str(want.get("contains", "")) in event["message"]
-            for event in actual
+            for event in told
         )
         if not hit:
-            found.append(f"no event like {dict(want)}")
+            had = {f"{event['reason']} ({event['message']})" for event in told} if "object" in want else ()
+            found.append(f"events: expected {_event(want)}, got {listed(had)}")
     return found
+
+
+def _event(want: Mapping[str, Any]) -> str:
+    """`FailedScheduling of Pod a/p with "exceeds max"`."""
+    of = f" of {want['object']}" if "object" in want else ""
+    text = f' with "{want["contains"]}"' if "contains" in want else ""
+    return f"{want.get('reason', 'an event')}{of}{text}"

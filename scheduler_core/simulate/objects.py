@@ -15,13 +15,10 @@ import msgspec
 
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
+from scheduler_core.simulate.kinds import is_namespaced
 
 Key = tuple[str, str, str]
 Object = dict[str, Any]
-
-_CLUSTER_SCOPED = frozenset(
-    {"Node", "Namespace", "PriorityClass", "NodeMetric", "PersistentVolume", "StorageClass", "CSINode"}
-)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -36,7 +33,7 @@ def key_of(obj: Mapping[str, Any]) -> Key:
     """(kind, namespace, name) of an object, or of a reference without a metadata map."""
     meta = obj.get("metadata") or obj
     kind = str(obj.get("kind"))
-    namespace = "" if kind in _CLUSTER_SCOPED else str(meta.get("namespace") or "default")
+    namespace = str(meta.get("namespace") or "default") if is_namespaced(kind) else ""
     return kind, namespace, str(meta.get("name") or "")
 
 
@@ -107,15 +104,16 @@ class Objects:
     def delete(self, reference: Mapping[str, Any], path: str) -> Change:
         """Remove an object; ConfigError if it is not there."""
         key = key_of(reference)
+        if not key[2]:
+            raise ConfigError(f"{path}.metadata.name", "is required")
         if key not in self._objects:
             raise ConfigError(path, f"{label(key)} does not exist")
         return Change(key, self._objects.pop(key), gone=True)
 
     def _complete_pod(self, obj: Object, stamp: str) -> None:
         """What admission and the kubelet would have set: priority, phase, start time."""
-        spec = obj.setdefault("spec", {})
-        status = obj.setdefault("status", {}) or {}
-        obj["status"] = status
+        spec = obj["spec"] = obj.get("spec") or {}
+        status = obj["status"] = obj.get("status") or {}
         cls = self._objects.get(("PriorityClass", "", str(spec.get("priorityClassName") or "")))
         if cls is not None and spec.get("priority") is None:
             spec["priority"] = cls.get("value", 0)
@@ -185,7 +183,7 @@ class Objects:
 def _as_read(given: Mapping[str, Any]) -> Object:
     """A copy as an API server reads it: a label or annotation without a value has the empty one."""
     obj: Object = copy.deepcopy(dict(given))
-    meta = obj.setdefault("metadata", {})
+    meta = obj["metadata"] = obj.get("metadata") or {}
     for field in ("labels", "annotations"):
         if isinstance(meta.get(field), dict):
             meta[field] = {name: "" if text is None else text for name, text in meta[field].items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
@@ -19,13 +19,14 @@ from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model import names
 from scheduler_core.model.kinds import EVENTS, PODS
-from scheduler_core.model.watched import WATCHED, Parse
 from scheduler_core.model.writes import Create, Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
 from scheduler_core.simulate.explain import explain_pod
 from scheduler_core.simulate.groups import TickClock, group_statuses, groups_report
+from scheduler_core.simulate.kinds import WORKLOADS, parser_of
 from scheduler_core.simulate.objects import Change, Objects, label
+from scheduler_core.simulate.quota_review import QuotaReview, written_quota
 from scheduler_core.simulate.scenario import Scenario, Step
 from scheduler_core.simulate.volumes import settle
 from scheduler_core.state.cluster import ClusterState
@@ -33,17 +34,8 @@ from scheduler_core.state.cluster import ClusterState
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
 _MAX_ROUNDS: Final = 10_000
 
-PARSERS: Final[dict[tuple[str, str], Parse]] = {
-    (resource.api_version, resource.kind): parse for resource, parse in WATCHED
-}
-_BY_KIND: Final[dict[str, Parse]] = {kind: parse for (_, kind), parse in reversed(PARSERS.items())}
-
-
-def parser_of(obj: Mapping[str, Any]) -> Parse | None:
-    """What reads an object; one without an apiVersion is taken for the first kind of that name."""
-    kind = str(obj.get("kind"))
-    version = obj.get("apiVersion")
-    return PARSERS.get((str(version), kind)) if version else _BY_KIND.get(kind)
+# What a scenario does with an object, and the path of that object in the file.
+_Write = tuple[Callable[[Mapping[str, Any], str], Change], Mapping[str, Any], str]
 
 
 class Controller(Protocol):
@@ -81,6 +73,7 @@ class Simulation:
         self.evicted: list[Evicted] = []
         self.restarted: list[Evict] = []
         self.events: list[dict[str, str]] = []
+        self.review = QuotaReview()
 
     def observe(self, change: Change) -> None:
         """Hand a changed object to the scheduler; kinds that nobody reads are only stored."""
@@ -169,13 +162,36 @@ class Simulation:
         self.events.append({"object": f"Pod {pod}", "reason": reason, "message": message})
 
 
-def _apply(simulation: Simulation, step: Step, path: str) -> None:
-    for i, obj in enumerate(step.delete):
-        simulation.observe(simulation.objects.delete(obj, f"{path}.delete[{i}]"))
-    for i, obj in enumerate(step.update):
-        simulation.observe(simulation.objects.update(obj, f"{path}.update[{i}]"))
-    for i, obj in enumerate(step.create):
-        simulation.observe(simulation.objects.create(obj, f"{path}.create[{i}]"))
+def _apply(simulation: Simulation, writes: Iterable[_Write]) -> list[str]:
+    """Carry out what a scenario writes; remarks on it, each with the path. Raises ConfigError."""
+    done = []
+    for write, obj, path in writes:
+        try:
+            change = write(obj, path)
+            simulation.observe(change)
+            done.append((change, path, written_quota(change)))
+        except ModelError as error:
+            raise ConfigError(path, str(error)) from None
+    remarks = []
+    room = simulation.state.nodes.allocatable_total()
+    for change, path, quota in done:
+        refused = simulation.review.see(change, quota, room)
+        remarks += [f"{path}: the webhook would refuse this: {violation}" for violation in refused]
+        if change.key[0] in WORKLOADS and not change.gone:
+            remarks.append(f"{path}: {label(change.key)} makes no pods in a simulation; list its pods")
+    return remarks
+
+
+def _writes_of(objects: Objects, step: Step, path: str) -> list[_Write]:
+    return [
+        (write, obj, f"{path}.{verb}[{i}]")
+        for verb, write, given in (
+            ("delete", objects.delete, step.delete),
+            ("update", objects.update, step.update),
+            ("create", objects.create, step.create),
+        )
+        for i, obj in enumerate(given)
+    ]
 
 
 def _report(simulation: Simulation, index: int) -> dict[str, Any]:
@@ -231,7 +247,10 @@ def _why(simulation: Simulation, key: str, obj: dict[str, Any]) -> dict[str, str
 
 
 def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, Any]:
-    """Play all steps; returns {"name", "file", "steps": [...]}.
+    """Play all steps; returns {"name", "file", "warnings": [...], "steps": [...]}.
+
+    Warnings, those of `objects` and those of each step, are of what is accepted in a file and would not be in
+    a cluster, or does nothing here.
 
     With `explain` (a pod's `namespace/name`) every step in which the pod is there says what each plugin
     thinks of each node, as the cluster was before the step's decisions. Raises ConfigError for objects that
@@ -239,18 +258,19 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
     """
     try:
         simulation = Simulation(scenario)
-        for i, obj in enumerate(scenario.objects):
-            simulation.observe(simulation.objects.create(obj, f"objects[{i}]"))
+        create = simulation.objects.create
+        given = _apply(simulation, [(create, obj, f"objects[{i}]") for i, obj in enumerate(scenario.objects)])
         simulation.run_until_idle()
         steps = []
         for index, step in enumerate(scenario.steps):
             simulation.evicted, simulation.restarted, simulation.events = [], [], []
             simulation.now += step.advance
-            _apply(simulation, step, f"steps[{index}]")
+            remarks = _apply(simulation, _writes_of(simulation.objects, step, f"steps[{index}]"))
             explained = explain_pod(simulation.scheduler, explain, simulation.now) if explain else None
             simulation.run_until_idle()
             report = _report(simulation, index)
             report["mismatches"] = mismatches(step.expect or {}, report)
+            report["warnings"] = remarks
             if explained is not None:
                 report["explain"] = explained
             steps.append(report)
@@ -258,4 +278,4 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
         raise ConfigError(error.path, error.problem, kind=error.kind, file=scenario.file) from None
     except ModelError as error:
         raise ConfigError("", str(error), file=scenario.file) from None
-    return {"name": scenario.name, "file": scenario.file, "steps": steps}
+    return {"name": scenario.name, "file": scenario.file, "warnings": given, "steps": steps}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,22 +12,15 @@ import yaml
 from scheduler_core.config import SchedulerConfiguration, load_config
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.duration import parse_duration
+from scheduler_core.simulate.expect import check_expectation
+from scheduler_core.simulate.kinds import check_kind
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+# A clock that goes further has no date any more.
+_LONGEST: Final = 100 * 365 * 86400.0
 _SCENARIO_KEYS: Final = {"name", "config", "now", "objects", "steps", "description"}
 _STEP_KEYS: Final = {"name", "create", "update", "delete", "advance", "expect"}
-_EXPECT_KEYS: Final = {
-    "bound",
-    "boundAny",
-    "boundOn",
-    "pending",
-    "evicted",
-    "evictedAny",
-    "status",
-    "events",
-}
 
 Objects = tuple[dict[str, Any], ...]
 
@@ -73,7 +65,10 @@ def load_scenarios(text: str, file: str = "") -> list[Scenario]:
     found = [document for document in documents if document is not None]
     if not found:
         raise ConfigError("", "no scenario in the file", file=file)
-    return [_scenario(document, file) for document in found]
+    try:
+        return [_scenario(document, file) for document in found]
+    except ConfigError as error:
+        raise ConfigError(error.path, error.problem, kind=error.kind, file=file) from None
 
 
 def _one_line(error: Exception) -> str:
@@ -104,7 +99,7 @@ def _step(document: Any, path: str, file: str) -> Step:
     _known_keys(data, _STEP_KEYS, path, file)
     expect = data.get("expect")
     if expect is not None:
-        _known_keys(_mapping(expect, f"{path}.expect", file), _EXPECT_KEYS, f"{path}.expect", file)
+        check_expectation(expect, f"{path}.expect")
     return Step(
         create=_objects(data.get("create"), f"{path}.create", file),
         update=_objects(data.get("update"), f"{path}.update", file),
@@ -133,9 +128,12 @@ def _objects(value: Any, path: str, file: str) -> Objects:
     if not isinstance(value, list):
         raise ConfigError(path, "must be a list of objects", file=file)
     for i, item in enumerate(value):
-        data = _mapping(item, f"{path}[{i}]", file)
-        if not isinstance(data.get("kind"), str):
-            raise ConfigError(f"{path}[{i}].kind", "is required", file=file)
+        place = f"{path}[{i}]"
+        data = _mapping(item, place, file)
+        check_kind(data, place)
+        for part in ("metadata", "spec", "status"):
+            if data.get(part) is not None:
+                _mapping(data[part], f"{place}.{part}", file)
     return tuple(value)
 
 
@@ -153,8 +151,12 @@ def _duration(value: Any, path: str, file: str) -> float:
     """Seconds of a duration like 30s, 1m30s or 1.5h; a bare number is seconds."""
     if value is None:
         return 0.0
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    if not isinstance(value, str) or not _DURATION.fullmatch(value):
-        raise ConfigError(path, f"{value!r} is not a duration like 30s or 1m30s", file=file)
-    return sum(float(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value))
+    seconds: float | None = None
+    if isinstance(value, str):
+        seconds = parse_duration(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    if seconds is None or not 0 <= seconds <= _LONGEST:
+        rule = "is not a duration like 30s or 1m30s, from 0s to 100 years"
+        raise ConfigError(path, f"{value!r} {rule}", file=file)
+    return seconds

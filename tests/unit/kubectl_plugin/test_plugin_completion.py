@@ -26,7 +26,7 @@ def words(out: str) -> list[str]:
         (["get", "-o", ""], ["table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", ":4"]),
         (["get", "--output=j"], ["--output=json", "--output=jsonpath=", ":4"]),
         (["get", "--color", "a"], ["auto", "always", ":4"]),
-        (["simulate", "-o", ""], ["text", "json", ":4"]),
+        (["simulate", "-o", ""], ["text", "json", "yaml", ":4"]),
         (["simulate", "--scenario", "x"], [":0"]),
         (["simulate", "--scenario", "x", ""], [":0"]),
         (["--kubeconfig", ""], [":0"]),

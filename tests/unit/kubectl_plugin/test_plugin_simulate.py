@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from kubectl_plugin.simulate_text import scenario_lines
 from scheduler_core.errors import ConfigError
@@ -38,7 +39,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def execute(scenario: tuple[str, str], explain: str | None) -> dict[str, Any]:
         verdict, name = scenario
         step = STEP | {"mismatches": ["bound: a/p9 is pending"] if verdict == "bad" else []}
-        if explain:
+        if explain in ("a/p1", "a/p2"):
             step |= {"explain": {"n1": {"filters": {"Fit": "too small"}, "scores": {}, "total": 0}}}
         return {"name": name, "file": "f", "steps": [step]}
 
@@ -51,11 +52,14 @@ def test_every_outcome_is_a_line() -> None:
     result = {
         "name": "a sentence",
         "file": "x.yaml",
-        "steps": [STEP | {"explain": explain, "mismatches": ["m"]}],
+        "warnings": ["objects[0]: odd"],
+        "steps": [STEP | {"explain": explain, "mismatches": ["m"], "warnings": ["steps[0].create[0]: odd"]}],
     }
     assert list(scenario_lines(result)) == [
         "x.yaml: a sentence: 1 of 1 steps not as expected",
+        "  warning   objects[0]: odd",
         "  step 0",
+        "    warning   steps[0].create[0]: odd",
         "    bound     a/p1 -> n1",
         "    pending   a/p2: Unschedulable: over max",
         "    evicted   b/p for a/p1 (reclaim)",
@@ -79,6 +83,38 @@ def test_a_mismatch_ends_with_1_and_json_holds_it(eq: Command, tmp_path: Path) -
     scenarios = json.loads(done.out)["scenarios"]
     assert [item["name"] for item in scenarios] == ["one", "two"]
     assert scenarios[1]["steps"][0]["mismatches"] == ["bound: a/p9 is pending"]
+
+
+def test_yaml_holds_the_same_as_json(eq: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("ok one\nbad two\n")
+    done = [eq("simulate", "--scenario", str(tmp_path / "a.yaml"), "-o", form) for form in ("yaml", "json")]
+    assert [item.code for item in done] == [1, 1]
+    assert yaml.safe_load(done[0].out) == json.loads(done[1].out)
+    assert done[0].out.startswith("scenarios:\n")
+
+
+@pytest.mark.parametrize(
+    ("pod", "words"),
+    [
+        ("a/p11", "no step has a pod of that name (namespace/name); did you mean a/p1 or a/p2?"),
+        ("p2", "no step has a pod of that name (namespace/name); did you mean a/p2?"),
+        ("elsewhere/other", "no step has a pod of that name (namespace/name); there are a/p1, a/p2, b/q"),
+        ("b/q", "its schedulerName is that of no profile, so nothing decides on it"),
+    ],
+)
+def test_a_pod_that_cannot_be_explained_is_an_error(
+    eq: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pod: str, words: str
+) -> None:
+    monkeypatch.setitem(STEP, "pending", {**STEP["pending"], "b/q": {"reason": "NotOurs", "message": ""}})
+    (tmp_path / "a.yaml").write_text("ok one\nok two\n")
+    done = eq("simulate", "--scenario", str(tmp_path / "a.yaml"), "--explain", pod)
+    assert (done.code, done.err) == (1, f"error: --explain {pod}: {words}\n")
+    assert "f: two: ok" in done.out
+
+
+def test_where_no_file_can_be_used_nothing_is_said_of_the_pod(eq: Command, tmp_path: Path) -> None:
+    done = eq("simulate", "--scenario", str(tmp_path / "missing"), "--explain", "a/p1")
+    assert done.err.splitlines() == [f"error: {tmp_path / 'missing'}: no such file or directory"]
 
 
 def test_bad_files_are_one_line_each_and_the_others_still_run(eq: Command, tmp_path: Path) -> None:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_core.errors import ConfigError
 from scheduler_core.simulate import load_scenarios, run_scenario
+from scheduler_core.simulate.expect import mismatches
 
 NODE = '{kind: Node, metadata: {name: n}, status: {allocatable: {cpu: "4", pods: "9"}}}'
+
+
+def quota(namespace: str, name: str = "q", **bounds: int) -> str:
+    spec = ", ".join(f"{bound}: {{cpu: {value}}}" for bound, value in bounds.items())
+    return f"{{kind: ElasticQuota, metadata: {{name: {name}, namespace: {namespace}}}, spec: {{{spec}}}}}"
+
+
 BAD = [
     pytest.param("a: [", "f.yaml: not valid YAML: ", id="no yaml"),
     pytest.param("", "f.yaml: no scenario in the file", id="empty"),
@@ -31,6 +44,80 @@ BAD = [
     ),
     pytest.param(
         "steps: [{advance: -1}]", "f.yaml: steps[0].advance: -1 is not a duration", id="back in time"
+    ),
+    pytest.param(
+        "steps: [{advance: -30s}]", "f.yaml: steps[0].advance: '-30s' is not a duration", id="back in words"
+    ),
+    pytest.param(
+        "steps: [{advance: .inf}]", "f.yaml: steps[0].advance: inf is not a duration", id="for ever"
+    ),
+    pytest.param(
+        f"objects: [{NODE}, {NODE}, {NODE}, {{kind: Nodee, metadata: {{name: x}}}}]",
+        'f.yaml: objects[3].kind: "Nodee" is not a kind that a simulation knows (did you mean Node?)',
+        id="a misspelt kind",
+    ),
+    pytest.param(
+        "steps: [{create: [{kind: pod, metadata: {name: x}}]}]",
+        'f.yaml: steps[0].create[0].kind: "pod" is not a kind that a simulation knows (did you mean Pod?)',
+        id="a kind in small letters",
+    ),
+    pytest.param(
+        "steps: [{}, {update: [{kind: Elasticquota, metadata: {name: x}}]}]",
+        'f.yaml: steps[1].update[0].kind: "Elasticquota" is not a kind that a simulation knows '
+        "(did you mean ElasticQuota?)",
+        id="a misspelt kind in an update",
+    ),
+    pytest.param(
+        "steps: [{delete: [{kind: Zebra, metadata: {name: x}}]}]",
+        'f.yaml: steps[0].delete[0].kind: "Zebra" is not a kind that a simulation knows (known are CSI',
+        id="an unknown kind in a deletion",
+    ),
+    pytest.param(
+        "objects: [{apiVersion: v2, kind: Pod, metadata: {name: x}}]",
+        'f.yaml: objects[0].apiVersion: "v2" does not serve Pod (served by v1)',
+        id="a version that does not serve the kind",
+    ),
+    pytest.param(
+        "steps: [{delete: [{apiVersion: v1, kind: PodGroup, metadata: {name: x}}]}]",
+        'f.yaml: steps[0].delete[0].apiVersion: "v1" does not serve PodGroup '
+        "(served by incubator.scheduling.k8s.io/v1alpha1 and scheduling.x-k8s.io/v1alpha1 and "
+        "scheduling.k8s.io/v1beta1)",
+        id="a version that serves no such kind",
+    ),
+    pytest.param(
+        "objects: [{kind: Pod, metadata: p}]",
+        "f.yaml: objects[0].metadata: must be a mapping, not str",
+        id="a name",
+    ),
+    pytest.param(
+        "objects: [{kind: Pod, metadata: {name: p}, spec: []}]",
+        "f.yaml: objects[0].spec: must be a mapping, not list",
+        id="a spec that is a list",
+    ),
+    pytest.param(
+        "steps: [{expect: {bound: a/p}}]",
+        "f.yaml: steps[0].expect.bound: must be a list of pods, each as namespace/name",
+        id="one pod for a list",
+    ),
+    pytest.param(
+        "steps: [{expect: {boundAny: {from: [a/p]}}}]",
+        "f.yaml: steps[0].expect.boundAny: must have count and from",
+        id="no count",
+    ),
+    pytest.param(
+        "steps: [{expect: {evictedAny: {count: one, from: [a/p]}}}]",
+        "f.yaml: steps[0].expect.evictedAny.count: 'one' must be a whole number",
+        id="a count in words",
+    ),
+    pytest.param(
+        "steps: [{expect: {status: {ElasticQuota a/q: 3}}}]",
+        "f.yaml: steps[0].expect.status[ElasticQuota a/q]: must be a mapping, not int",
+        id="a status that is none",
+    ),
+    pytest.param(
+        "steps: [{expect: {events: [{pod: a/p}]}}]",
+        "f.yaml: steps[0].expect.events[0].pod: unknown key; known are object, reason, contains",
+        id="an unknown key of an event",
     ),
     pytest.param("now: yesterday", "f.yaml: now: 'yesterday' is not an RFC 3339 time", id="no time"),
 ]
@@ -60,7 +147,31 @@ def test_refused_files(text: str, message: str) -> None:
         ),
         pytest.param(
             "objects: [{kind: ElasticQuota, metadata: {name: q, namespace: a}, spec: {min: {cpu: abc}}}]",
-            "f.yaml: ElasticQuota a/q: spec.min[cpu]: 'abc' is not a quantity", id="a malformed object",
+            "f.yaml: objects[0]: ElasticQuota a/q: spec.min[cpu]: 'abc' is not a quantity",
+            id="a malformed object",
+        ),
+        pytest.param(
+            "steps: [{delete: [{kind: Pod}]}]", "f.yaml: steps[0].delete[0].metadata.name: is required",
+            id="a deletion of nobody",
+        ),
+        pytest.param(
+            f"objects: [{quota('a', min=-1)}]",
+            "f.yaml: objects[0]: ElasticQuota a/q: spec.min[cpu]: -1 is negative", id="a negative min",
+        ),
+        pytest.param(
+            f"steps: [{{create: [{NODE}, {quota('a', min=5, max=4)}]}}]",
+            "f.yaml: steps[0].create[1]: ElasticQuota a/q: spec.min[cpu]=5 exceeds spec.max[cpu]=4",
+            id="min above max",
+        ),
+        pytest.param(
+            f"objects: [{quota('a', min=1, max=4)}]\nsteps: [{{update: [{quota('a', min=1, max=0)}]}}]",
+            "f.yaml: steps[0].update[0]: ElasticQuota a/q: spec.min[cpu]=1 exceeds spec.max[cpu]=0",
+            id="min above max after a change",
+        ),
+        pytest.param(
+            "objects: [{kind: ResourceQuota, metadata: {name: rq}, spec: {hard: {cpu: lots}}}]",
+            "f.yaml: objects[0]: ResourceQuota default/rq: spec.hard[cpu]: 'lots' is not a quantity",
+            id="a malformed native quota",
         ),
     ],
 )  # fmt: skip
@@ -89,14 +200,93 @@ def test_what_differs_is_told() -> None:
     text = f"objects: [{NODE}]\nsteps: [{{create: [{pod}], expect: {expect}}}]"
     (scenario,) = load_scenarios(text, "f.yaml")
     assert run_scenario(scenario)["steps"][0]["mismatches"] == [
-        "default/x should be bound, is not there",
-        "default/p should be pending, is on n",
-        "default/p should be on m, is on n",
-        "bound: 2 of ['default/p'] expected, got ['default/p']",
-        "evicted should be ['default/y'], is []",
-        "status of ElasticQuota a/q: used should be {'cpu': 1}, is None",
-        "no event like {'reason': 'Nothing'}",
+        "default/x: expected bound, got no such pod",
+        "default/p: expected pending, got on n",
+        "default/p: expected on m, got on n",
+        "bound: expected 2 of default/p, got default/p",
+        "evicted: expected default/y, got none",
+        "status of ElasticQuota a/q: used: expected cpu=1, got nothing",
+        "events: expected Nothing, got none",
     ]
+
+
+REPORT: dict[str, Any] = {
+    "bound": {"a/p": "n"},
+    "pending": {"a/w": {"reason": "Unschedulable", "message": "0/1 nodes are available"}},
+    "evicted": [{"pod": "a/v1"}, {"pod": "a/v2"}],
+    "status": {"ElasticQuota a/q": {"used": {"cpu": "2", "memory": "1Gi"}}, "PodGroup a/g": {"running": 1}},
+    "events": [{"object": "Pod a/w", "reason": "FailedScheduling", "message": "too small"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("expect", "words"),
+    [
+        ({"bound": ["a/w"]}, "a/w: expected bound, got pending (0/1 nodes are available)"),
+        ({"evicted": ["a/x", "a/y"]}, "evicted: expected a/x and a/y, got a/v1 and a/v2"),
+        ({"evicted": []}, "evicted: expected none, got a/v1 and a/v2"),
+        ({"evicted": None}, "evicted: expected none, got a/v1 and a/v2"),
+        (
+            {"evictedAny": {"count": 1, "from": ["a/v1", "a/v2", "a/v3"]}},
+            "evicted: expected 1 of a/v1, a/v2 and a/v3, got a/v1 and a/v2",
+        ),
+        (
+            {"status": {"ElasticQuota a/q": {"used": {"cpu": "3"}}}},
+            "status of ElasticQuota a/q: used: expected cpu=3, got cpu=2",
+        ),
+        ({"status": {"PodGroup a/g": {"running": 2}}}, "status of PodGroup a/g: running: expected 2, got 1"),
+        (
+            {"events": [{"object": "Pod a/w", "reason": "Preempted", "contains": "b/x"}]},
+            'events: expected Preempted of Pod a/w with "b/x", got FailedScheduling (too small)',
+        ),
+        ({"events": [{"contains": "b/x"}]}, 'events: expected an event with "b/x", got none'),
+    ],
+)
+def test_a_mismatch_is_told_in_words(expect: dict[str, Any], words: str) -> None:
+    assert mismatches(expect, REPORT) == [words]
+
+
+def test_what_is_as_expected_is_no_mismatch() -> None:
+    expect = {
+        "bound": ["a/p"],
+        "boundOn": {"a/p": "n"},
+        "pending": ["a/w"],
+        "evicted": ["a/v2", "a/v1"],
+        "status": {"ElasticQuota a/q": {"used": {"cpu": "2000m", "pods": 0}}, "PodGroup a/h": {"running": 0}},
+        "events": [{"reason": "FailedScheduling", "contains": "small"}],
+    }
+    assert mismatches(expect, REPORT) == []
+    assert mismatches(dict.fromkeys(("bound", "boundAny", "boundOn", "status", "events")), REPORT) == []
+
+
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.integers(-2, 2), st.sampled_from(["Pod", "Node", "a", "9", "-1", ""])),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=2),
+            st.dictionaries(
+                st.sampled_from(
+                    ["kind", "metadata", "name", "namespace", "spec", "status", "labels", "bound"]
+                ),
+                inner,
+                max_size=3,
+            ),
+        ),
+        max_leaves=8,
+    ),
+    st.sampled_from(["objects", "create", "update", "delete", "expect"]),
+)
+def test_whatever_stands_in_a_file_there_is_an_answer_with_its_name(value: Any, place: str) -> None:
+    given_: dict[str, Any] = {"objects": [value]} if place == "objects" else {"steps": [{place: value}]}
+    if place in ("create", "update", "delete") and not isinstance(value, list):
+        given_ = {"steps": [{place: [value]}]}
+    caught: list[ConfigError] = []
+    try:
+        for scenario in load_scenarios(json.dumps(given_), "f.yaml"):
+            run_scenario(scenario)
+    except ConfigError as error:
+        caught.append(error)
+    assert all(error.file == "f.yaml" for error in caught)
 
 
 def test_a_file_may_hold_several_scenarios() -> None:

@@ -1,0 +1,83 @@
+"""Which kinds of objects a scenario may hold: what the scheduler reads, and some that are only stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from scheduler_core.errors import ConfigError
+from scheduler_core.model.watched import WATCHED, Parse
+
+
+class Kind(NamedTuple):
+    """One kind of object; `parse` is None where nobody reads it."""
+
+    api_version: str
+    name: str
+    namespaced: bool = True
+    parse: Parse | None = None
+
+
+# They make pods in a cluster; in a simulation no controller of theirs runs.
+WORKLOADS: Final = frozenset(
+    {"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
+)
+_CLUSTER_WIDE: Final = frozenset(
+    {"CSIDriver", "ClusterRole", "ClusterRoleBinding", "PriorityClass", "RuntimeClass", "VolumeAttachment"}
+)
+# What stands beside pods, nodes and quotas in people's manifests.
+_STORED: Final = {
+    "v1": (
+        *("Endpoints", "Event", "LimitRange", "ReplicationController", "ResourceQuota", "Secret"),
+        *("Service", "ServiceAccount"),
+    ),
+    "apps/v1": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "autoscaling/v2": ("HorizontalPodAutoscaler",),
+    "batch/v1": ("CronJob", "Job"),
+    "coordination.k8s.io/v1": ("Lease",),
+    "events.k8s.io/v1": ("Event",),
+    "networking.k8s.io/v1": ("Ingress", "NetworkPolicy"),
+    "node.k8s.io/v1": ("RuntimeClass",),
+    "rbac.authorization.k8s.io/v1": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    "scheduling.k8s.io/v1": ("PriorityClass",),
+    "storage.k8s.io/v1": ("CSIDriver", "CSIStorageCapacity", "VolumeAttachment"),
+}
+
+_KINDS: Final = (
+    *(Kind(resource.api_version, resource.kind, resource.namespaced, parse) for resource, parse in WATCHED),
+    *(Kind(version, name, name not in _CLUSTER_WIDE) for version, names in _STORED.items() for name in names),
+)
+_BY_NAME: Final[dict[str, list[Kind]]] = {}
+for _kind in _KINDS:
+    _BY_NAME.setdefault(_kind.name, []).append(_kind)
+
+
+def is_namespaced(name: str) -> bool:
+    """Whether objects of a kind live in namespaces, as those of an unknown kind are taken to."""
+    return name not in _BY_NAME or _BY_NAME[name][0].namespaced
+
+
+def parser_of(obj: Mapping[str, Any]) -> Parse | None:
+    """What reads an object; one without an apiVersion is taken for the first kind of that name."""
+    version = obj.get("apiVersion")
+    served = (
+        kind for kind in _BY_NAME.get(str(obj.get("kind")), ()) if version in (None, "", kind.api_version)
+    )
+    return next((kind.parse for kind in served), None)
+
+
+def check_kind(obj: Mapping[str, Any], path: str) -> None:
+    """Raises ConfigError for a kind that does not exist, or an apiVersion that does not serve it."""
+    name, version = obj.get("kind"), obj.get("apiVersion")
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{path}.kind", "is required")
+    if name not in _BY_NAME:
+        near = {known.lower(): known for known in _BY_NAME}
+        close = get_close_matches(name.lower(), near, n=1)
+        hint = f"did you mean {near[close[0]]}?" if close else f"known are {', '.join(sorted(_BY_NAME))}"
+        raise ConfigError(f"{path}.kind", f'"{name}" is not a kind that a simulation knows ({hint})')
+    served = [kind.api_version for kind in _BY_NAME[name]]
+    if version not in (None, "", *served):
+        problem = f'"{version}" does not serve {name} (served by {" and ".join(served)})'
+        raise ConfigError(f"{path}.apiVersion", problem)
