@@ -18,6 +18,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, equal_members, leaving, room_for
+from scheduler_core.engine.gang_search import GangSearch
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import violating
 from scheduler_core.framework.preemption.eligibility import not_eligible
@@ -60,12 +61,11 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
                 nominated.append(placed)
     if len(nominated) < need:
         return None
-    if victims:
-        fewer = _Fewer(cycle, members, need, now)
-        kept = fewer.of([victim for victim, _ in victims.values()])
-        if fewer.seats is not None:
-            return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
-    return GangPreemption(tuple(victims.values()), tuple(nominated))
+    fewer = _Fewer(cycle, members, need, now)
+    kept = fewer.of([victim for victim, _ in victims.values()])
+    if fewer.seats is None:
+        return None
+    return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
 
 
 def _place(
@@ -132,17 +132,33 @@ class _Fewer:
                 trial.lift(uid)
             if self._equal and room_for(cycle, *self._members[0], now).fits < self._need:
                 return False
+            if self._proofs <= 0:
+                return False
             self._proofs -= 1
-            seats: list[Nominated] = []
-            for profile, pod in self._members if self._proofs >= 0 else ():
-                attempt = cycle.attempt(profile, pod, now, post_filter=False)
-                if attempt.slot >= 0 and len(seats) < self._need:
-                    trial.place(pod, attempt.slot)
-                    seats.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
+            seats = self._seated(trial)
         if len(seats) < self._need:
             return False
         self.seats = seats
         return True
+
+    def _seated(self, trial: Trial) -> list[Nominated]:
+        """Nodes for as many members as are needed: in their order, and if that fails by a search."""
+        cycle, state, now = self._cycle, self._cycle.state, self._now
+        seats: list[Nominated] = []
+        mark = trial.checkpoint()
+        for profile, pod in self._members:
+            attempt = cycle.attempt(profile, pod, now, post_filter=False)
+            if attempt.slot >= 0 and len(seats) < self._need:
+                trial.place(pod, attempt.slot)
+                seats.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
+        if len(seats) >= self._need or self._equal:
+            return seats
+        trial.rollback(mark)
+        search = GangSearch(cycle, self._members, self._need, now)
+        found = search.run() or []
+        seats = [(item.cycle.pod, state.nodes.names[item.slot], item.cycle.vector) for _, item in found]
+        search.undo()
+        return seats
 
 
 def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:

@@ -48,9 +48,9 @@ class GangSearch:
             if self._ordered() and self._place(0, self._spare, {}):
                 return self._reserved
         except BaseException:
-            self._undo(0)
+            self.undo()
             raise
-        self._undo(0)
+        self.undo()
         return None
 
     def _ordered(self) -> bool:
@@ -83,7 +83,7 @@ class GangSearch:
                 after = taken | {(key, slot): taken.get((key, slot), 0) + 1}
                 if self._place(index + 1, spare, after):
                     return True
-            self._undo(mark)
+            self.undo(mark)
         if spare and self._place(index + 1, spare - 1, taken):
             return True
         self._dead_ends.add(here)
@@ -110,7 +110,8 @@ class GangSearch:
         self._reserved.append((profile, taken))
         return True
 
-    def _undo(self, mark: int) -> None:
+    def undo(self, mark: int = 0) -> None:
+        """Take what was reserved back, but for the first `mark` members."""
         while len(self._reserved) > mark:
             profile, item = self._reserved.pop()
             self._cycle.unreserve(profile, item.cycle, item.slot)

@@ -21,10 +21,9 @@ from scheduler_core.state.nodes import NodeTable
 class Nomination(msgspec.Struct, frozen=True):
     """A waiting pod, the node kept for it, and the victims (uids) whose end it waits for.
 
-    `vector` is the pod's requests, int64 [R] at the time; `order` grows from nomination to nomination, and
-    stays while a pod keeps its node. `kept`: the node is kept for a gang because time passed, not because
-    anybody was evicted for it. `group` is the key of the gang for whose start as a whole the node was found;
-    its members do not stand in each other's way.
+    `vector` is the pod's requests, int64 [R] at the time. `kept`: the node is kept for a gang because time
+    passed, not because anybody was evicted for it. `group` is the key of the gang for whose start as a whole
+    the node was found; its members do not stand in each other's way.
     """
 
     pod: Pod
@@ -33,7 +32,11 @@ class Nomination(msgspec.Struct, frozen=True):
     victims: frozenset[str] = frozenset()
     kept: bool = False
     group: str = ""
-    order: int = 0
+
+    @property
+    def rank(self) -> tuple[int, float, str]:
+        """The order of nominated pods of which neither has a better right: the same after a restart."""
+        return -self.pod.priority, self.pod.created, self.pod.key
 
     @property
     def standing(self) -> Standing:
@@ -62,7 +65,6 @@ class Nominations:
         self._by_uid: dict[str, Nomination] = {}
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
-        self._order = 0
         self.freed = False
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
@@ -84,13 +86,9 @@ class Nominations:
         """Nominate a node for a pod, replacing an earlier nomination."""
         before, freed = self._by_uid.get(pod.uid), self.freed
         self.remove(pod.uid)
-        self._order += 1
-        order = self._order
-        if before is not None and before.node == node:
-            order = before.order
-            if before.kept == kept and np.array_equal(before.vector, vector):
-                self.freed = freed
-        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group, order)
+        if before is not None and (before.node, before.kept) == (node, kept):
+            self.freed = freed or not np.array_equal(before.vector, vector)
+        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
 

@@ -117,14 +117,14 @@ class Precedence:
         """Whether the room that a nominated pod waits for is closed to the pod.
 
         Of two pods that wait for one node under different quotas, the later one was nominated beside the
-        earlier.
+        earlier, so any order will do that is the same after a restart.
         """
         if self.concedes(nominee.standing):
             return False
         own = self._own
         if self._state.ledger.quota_of(nominee.pod.namespace) is self._quota:
             return True
-        return own is None or own.node != nominee.node or nominee.order < own.order
+        return own is None or own.node != nominee.node or nominee.rank < own.rank
 
 
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:

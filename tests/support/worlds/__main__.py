@@ -1,46 +1,66 @@
-"""Play worlds and print what is found: `python -m tests.support.worlds SEED [SEED2] [--shrink DIR]`."""
+"""Play worlds and print what is found.
+
+`python -m tests.support.worlds SEED [SEED2]` plays the worlds of these seeds (SEED2 excluded),
+`python -m tests.support.worlds FILE...` scenario files; `--shrink DIR` writes small scenario files.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.support.worlds.files import scenario_text, world_of
 from tests.support.worlds.generate import live
-from tests.support.worlds.player import Finding, World
-from tests.support.worlds.shrink import scenario_text, shrunk
+from tests.support.worlds.player import Finding, Player, World, play
+from tests.support.worlds.shrink import shrunk
 
 # Of every kind so many findings are printed, and so many worlds written.
 SHOWN = 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.worlds", description=__doc__)
-    parser.add_argument("first", type=int, help="the first seed")
-    parser.add_argument("last", type=int, nargs="?", help="the seed after the last one")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.support.worlds",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="+", help="one seed, two seeds, or scenario files")
     parser.add_argument("--shrink", type=Path, metavar="DIR", help="write small scenario files here")
-    parser.add_argument("--only", default="", help="only this check")
+    parser.add_argument("--only", default="", metavar="CHECK", help="only this check")
+    parser.add_argument("--all", action="store_true", help="every finding, not the first few of each check")
     parser.add_argument("--messages", action="store_true", help="compare messages with a fresh scheduler's")
     given = parser.parse_args()
-    last = given.last if given.last is not None else given.first + 1
     found: dict[str, list[tuple[World, Finding]]] = {}
-    start, failing = time.perf_counter(), 0
-    for seed in range(given.first, last):
-        world, player = live(seed, messages=given.messages)
+    start, played, failing = time.perf_counter(), 0, 0
+    for world, player in _worlds(given.what, given.messages):
+        played += 1
         failing += bool(player.findings)
         for check in dict.fromkeys(item.check for item in player.findings):
             first = next(item for item in player.findings if item.check == check)
             found.setdefault(check, []).append((world, first))
     took = time.perf_counter() - start
-    print(f"{last - given.first} worlds in {took:.1f} s, {failing} with findings")
+    print(f"{played} worlds in {took:.1f} s, {failing} with findings")
     for check, items in sorted(found.items(), key=lambda pair: -len(pair[1])):
-        if given.only not in ("", check):
-            continue
-        print(f"\n{check}: {len(items)} worlds")
-        for world, finding in items[:SHOWN]:
-            print(f"  {world['name']}, step {finding.step}: {finding.text}")
-            if given.shrink:
-                _write(given.shrink, world, finding)
+        if given.only in ("", check):
+            print(f"\n{check}: {len(items)} worlds")
+            for world, finding in items[: None if given.all else SHOWN]:
+                print(f"  {world['name']}, step {finding.step}: {finding.text}")
+                if given.shrink:
+                    _write(given.shrink, world, finding)
+
+
+def _worlds(what: Sequence[str], messages: bool) -> Iterator[tuple[World, Player]]:
+    if what[0].isdigit():
+        first = int(what[0])
+        last = int(what[1]) if len(what) > 1 else first + 1
+        yield from (live(seed, messages=messages) for seed in range(first, last))
+        return
+    for name in what:
+        world = world_of(Path(name))
+        world["name"] = name
+        yield world, play(world, messages=messages)
 
 
 def _write(folder: Path, world: World, finding: Finding) -> None:

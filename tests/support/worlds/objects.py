@@ -125,7 +125,8 @@ def group(dialect: str, namespace: str, name: str, minimum: int, where: str = ""
     """A group of a dialect; `where` is a topology key (native) or constraints as JSON (others)."""
     if dialect == "config":
         return group_map(namespace, name, minimum, where)
-    version, spec = INCUBATOR, {"minMembers": minimum}
+    version = INCUBATOR
+    spec: Raw = {"minMembers": minimum}
     if dialect == "x":
         version, spec = X_GROUPS, {"minMember": minimum}
     if dialect == "native":
@@ -133,7 +134,7 @@ def group(dialect: str, namespace: str, name: str, minimum: int, where: str = ""
         spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}} if minimum > 1 else {}
         if where:
             spec["schedulingConstraints"] = {"topology": [{"key": where}]}
-    made = {"apiVersion": version, "kind": "PodGroup", "metadata": meta(name, namespace), "spec": spec}
+    made: Raw = {"apiVersion": version, "kind": "PodGroup", "metadata": meta(name, namespace), "spec": spec}
     if where and dialect != "native":
         made["metadata"]["annotations"] = {"muster.dev/topology-constraints": where}
     return made

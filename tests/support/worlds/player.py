@@ -121,6 +121,11 @@ class Player(Simulation):
                 change = self.objects.update(merge_patch(copy.deepcopy(old), item["patch"]), "patch")
                 done["update"].append(_as_written(change))
                 self.observe(change)
+        for item in step.get("update", ()):
+            if self.objects.get(key_of(item)) is not None:
+                change = self.objects.update(item, "update")
+                done["update"].append(_as_written(change))
+                self.observe(change)
         for item in step.get("create", ()):
             self._create(item, done["create"])
         seconds = step.get("advance", 0)
@@ -139,7 +144,8 @@ class Player(Simulation):
         """Whether a step does more than let pods end that were on their way out, or a little time pass."""
         ended = [self.objects.get(key_of(item)) for item in step.get("delete", ())]
         quiet = all(obj is None or (obj["kind"] == "Pod" and going(obj)) for obj in ended)
-        return not quiet or bool(step.get("patch") or step.get("create")) or step.get("advance", 0) >= 300
+        changes = any(step.get(part) for part in ("patch", "update", "create"))
+        return not quiet or changes or step.get("advance", 0) >= 300
 
     # Running
 

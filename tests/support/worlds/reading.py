@@ -264,15 +264,16 @@ class View:
         """What nominated pods of other quotas will use.
 
         A pod `within` its min yields only in resources in which those quotas are, with all that is nominated
-        for them, not over theirs.
+        for them and without those who leave, not over theirs.
         """
         total: Sums = {}
         by_quota: dict[str, Sums] = {}
         for other in self.nominees(pod):
             if namespace(other) != namespace(pod) and namespace(other) in self.quotas:
                 add(by_quota.setdefault(namespace(other), {}), cost(other))
+        stay = self.without(self.leaving()) if by_quota else self
         for ns, kept in by_quota.items():
-            used, low = self.used(ns), self.low[ns]
+            used, low = stay.used(ns), self.low[ns]
             for name, value in kept.items():
                 over = name in self.relevant(ns) and used.get(name, 0) + value > low.get(name, 0)
                 if not (within and over):

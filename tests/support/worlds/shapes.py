@@ -48,7 +48,8 @@ class Shapes:
 
     def _spec(self) -> Raw:
         """What pods of one shape have in their spec beyond the plain ones; with `labels` of theirs."""
-        dice, spec = self.dice, {"requests": self.requests()}
+        dice = self.dice
+        spec: Raw = {"requests": self.requests()}
         for chance, add in (
             (1.0, self._selector),
             (0.6, self._toleration),
@@ -57,6 +58,7 @@ class Shapes:
             (0.8, self._spread),
             (0.2, self._init),
             (0.1, self._overhead),
+            (0.2, self._deadline),
         ):
             if dice.random() < self.spice * chance * 0.6:
                 add(spec)
@@ -89,6 +91,9 @@ class Shapes:
 
     def _init(self, spec: Raw) -> None:
         spec["init"] = self.dice.choice(("2", "3"))
+
+    def _deadline(self, spec: Raw) -> None:
+        spec["activeDeadlineSeconds"] = self.dice.choice((60, 600))
 
     def _overhead(self, spec: Raw) -> None:
         spec["overhead"] = {"cpu": "500m"}

@@ -9,9 +9,7 @@ from typing import Any, Final
 import yaml
 
 from scheduler_core.errors import MusterError
-from tests.support.worlds.objects import Raw
-from tests.support.worlds.player import Player, World, play
-from tests.support.worlds.rest import configuration
+from tests.support.worlds.player import World, play
 
 # Plays of one world at most; shrinking ends there, however small the world is.
 MAX_PLAYS: Final = 1500
@@ -110,9 +108,9 @@ def _fewer_objects(world: World) -> Iterator[World]:
     for i, step in enumerate(world["steps"]):
         for part in _PARTS:
             for j in range(len(step.get(part, ()))):
-                yield _changed(world, lambda w, i=i, part=part, j=j: w["steps"][i][part].pop(j))
+                yield _without(world, ("steps", i, part, j))
         if step.get("advance"):
-            yield _changed(world, lambda w, i=i: w["steps"][i].pop("advance"))
+            yield _without(world, ("steps", i, "advance"))
 
 
 def _merged_steps(world: World) -> Iterator[World]:
@@ -134,9 +132,9 @@ def _merged_steps(world: World) -> Iterator[World]:
 
 
 def _plainer(world: World) -> Iterator[World]:
-    for name in ("grace", "topology"):
-        if world[name]:
-            yield {**world, name: False}
+    """Evicted pods gone at once. What a group is depends on `topology`, so that stays."""
+    if world["grace"]:
+        yield {**world, "grace": False}
 
 
 def _fewer_fields(world: World) -> Iterator[World]:
@@ -183,27 +181,3 @@ def shrunk(world: World, check: str) -> World:
             return False
 
     return Shrinker(failing).shrink(world)
-
-
-def scenario_text(world: World, finding: str) -> str:
-    """The world as a scenario file; what was found stands in its description."""
-    player: Player = play(copy.deepcopy(world))
-    told = finding
-    if world["grace"]:
-        told += " (evicted pods keep their nodes, terminating, until a step deletes them)"
-    document: Raw = {
-        "name": world["name"],
-        "description": told,
-        "config": yaml.safe_load(configuration(topology=world["topology"])),
-        "now": "2026-01-01T00:00:00Z",
-        "objects": world["objects"],
-        "steps": [step for step in player.compiled if step],
-    }
-    return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=110)
-
-
-class _Plain(yaml.SafeDumper):
-    """No anchors: every object stands where it is."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
