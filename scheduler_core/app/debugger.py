@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.engine.queue import QueuedUnit
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.reading import is_older, object_key, read_metadata

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler_core.engine.queue import Part
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.engine.unit import Part
 from scheduler_core.model.names import CPU
 from scheduler_core.quota.policy import borrowed
 

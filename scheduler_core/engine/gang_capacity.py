@@ -110,7 +110,9 @@ def least(need: int, requests: Iterable[ResourceList]) -> dict[str, int]:
     }
 
 
-def in_use(state: ClusterState, namespace: str, gone: NDArray[np.bool_]) -> tuple[ResourceList, ResourceList]:
+def in_use(
+    state: ClusterState, namespace: str, gone: NDArray[np.bool_]
+) -> tuple[dict[str, int], dict[str, int]]:
     """(of the namespace's quota, of all quotas): what is used without the `gone` rows of the pod table."""
     ledger = state.ledger
     used, total = dict(ledger.used(namespace)), dict(ledger.total_used)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.eligibility import usable
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 
@@ -59,6 +60,39 @@ def plan_by_ends(cycle: PodCycle, members: Members, need: int, now: float) -> Pl
         found = _at(cycle, members, need, now, ends, float(times[middle]))
         low, high, best = (low, middle, found) if found is not None else (middle + 1, high, best)
     return best
+
+
+def seats_held(state: ClusterState, members: Members) -> Plan:
+    """Seats on the nodes that are kept for members now."""
+    seats = []
+    for _, pod in members:
+        item = state.nominations.get(pod.uid)
+        slot = state.nodes.slot(item.node) if item is not None else None
+        if item is not None and slot is not None:
+            seats.append(Seat(pod, slot, state.vector(pod)))
+    return Plan(tuple(seats))
+
+
+def still_possible(cycle: PodCycle, plan: Plan, members: Members, need: int) -> bool:
+    """Whether the seats of a plan are enough, and their nodes can still give them if all else ended."""
+    nodes = cycle.state.nodes
+    waiting = {pod.uid for _, pod in members}
+    if sum(seat.pod.uid in waiting for seat in plan.seats) < need:
+        return False
+    left = nodes.allocatable[:, : nodes.size] - _paid(cycle.state, members)  # [R, N]
+    for seat in plan.seats:
+        left[: len(seat.vector), seat.slot] -= seat.vector
+    taken = [seat.slot for seat in plan.seats]
+    usables = all(usable(cycle.state, seat.pod, seat.slot) for seat in plan.seats)
+    return usables and bool((left[:, taken] >= 0).all())
+
+
+def _paid(state: ClusterState, members: Members) -> Int64:
+    """int64 [R, N]: what others evicted for, and is theirs."""
+    own = {pod.uid for _, pod in members}
+    nominated = state.nominations.waiting(lambda _: True)
+    ignored = [item for item in nominated if item.kept or item.pod.uid in own]
+    return state.nominations.room(ignored).copy()
 
 
 def _ends(state: ClusterState, now: float) -> Float:
@@ -115,16 +149,9 @@ def kept_of(seats: Sequence[Seat], ending: Iterable[Int64], resources: int) -> l
 def _seats(
     cycle: PodCycle, members: Members, need: int, now: float, limit: Int64, free: Int64
 ) -> list[Seat] | None:
-    """Nodes for `need` members, each where `limit` allows and `free` is largest; both int64 [R, N].
-
-    What others evicted for is theirs.
-    """
+    """Nodes for `need` members, each where `limit` allows and `free` is largest; both int64 [R, N]."""
     state = cycle.state
-    own = {pod.uid for _, pod in members}
-    waiting = state.nominations.waiting(lambda _: True)
-    kept = state.nominations.room(
-        item for item in waiting if item.kept or item.pod.uid in own
-    ).copy()  # [R, N]
+    kept = _paid(state, members)  # [R, N]
     seats: list[Seat] = []
     for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
         if len(seats) == need or len(seats) + left < need:

@@ -15,11 +15,21 @@ from typing import TypeVar
 
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
 from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
-from scheduler_core.engine.gang_plan import Plan, ending_on, kept_of, plan_by_ends, plan_on_empty
+from scheduler_core.engine.gang_plan import (
+    Plan,
+    ending_on,
+    kept_of,
+    plan_by_ends,
+    plan_on_empty,
+    seats_held,
+    still_possible,
+)
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
+from scheduler_core.engine.queue import SchedulingQueue
+from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.profile import Profile
+from scheduler_core.quota.ledger import shift
 
 T = TypeVar("T")
 
@@ -53,38 +63,65 @@ class GangReservations:
             self._consider(unit, members, outcome.need, now)
 
     def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
-        nominations = self._cycle.state.nominations
+        state = self._cycle.state
         holder = self._queue.units.get(self._kept_for)
         order = members[0][0].queue_sort.sort_key
-        if any(awaited(self._cycle.state, pod) for _, pod in members):
+        if any(awaited(state, pod) for _, pod in members):
             return
-        # A process that is gone may have kept nodes for it: what it had waited for is still its own.
-        inherited = holder is not unit and any(nominations.get(pod.uid) for _, pod in members)
-        if inherited:
-            for _, pod in members:
-                nominations.remove(pod.uid)
+        held = self._plan_kept if holder is unit else seats_held(state, members)
         if holder is not None and holder is not unit and order(holder) < order(unit):
+            self._drop(unit)
             return
-        waited = (
-            math.inf if inherited or holder is unit else now - (now if unit.since is None else unit.since)
-        )
-        plan = self._plan(members, need, now, waited)
+        plan = self._plan(unit, members, need, now, held)
         if holder is not None and (holder is unit if plan is None else holder is not unit):
             self._give_up(holder)
         if plan is not None:
             self._keep(unit, plan, need)
+        else:
+            self._drop(unit)
 
-    def _plan(self, members: Members, need: int, now: float, waited: float) -> Plan | None:
+    def _plan(self, unit: QueuedUnit, members: Members, need: int, now: float, held: Plan) -> Plan | None:
+        """When running pods end; else the nodes that are kept already; else, after patience, empty nodes.
+
+        `held` may come from a process that is gone: what the gang had waited for is still its own.
+        """
         state = self._cycle.state
         in_order = largest_first(state, members)
         plan = plan_by_ends(self._cycle, in_order, need, now)
         seconds = patience(members[0][0])
-        if plan is not None or seconds is None or waited < seconds:
+        waited = now - unit.since if unit.since is not None else 0.0
+        if plan is not None or seconds is None or (waited < seconds and not held.seats):
             return plan
-        used, total = in_use(state, members[0][1].namespace, leaving(state))
-        if beyond_quota(state, members, need, used, total):
+        if not self._within_quota(members, need):
             return None
+        if not held.start and still_possible(self._cycle, held, members, need):
+            return held
         return plan_on_empty(self._cycle, in_order, need, now)
+
+    def _within_quota(self, members: Members, need: int) -> bool:
+        """Whether the quota will have room for the members, beside those who evicted for theirs."""
+        state = self._cycle.state
+        namespace = members[0][1].namespace
+        used, total = in_use(state, namespace, leaving(state))
+        for standing, sums in state.nominations.sums.items():
+            if not standing.kept and state.ledger.quota_of(standing.namespace) is not None:
+                shift(total, sums)
+                if standing.namespace == namespace:
+                    shift(used, sums)
+        return not beyond_quota(state, members, need, used, total)
+
+    def look_after(self, unit: QueuedUnit, now: float) -> None:
+        """Others were placed: try the gang again if its quota has no room for it any more."""
+        holder = self._queue.units.get(self._kept_for)
+        if holder is None or holder is unit:
+            return
+        members = [(self._profiles[pod.scheduler_name], pod) for pod in holder.pods.values()]
+        if not self._within_quota(members, self._need):
+            self._queue.activate(holder, now)
+
+    def _drop(self, unit: QueuedUnit) -> None:
+        for uid in unit.pods:
+            self._cycle.state.nominations.remove(uid)
 
     def _keep(self, unit: QueuedUnit, plan: Plan, need: int) -> None:
         self._kept_for, self._need, self._plan_kept = unit.key, need, plan
@@ -115,8 +152,7 @@ class GangReservations:
                 state.nominations.put(pod, node, vector, kept=True, group=holder.key)
 
     def _give_up(self, holder: QueuedUnit) -> None:
-        for uid in holder.pods:
-            self._cycle.state.nominations.remove(uid)
+        self._drop(holder)
         if self._kept_for == holder.key:
             self._kept_for = ""
 

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import (
     COSCHEDULING,
     TOPOLOGY,
     GangCycle,
-    GangOutcome,
     missing,
     schedules_group,
 )
@@ -20,13 +19,14 @@ from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.loans import with_loans
-from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
+from scheduler_core.engine.messages import topology_notices, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
-from scheduler_core.engine.queue import QueuedUnit, SchedulingQueue
+from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.signature import schedules_differently
+from scheduler_core.engine.unit import QueuedUnit
+from scheduler_core.engine.verdicts import gang_evictions, member_waits, not_reserved, rejected
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.eligibility import awaited, usable
-from scheduler_core.framework.preparation import Preparation
+from scheduler_core.framework.preemption.eligibility import lost_its_node
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import ConfigMap
@@ -172,6 +172,7 @@ class Scheduler:
 
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units, highest first, until none is left or `limit` were tried."""
+        self.state.inherited.resolve()
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
         while limit is None or tried < limit:
@@ -180,16 +181,17 @@ class Scheduler:
                 break
             tried += 1
             made = self.reservations.aside(unit, now, self._schedule)
-            self._tell_placed(made, now)
+            self._tell_placed(unit, made, now)
             self._tell_freed(now)
             decisions += made
         return decisions
 
-    def _tell_placed(self, decisions: Iterable[Decision], now: float) -> None:
+    def _tell_placed(self, unit: QueuedUnit, decisions: Iterable[Decision], now: float) -> None:
         """What was placed just now may be what others want to be near, and it may be borrowed."""
         pods = (item.pod for item in decisions if isinstance(item, Placed))
         placed = [ClusterEvent(Happened.POD_ADD, pod=pod) for pod in pods]
         if placed:
+            self.reservations.look_after(unit, now)
             self.tell(with_loans(self.state, placed), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
@@ -213,12 +215,19 @@ class Scheduler:
         try:
             attempt = self.cycle.attempt(profile, pod, now)
             if attempt.slot < 0:
-                return self._rejected(pod, profile, attempt)
+                found = attempt.post_filter
+                decisions, plugins = rejected(self.state, profile, attempt)
+                if found is None or not found.nominated or found.victims:
+                    return decisions, plugins
+                # Nobody has to go, and with a node of its own it may not even have to wait.
+                attempt = self.cycle.attempt(profile, pod, now, post_filter=False)
+                if attempt.slot < 0:
+                    return decisions, plugins
             reserved = self.cycle.reserve(profile, attempt)
         except PluginError as error:
             return [Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))], None
         if isinstance(reserved, Status):
-            return [self._not_reserved(pod, profile, attempt, reserved)], frozenset({reserved.plugin})
+            return [not_reserved(self.state, profile, attempt, reserved)], frozenset({reserved.plugin})
         return [self._placed(profile, reserved)], frozenset()
 
     def _placed(self, profile: Profile, reserved: Reservation) -> Placed:
@@ -230,11 +239,11 @@ class Scheduler:
         return Placed(pod, node, profile.name, reserved.bind, reserved.pre_bind, reserved.post_bind)
 
     def _try_gang(
-        self, unit: QueuedUnit, gang: Gang | None, members: list[Pod], now: float
+        self, unit: QueuedUnit, gang: Gang | None, members: list[Pod], now: float, *, again: bool = False
     ) -> tuple[list[Decision], frozenset[str] | None]:
         """Decide a gang's waiting members: together up to minMembers, the others one by one."""
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
-        if any(self._lost_its_node(pod) for pod in members):
+        if any(lost_its_node(self.state, pod) for pod in members):
             # The others' nodes were found for all of them together: the gang looks anew.
             for pod in members:
                 self.state.nominations.remove(pod.uid)
@@ -250,7 +259,11 @@ class Scheduler:
             reason = REASON_SCHEDULER_ERROR
             return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
         decisions = [self._placed(*item) for item in outcome.reserved]
-        decisions += self._gang_evictions(outcome)
+        if outcome.preemption is not None:
+            decisions += gang_evictions(self.state, outcome.preemption)
+            if not outcome.preemption.victims and not again:
+                # Nobody has to go, and with nodes of its own the gang may not even have to wait.
+                return self._try_gang(unit, gang, members, now, again=True)
         self.reservations.tried(unit, pairs, outcome, now)
         if outcome.reserved and not outcome.on_topology:
             # Members that the start does not need are on their own: each may preempt like any pod.
@@ -259,16 +272,10 @@ class Scheduler:
         for profile, pod in pairs:
             if pod.uid in outcome.refused:
                 event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
-                decisions.append(self._member_waits(profile, pod, outcome.refused[pod.uid], event))
+                decisions.append(member_waits(self.state, profile, pod, outcome.refused[pod.uid], event))
         if pairs and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
             decisions.append(unschedulable_event(gang, pairs[0][0].name, outcome.refused[pairs[0][1].uid]))
         return decisions, outcome.plugins | self._of_groups(pairs) if outcome.refused else frozenset()
-
-    def _lost_its_node(self, pod: Pod) -> bool:
-        """Whether the node that a pod was nominated for is of no use to it any more."""
-        node = self.state.nominations.node_of(pod.uid)
-        slot = self.state.nodes.slot(node) if node else None
-        return bool(node) and (slot is None or not usable(self.state, pod, slot))
 
     def _of_groups(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
         """The plugins by which members wait for what happens to their group, whatever refused them."""
@@ -284,62 +291,6 @@ class Scheduler:
             failed |= plugins is None
             rejected |= plugins or frozenset()
         return decisions, None if failed else rejected
-
-    def _gang_evictions(self, outcome: GangOutcome) -> list[Decision]:
-        if outcome.preemption is None:
-            return []
-        victims = frozenset(victim.uid for victim, _ in outcome.preemption.victims)
-        for pod, node, vector in outcome.preemption.nominated:
-            ref = group_of(pod)
-            group = ref.key if ref is not None else ""
-            self.state.nominations.put(pod, node, vector, victims, group=group)
-        decisions: list[Decision] = []
-        for victim, pod in outcome.preemption.victims:
-            self.state.condemn(victim.uid)
-            text = eviction_message(self.state, pod, victim, self.state.nominations.node_of(pod.uid))
-            decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
-        return decisions
-
-    def _member_waits(self, profile: Profile, pod: Pod, message: str, event: str) -> Rejected:
-        nominated = self.state.nominations.node_of(pod.uid)
-        reason = REASON_UNSCHEDULABLE
-        return Rejected(pod, profile.name, reason, message, None, nominated, event=event)
-
-    def _not_reserved(self, pod: Pod, profile: Profile, attempt: Attempt, status: Status) -> Rejected:
-        """A node was found, but a plugin refused it or has to prepare something for the pod there first."""
-        if not isinstance(status.detail, Preparation):
-            return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason)
-        node = self.state.nodes.names[attempt.slot]
-        self.state.nominations.put(pod, node, attempt.cycle.vector)
-        return Rejected(
-            pod, profile.name, REASON_UNSCHEDULABLE, status.reason, None, node, status.detail.writes
-        )
-
-    def _rejected(
-        self, pod: Pod, profile: Profile, attempt: Attempt
-    ) -> tuple[list[Decision], frozenset[str]]:
-        diagnosis, result = attempt.diagnosis, attempt.post_filter
-        if diagnosis is None:
-            raise ValueError("an attempt without a node has a diagnosis")
-        evicted: list[Decision] = []
-        if result is not None:
-            victims = frozenset(victim.uid for victim in result.victims)
-            self.state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
-            for victim in result.victims:
-                self.state.condemn(victim.uid)
-                text = eviction_message(self.state, pod, victim, result.nominated)
-                evicted.append(Evicted(victim, pod, profile.name, text))
-        elif not awaited(self.state, pod):
-            self.state.nominations.remove(pod.uid)
-        nominated = self.state.nominations.node_of(pod.uid)
-        message = diagnosis.message
-        refused = diagnosis.status
-        by_group = refused is not None and refused.plugin == COSCHEDULING
-        event = REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING
-        rejected = Rejected(
-            pod, profile.name, REASON_UNSCHEDULABLE, message, diagnosis, nominated, event=event
-        )
-        return [*evicted, rejected], diagnosis.plugins
 
     def bind_failed(self, pod: Pod, now: float) -> None:
         """The API refused a binding: take the reservation back and try the pod again after its backoff."""

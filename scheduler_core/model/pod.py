@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -92,6 +92,7 @@ class HostPort(msgspec.Struct, frozen=True):
 class Pod(msgspec.Struct, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
 
+    `preempted`: it is on its way out because a scheduler evicted it for another pod.
     `lasts` is for how many seconds the pod may run at most (spec.activeDeadlineSeconds), None without limit.
 
     Compared by identity: a new version of the object is a new Pod.
@@ -105,6 +106,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     annotations: dict[str, str]
     created: float
     deleted: float | None
+    preempted: bool
     controller: OwnerReference | None
     of_daemon_set: bool
     scheduler_name: str
@@ -167,6 +169,12 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
     return tuple(dict.fromkeys(ports))
 
 
+def was_preempted(conditions: Iterable[ConditionWire] | None) -> bool:
+    """Whether a pod goes because a scheduler evicted it for another one."""
+    found = find(conditions, names.DISRUPTION_TARGET)
+    return found is not None and found.status == "True" and found.reason == names.REASON_PREEMPTION
+
+
 def _initialized(status: PodStatusWire) -> float | None:
     found = find(status.conditions, names.POD_INITIALIZED)
     return epoch(found.last_transition_time) if found is not None and found.status == "True" else None
@@ -189,6 +197,7 @@ def pod_from(wire: PodWire) -> Pod:
         annotations=meta.annotations or _NO_LABELS,
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
+        preempted=meta.deletion_timestamp is not None and was_preempted(status.conditions),
         controller=meta.controller,
         of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         scheduler_name=spec.scheduler_name or names.DEFAULT_SCHEDULER,

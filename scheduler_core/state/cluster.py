@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import Gang, group_of
+from scheduler_core.model.gang import Gang
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
@@ -19,6 +19,7 @@ from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
+from scheduler_core.state.inherited import Inherited
 from scheduler_core.state.invariants import broken_invariants
 from scheduler_core.state.load import LoadIndex
 from scheduler_core.state.neighbours import Neighbours
@@ -56,6 +57,7 @@ class ClusterState:
         }
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
+        self.inherited = Inherited(self.nominations, self.gangs, self.nodes)
 
     # Pods
 
@@ -86,7 +88,7 @@ class ClusterState:
             if pod.finished or pod.terminating:
                 self.nominations.remove(pod.uid)
                 return []
-            self._renominate(pod)
+            self.inherited.renominate(pod, self.vector)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
             # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
@@ -96,21 +98,6 @@ class ClusterState:
             self._unplace(pod.uid)
             return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
         return self._confirm(placement, pod, old)
-
-    def _renominate(self, pod: Pod) -> None:
-        """A waiting pod in a newer form: keep what we decided, believe the API about what we do not know."""
-        known = self.nominations.get(pod.uid)
-        if known is not None:
-            vector = known.vector if known.pod.requests == pod.requests else self.vector(pod)
-            ref = group_of(pod) if known.group else None
-            group = ref.key if ref is not None else ""
-            self.nominations.put(pod, known.node, vector, known.victims, kept=known.kept, group=group)
-        elif pod.nominated_node:
-            # After a restart. Whether it was kept for a gang shows when the gang is tried.
-            ref = group_of(pod)
-            self.nominations.put(
-                pod, pod.nominated_node, self.vector(pod), group=ref.key if ref is not None else ""
-            )
 
     def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
         moved = self.nodes.names[placement.slot] != pod.node_name

@@ -59,6 +59,13 @@ def _will_fit(state: ClusterState, pod: Pod, vector: Int64, slot: int) -> bool:
     return refusal is None
 
 
+def lost_its_node(state: ClusterState, pod: Pod) -> bool:
+    """Whether the node that a pod was nominated for is of no use to it any more."""
+    node = state.nominations.node_of(pod.uid)
+    slot = state.nodes.slot(node) if node else None
+    return bool(node) and (slot is None or not usable(state, pod, slot))
+
+
 def usable(state: ClusterState, pod: Pod, slot: int) -> bool:
     """Whether a node is there and of a kind that can take the pod, whatever runs on it."""
     nodes = state.nodes

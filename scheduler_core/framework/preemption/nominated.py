@@ -25,7 +25,8 @@ def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], d
     own = _own_nominated(state, pod)
     total = dict(own)
     guaranteed = _guaranteed(state, pod, own)
-    for namespace, sums in _by_namespace(state, without_kept=guaranteed).items():
+    without_kept = guaranteed or _evicted_for_it(state, pod)
+    for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
         quota = state.ledger.quota_of(namespace)
         if quota is not None and namespace != pod.namespace:
             # Who borrows one thing keeps the right to what it reclaims of another.
@@ -60,18 +61,24 @@ def _own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
         return own
-    group = _group(pod)
+    group, paid = _group(pod), _evicted_for_it(state, pod)
     itself = state.nominations.get(pod.uid)
     for standing, sums in state.nominations.sums.items():
         if standing.namespace != pod.namespace or standing.priority < pod.priority:
             continue
-        if standing.group and standing.group == group:
+        if (standing.group and standing.group == group) or (standing.kept and paid):
             continue
         shift(own, sums)
         if itself is not None and itself.standing == standing and state.nominations.counts(pod.uid):
             # The pod's own nomination is in the sums: its request is what we are asked about.
             shift(own, charged(pod.requests), -1)
     return own
+
+
+def _evicted_for_it(state: ClusterState, pod: Pod) -> bool:
+    """Whether the pod is nominated, and not merely because a node is kept for its gang."""
+    itself = state.nominations.get(pod.uid)
+    return itself is not None and not itself.kept
 
 
 def _group(pod: Pod) -> str:
@@ -107,8 +114,6 @@ class Precedence:
         """Whether pods of a standing never go before the pod, on whatever node."""
         if standing.group and standing.group == self._group:
             return True
-        if standing.kept and self._own is not None and not self._own.kept:
-            return True
         if self._state.ledger.quota_of(standing.namespace) is self._quota:
             return standing.priority < self._pod.priority
         return standing.kept and self._is_guaranteed
@@ -122,9 +127,12 @@ class Precedence:
         if self.concedes(nominee.standing):
             return False
         own = self._own
+        beside = own is not None and own.node == nominee.node
+        if beside and own is not None and nominee.kept and not own.kept:
+            return False
         if self._state.ledger.quota_of(nominee.pod.namespace) is self._quota:
             return True
-        return own is None or own.node != nominee.node or nominee.rank < own.rank
+        return own is None or not beside or nominee.rank < own.rank
 
 
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:

@@ -221,7 +221,8 @@ class Player(Simulation):
         if old is None or old["metadata"]["uid"] != write.uid or going(old):
             return False
         self.died.append(old)
-        mark = {"metadata": {"deletionTimestamp": _GOING}}
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        mark = {"metadata": {"deletionTimestamp": _GOING}, "status": {"conditions": [target]}}
         leaves = merge_patch(copy.deepcopy(old), mark)
         if self.grace:
             self.observe(self.objects.update(leaves, "evict"))

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from scheduler_core.engine.queue import FLUSH_AFTER_SECONDS, Part, QueuedUnit, SchedulingQueue
+from scheduler_core.engine.queue import FLUSH_AFTER_SECONDS, SchedulingQueue
+from scheduler_core.engine.unit import Part, QueuedUnit
 from scheduler_core.state.events import ClusterEvent, Happened
 from tests.support.builders import make_pod
 

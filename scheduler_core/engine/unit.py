@@ -1,0 +1,72 @@
+"""What the queue holds: a pod alone or a gang, with its history there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from enum import StrEnum
+
+from scheduler_core.engine.signature import signature
+from scheduler_core.model.pod import Pod
+
+
+class Part(StrEnum):
+    """Where a unit is."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+
+
+class QueuedUnit:
+    """A pod alone or a gang, with its history in the queue; `since` is when it first failed."""
+
+    __slots__ = (
+        "attempts",
+        "created",
+        "entered",
+        "entry",
+        "failed_at",
+        "gang",
+        "gang_priority",
+        "key",
+        "kinds",
+        "part",
+        "plugins",
+        "pods",
+        "shelf",
+        "since",
+    )
+
+    def __init__(self, key: str, created: float, gang: bool = False) -> None:
+        self.key = key
+        self.created = created
+        self.gang = gang
+        self.gang_priority: int | None = None
+        self.since: float | None = None
+        self.pods: dict[str, Pod] = {}
+        self.part = Part.GATED
+        self.attempts = 0
+        self.failed_at = 0.0
+        self.entered = 0.0
+        self.entry = -1
+        # What `distinct` gives; emptied when a pod comes, changes or goes.
+        self.kinds: dict[Hashable, Pod] = {}
+        self.plugins: frozenset[str] = frozenset()
+        # The set of plugins under which it lies while it waits for an event.
+        self.shelf: frozenset[str] = frozenset()
+
+    def distinct(self) -> Iterable[Pod]:
+        """One pod of each kind that plugins can tell apart."""
+        if len(self.pods) == 1:
+            return self.pods.values()
+        if not self.kinds:
+            self.kinds = {signature(pod, labels_matter=True): pod for pod in self.pods.values()}
+        return self.kinds.values()
+
+    @property
+    def priority(self) -> int:
+        """The group's own priority where it has one, else the highest of its pods."""
+        if self.gang_priority is not None:
+            return self.gang_priority
+        return max((pod.priority for pod in self.pods.values()), default=0)

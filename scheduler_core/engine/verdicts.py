@@ -1,0 +1,80 @@
+"""What is decided of pods that found no node: why they wait, what is nominated for them, who has to go."""
+
+from __future__ import annotations
+
+from scheduler_core.engine.decisions import Decision, Evicted, Rejected
+from scheduler_core.engine.gang_cycle import COSCHEDULING
+from scheduler_core.engine.gang_preemption import GangPreemption
+from scheduler_core.engine.messages import eviction_message
+from scheduler_core.engine.pod_cycle import Attempt
+from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.framework.preparation import Preparation
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Status
+from scheduler_core.model.gang import group_of
+from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+
+
+def rejected(
+    state: ClusterState, profile: Profile, attempt: Attempt
+) -> tuple[list[Decision], frozenset[str]]:
+    """The decisions of an attempt without a node, and who refused the pod; nominates and condemns."""
+    pod, diagnosis, result = attempt.cycle.pod, attempt.diagnosis, attempt.post_filter
+    if diagnosis is None:
+        raise ValueError("an attempt without a node has a diagnosis")
+    evicted: list[Decision] = []
+    if result is not None:
+        victims = frozenset(victim.uid for victim in result.victims)
+        state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
+        for victim in result.victims:
+            state.condemn(victim.uid)
+            evicted.append(
+                Evicted(victim, pod, profile.name, eviction_message(state, pod, victim, result.nominated))
+            )
+    elif not awaited(state, pod):
+        state.nominations.remove(pod.uid)
+    refused = diagnosis.status
+    by_group = refused is not None and refused.plugin == COSCHEDULING
+    waits = Rejected(
+        pod,
+        profile.name,
+        REASON_UNSCHEDULABLE,
+        diagnosis.message,
+        diagnosis,
+        state.nominations.node_of(pod.uid),
+        event=REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING,
+    )
+    return [*evicted, waits], diagnosis.plugins
+
+
+def not_reserved(state: ClusterState, profile: Profile, attempt: Attempt, status: Status) -> Rejected:
+    """A node was found, but a plugin refused it or has to prepare something for the pod there first."""
+    pod = attempt.cycle.pod
+    if not isinstance(status.detail, Preparation):
+        return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason)
+    node = state.nodes.names[attempt.slot]
+    state.nominations.put(pod, node, attempt.cycle.vector)
+    writes = status.detail.writes
+    return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason, None, node, writes)
+
+
+def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Decision]:
+    """Evict for a gang, and nominate a node for each of its members."""
+    victims = frozenset(victim.uid for victim, _ in preemption.victims)
+    for pod, node, vector in preemption.nominated:
+        ref = group_of(pod)
+        state.nominations.put(pod, node, vector, victims, group=ref.key if ref is not None else "")
+    decisions: list[Decision] = []
+    for victim, pod in preemption.victims:
+        state.condemn(victim.uid)
+        text = eviction_message(state, pod, victim, state.nominations.node_of(pod.uid))
+        decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
+    return decisions
+
+
+def member_waits(state: ClusterState, profile: Profile, pod: Pod, message: str, event: str) -> Rejected:
+    """A member of a gang that waits with the others."""
+    nominated = state.nominations.node_of(pod.uid)
+    return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, message, None, nominated, event=event)

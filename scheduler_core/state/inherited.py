@@ -1,0 +1,54 @@
+"""Nominations that an earlier process made: what the API says of them, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.model.gang import group_of
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.gangs import GangTable
+from scheduler_core.state.nodes import NodeTable
+from scheduler_core.state.nominations import Nominations
+
+
+class Inherited:
+    """Takes nominations over from waiting pods; `resolve` is to be called before anything is decided."""
+
+    def __init__(self, nominations: Nominations, gangs: GangTable, nodes: NodeTable) -> None:
+        self._nominations = nominations
+        self._gangs = gangs
+        self._nodes = nodes
+        # Groups of which some member came with a node nominated.
+        self._groups: set[str] = set()
+
+    def renominate(self, pod: Pod, vector_of: Callable[[Pod], Int64]) -> None:
+        """A waiting pod in a newer form: keep what we decided, believe the API about what we do not know."""
+        known = self._nominations.get(pod.uid)
+        ref = group_of(pod)
+        if known is not None:
+            vector = known.vector if known.pod.requests == pod.requests else vector_of(pod)
+            group = ref.key if ref is not None and known.group else ""
+            self._nominations.put(pod, known.node, vector, known.victims, kept=known.kept, group=group)
+        elif pod.nominated_node:
+            group = ref.key if ref is not None else ""
+            self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group)
+            if group:
+                self._groups.add(group)
+
+    def resolve(self) -> None:
+        """Tell what was kept for gangs from what they evicted for.
+
+        Both look alike in the API, but a gang that evicted for its nodes has victims on their way out there.
+        """
+        for group in self._groups:
+            items = [self._nominations.get(uid) for uid in self._gangs.members(group)]
+            nominated = [item for item in items if item is not None]
+            if not any(self._anybody_preempted(item.node) for item in nominated):
+                for item in nominated:
+                    self._nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
+        self._groups.clear()
+
+    def _anybody_preempted(self, node: str) -> bool:
+        slot = self._nodes.slot(node)
+        return slot is not None and any(pod.preempted for pod in self._nodes.pods[slot].values())
