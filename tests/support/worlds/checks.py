@@ -46,6 +46,20 @@ def binding_faults(view: View, pod: Raw, node: str) -> Iterator[Fault]:
         yield Fault("bind-quota", f"{key(pod)} is bound to {node} beyond {refused}")
 
 
+def together_faults(before: View, after: View, bound: Sequence[tuple[Raw, str]]) -> Iterator[Fault]:
+    """Pods that are bound one after the other: each as things are in its turn.
+
+    A group that is placed as a whole is bound in the order of its ranks, which need not be an order in which
+    members could follow each other: for members it is enough that all is well when all are bound.
+    """
+    for pod, node in bound:
+        faults = list(binding_faults(before, pod, node))
+        if faults and group_key(pod) and not any(binding_faults(after.without({key(pod)}), pod, node)):
+            faults = []
+        yield from faults
+        before = before.placed(pod, node)
+
+
 def gang_faults(view: View, group: str) -> Iterator[Fault]:
     """Right after members of a group were bound: enough of them hold a node."""
     if group not in view.groups:
@@ -54,10 +68,9 @@ def gang_faults(view: View, group: str) -> Iterator[Fault]:
     found = view.groups[group]
     members = view.members(group)
     holding = [pod for pod in members if node_of(pod) and not finished(pod) and not going(pod)]
-    done = [pod for pod in members if (pod.get("status") or {}).get("phase") == "Succeeded"]
     if needed(view, group) > 0:
         yield Fault("gang-torn", f"{group}: {len(holding)} of {found.minimum} hold a node after its start")
-    if found.dialect == "config" and len(holding) + len(done) > found.minimum:
+    if found.dialect == "config" and len(holding) > found.minimum:
         yield Fault("gang-size", f"{group}: {len(holding)} members hold a node, its size is {found.minimum}")
 
 

@@ -19,7 +19,7 @@ from scheduler_core.simulate.objects import Change, key_of, merge_patch
 from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
 from tests.support.worlds import rest
-from tests.support.worlds.checks import Fault, Preemption, binding_faults, gang_faults, preemption_faults
+from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
 from tests.support.worlds.filters import needed
 from tests.support.worlds.objects import Raw, reference
 from tests.support.worlds.reading import View, going, group_key, key, namespace, node_of, priority
@@ -189,10 +189,14 @@ class Player(Simulation):
             if starts == "evict":
                 victims = [decisions[i] for i in places]
                 self._judge_preemption(victims, decisions[places[-1] + 1 :])
+            before, bound = self.view(), self._bound_by([decisions[i] for i in places])
             for i in places:
                 changed |= self._judged(decisions[i])
-            if starts.startswith("bind "):
-                self.say(gang_faults(self.view(), starts.removeprefix("bind ")))
+            if starts.startswith("bind"):
+                after = self.view()
+                self.say(together_faults(before, after, bound))
+                if starts != "bind":
+                    self.say(gang_faults(after, starts.removeprefix("bind ")))
         self._ghosts = {}
         return changed
 
@@ -200,15 +204,20 @@ class Player(Simulation):
         """Decisions that belong together: evictions for one unit, bindings of one group."""
         if isinstance(decision, Placed):
             pod = self.objects.get(("Pod", decision.pod.namespace, decision.pod.name))
-            return f"bind {group_key(pod)}" if pod is not None and group_key(pod) else ""
+            return f"bind {group_key(pod)}" if pod is not None and group_key(pod) else "bind"
         return "evict" if isinstance(decision, Evicted) else ""
+
+    def _bound_by(self, decisions: list[Decision]) -> list[tuple[Raw, str]]:
+        """Pods (raw, still without a node) that decisions bind, and to which nodes."""
+        placed = (item for item in decisions if isinstance(item, Placed))
+        pairs = [(self.objects.get(("Pod", item.pod.namespace, item.pod.name)), item.node) for item in placed]
+        return [(pod, node) for pod, node in pairs if pod is not None]
 
     def _judged(self, decision: Decision) -> bool:
         if isinstance(decision, Placed):
             view = self.view()
             pod = view.get(decision.pod.key)
             if pod is not None:
-                self.say(binding_faults(view, pod, decision.node))
                 self._bound.append(Bound(pod, view.within_min(pod)))
         elif isinstance(decision, Rejected) and decision.reason == REASON_SCHEDULER_ERROR:
             self.findings.append(Finding("error", self.step, f"{decision.pod.key}: {decision.message}"))

@@ -137,11 +137,16 @@ def waiting_faults(view: View) -> Iterator[Fault]:
 
 
 def missed_faults(view: View) -> Iterator[Fault]:
-    """Pods that wait although they may evict others and would then fit. Only where nothing is under way."""
+    """Pods that wait although they may evict others and would then fit. Only where nothing is under way.
+
+    Pods that must be near others are left out: as in kube-scheduler, all who may go are taken away first, and
+    with them those whom such a pod needs.
+    """
     if view.leaving() or any(nominated(pod) for pod in view.waiting):
         return
     for pod in _tried(view):
-        if _alone(view, pod) and pod["spec"].get("preemptionPolicy") != "Never":
+        near = "podAffinity" in (pod["spec"].get("affinity") or {})
+        if _alone(view, pod) and not near and pod["spec"].get("preemptionPolicy") != "Never":
             for node in view.nodes:
                 some = next(ways(view, pod, set(), node), None)
                 if some is not None:
