@@ -35,7 +35,7 @@ from tests.support.worlds.files import scenario_text, world_of
 from tests.support.worlds.generate import live
 from tests.support.worlds.objects import GPU, HOSTNAME, ZONE, Raw
 from tests.support.worlds.player import Player, World, play
-from tests.support.worlds.reading import View
+from tests.support.worlds.reading import View, nominated
 from tests.support.worlds.shrink import failing_checks, shrunk
 
 WORLDS = int(os.environ.get("MUSTER_WORLDS", "300"))
@@ -450,8 +450,16 @@ WAITERS: list[tuple[str, list[Raw], set[str]]] = [
 def test_those_who_wait_are_judged(objects: list[Raw], expected: set[str]) -> None:
     nodes = [] if any(item["metadata"]["name"] == "n1" for item in objects) else [node()]
     view = View([*nodes, *objects])
-    found = {*rest.waiting_faults(view), *rest.missed_faults(view), *rest.nomination_faults(view)}
-    assert checks(found) == expected
+    told = {pod["metadata"]["uid"]: nominated(pod) for pod in view.pods}
+    nominations = rest.nomination_faults(view, told.__getitem__)
+    assert checks([*rest.waiting_faults(view), *rest.missed_faults(view), *nominations]) == expected
+
+
+def test_a_node_that_is_kept_in_secret_is_told() -> None:
+    view = View([node(), pod("p", "5")])
+    assert checks(rest.nomination_faults(view, lambda uid: "n1")) == {"nominated-hidden"}
+    view = View([node(), kept(pod("p", "5"), "n1")])
+    assert checks(rest.nomination_faults(view, lambda uid: "")) == {"nominated-hidden"}
 
 
 def test_counts_are_judged() -> None:

@@ -161,7 +161,7 @@ class Player(Simulation):
         self.say(rest.waiting_faults(view))
         self.say(rest.missed_faults(view))
         self.say(rest.count_faults(view))
-        self.say(rest.nomination_faults(view))
+        self.say(rest.nomination_faults(view, self.state.nominations.node_of))
         self.say(Fault("state", text) for text in self.state.check())
         seed = int(self.world.get("seed", 0)) + self.step
         fresh = rest.fresh_decisions(self.known, self.now, self.topology, seed)

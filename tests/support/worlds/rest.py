@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scheduler_core.config import SchedulerConfiguration
@@ -188,9 +188,14 @@ def count_faults(view: View) -> Iterator[Fault]:
             yield Fault("status-group", f"{group}: {right} is right, status says {wrong}")
 
 
-def nomination_faults(view: View) -> Iterator[Fault]:
-    """No waiting pod has a node kept for it that is not there."""
+def nomination_faults(view: View, kept: Callable[[str], str]) -> Iterator[Fault]:
+    """A node that is kept for a waiting pod is there, and the pod's status names it.
+
+    `kept` gives the node that the scheduler keeps for a pod by uid, empty for none.
+    """
     for pod in view.waiting:
-        node = nominated(pod)
+        node, known = nominated(pod), kept(pod["metadata"]["uid"])
         if node and node not in view.nodes:
             yield Fault("nominated-nowhere", f"{key(pod)} is nominated to {node}, which is gone")
+        if node != known:
+            yield Fault("nominated-hidden", f"{key(pod)} says {node or 'no node'}, kept is {known or 'none'}")
