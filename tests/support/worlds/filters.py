@@ -190,16 +190,18 @@ def needed(view: View, group: str) -> int:
 
 
 def gang_fits(view: View, members: Sequence[Raw], need: int) -> bool | None:
-    """Whether `need` of the members find nodes together, quotas included; exhaustive.
+    """Whether `need` of the members find nodes together, quotas included.
 
-    None where the answer is open: nodes are kept for others, or the search gets too long.
+    None where the answer is open: nodes are kept for others, the search gets too long, or members that say
+    something of other pods do not fit in this order, and might in another.
     """
     mine = {key(pod) for pod in members}
     if any(nominated(pod) and key(pod) not in mine for pod in view.waiting):
         return None
     budget = [MAX_STEPS]
     found = _fill(view, list(members), need, budget)
-    return None if not found and budget[0] < 0 else found
+    open_end = budget[0] < 0 or any(has_terms(pod) for pod in members)
+    return None if not found and open_end else found
 
 
 def _fill(view: View, left: list[Raw], need: int, budget: list[int]) -> bool:
