@@ -165,9 +165,17 @@ class Player(Simulation):
         self.say(Fault("state", text) for text in self.state.check())
         seed = int(self.world.get("seed", 0)) + self.step
         fresh = rest.fresh_decisions(self.known, self.now, self.topology, seed)
-        self.say(rest.restart_faults(fresh))
+        self.say(fault for fault in rest.restart_faults(fresh) if not self._patience(fault))
         if self.messages:
             self.say(rest.message_faults(fresh, self.rejected))
+
+    def _patience(self, fault: Fault) -> bool:
+        """Whether nodes are kept for a gang because it has waited long, which a fresh scheduler cannot know.
+
+        Then others may start in a fresh scheduler; nobody may be evicted there.
+        """
+        reservations = self.scheduler.reservations
+        return fault.check == "restart-starts" and bool(reservations._kept_for) and not reservations.start
 
     def run_until_idle(self) -> None:
         """As the simulation does it, in fewer rounds, every decision judged before it is carried out."""
