@@ -15,6 +15,7 @@ from functools import partial
 
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
+from scheduler_core.app.rejections import Rejections
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
@@ -24,10 +25,9 @@ from scheduler_core.kube.recorder import Recorder
 from scheduler_core.kube.writer import Writer
 from scheduler_core.logs import fields
 from scheduler_core.model import names
-from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pod import Pod, parse_pod
-from scheduler_core.model.writes import Bind, Evict, Patch, Write
+from scheduler_core.model.writes import Bind, Evict, Write
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Effects:
         self._metrics = metrics
         self._wall = wall
         self._stopping = threading.Event()
+        self._told_of = Rejections()
 
     @property
     def backlog(self) -> int:
@@ -229,7 +230,7 @@ class Effects:
         self._event(pod, profile, names.EVENT_WARNING, decision.event, "Scheduling", decision.message)
         for write in decision.writes:
             self.submit_write(write)
-        patch = rejection_patch(decision, self._wall())
+        patch = self._told_of.patch(decision, self._wall())
         if patch is not None:
             self._writer.submit(patch, partial(self._told, pod))
 
@@ -286,30 +287,3 @@ class Effects:
         self._recorder.record(
             Occurrence(pod_reference(pod), kind, reason, action, note, profile, self._identity, now, related)
         )
-
-
-def rejection_patch(decision: Rejected, now: float) -> Patch | None:
-    """PodScheduled=False and the nominated node, or None if the pod says so already."""
-    pod = decision.pod
-    old = pod.scheduled_condition
-    same = old is not None and (old.status, old.reason, old.message) == (
-        "False",
-        decision.reason,
-        decision.message,
-    )
-    if same and decision.nominated == pod.nominated_node:
-        return None
-    status: dict[str, object] = {
-        "conditions": [condition(names.POD_SCHEDULED, False, decision.reason, decision.message, now, old)]
-    }
-    if decision.nominated != pod.nominated_node:
-        status["nominatedNodeName"] = decision.nominated or None
-    return Patch(
-        PODS,
-        pod.namespace,
-        pod.name,
-        {"status": status},
-        patch_type="strategic",
-        subresource="status",
-        uid=pod.uid,
-    )

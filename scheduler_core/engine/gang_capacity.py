@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.engine.signature import kind
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.state.affinity_index import carries_terms
 from scheduler_core.state.cluster import ClusterState
 
 Members = Sequence[tuple[Profile, Pod]]
@@ -40,10 +42,18 @@ class Room(msgspec.Struct, frozen=True):
         return f"{need - self.fits} short of {self.scarce} on {nodes}"
 
 
-def equal_members(cycle: PodCycle, members: Members, now: float) -> bool:
-    """Whether all members are of one class."""
-    first = {cycle.new_cycle(profile, pod, now).signature for profile, pod in members}
-    return len(first) == 1
+def kinds_of(state: ClusterState, members: Members) -> list[Hashable]:
+    """For every member what it shares with those that no plugin can tell from it.
+
+    Labels are often different for each (an index, a name), and count only where somebody reads them.
+    """
+    read = state.neighbours.have_terms or any(pod.spread or carries_terms(pod) for _, pod in members)
+    return [(profile.name, kind(pod, labels_matter=read)) for profile, pod in members]
+
+
+def equal_members(state: ClusterState, members: Members) -> bool:
+    """Whether no plugin can tell the members apart."""
+    return len(set(kinds_of(state, members))) == 1
 
 
 def room_for(cycle: PodCycle, profile: Profile, pod: Pod, now: float, *, evicting: bool = False) -> Room:

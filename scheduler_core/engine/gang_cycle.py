@@ -95,7 +95,7 @@ class GangCycle:
             outcome = _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
             outcome.plugins |= {CAPACITY}
             return outcome
-        equal = need > 1 and equal_members(self.cycle, members, now)
+        equal = need > 1 and equal_members(self.state, members)
         if equal:
             room = room_for(self.cycle, *members[0], now)
             if room.fits < need:

@@ -107,7 +107,7 @@ class _Fewer:
         self._members = members
         self._need = need
         self._now = now
-        self._equal = equal_members(cycle, members, now)
+        self._equal = equal_members(cycle.state, members)
         self._proofs = MOST_PROOFS
         self.seats: list[Nominated] | None = None
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler_core.engine.gang_capacity import Members
+from scheduler_core.engine.gang_capacity import Members, kinds_of
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.engine.signature import signature
 from scheduler_core.framework.obstacles import NOMINATED_PODS, PREEMPTION
 
 # What members may take from each other, whether it is scarce now or not.
@@ -24,7 +23,7 @@ def refusing(cycle: PodCycle, members: Members, now: float) -> frozenset[str]:
     found = {PREEMPTION}
     if _others_are_nominated(cycle, members):
         found.add(NOMINATED_PODS)
-    kinds = {signature(pod, labels_matter=True): (profile, pod) for profile, pod in members}
+    kinds = dict(zip(kinds_of(cycle.state, members), members, strict=True))
     if len(kinds) > _MOST_KINDS:
         return frozenset(found).union(*(profile.enabled for profile, _ in members))
     nodes = cycle.state.nodes

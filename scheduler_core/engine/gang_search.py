@@ -6,7 +6,8 @@ their nodes in the state while the search looks further, so that every filter ha
 between pods included.
 
 Looking at all nodes for one member is a step. The search is exact as long as its steps suffice, which they do
-for small gangs on few nodes; beyond that a gang may be missed that would fit.
+for small gangs on few nodes; beyond that a gang may be missed that would fit. Of large gangs no member ever
+goes elsewhere.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.engine.evaluate import Reevaluation
-from scheduler_core.engine.gang_capacity import Members
+from scheduler_core.engine.gang_capacity import Members, kinds_of
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
-from scheduler_core.engine.signature import signature
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 
-# Steps beside the one that every member needs anyhow.
+# Steps beside the one that every member needs anyhow, for gangs of at most so many members.
 MOST_STEPS: Final = 400
+MOST_MEMBERS: Final = 32
 
 Found = list[tuple[Profile, Reservation]]
 _Placed = frozenset[tuple[int, Hashable, int]]
@@ -37,15 +38,17 @@ class GangSearch:
         self._cycle = cycle
         self._now = now
         self._spare = len(members) - need
-        self._members = members
-        self._steps = len(members) + MOST_STEPS
+        self._members = list(zip(kinds_of(cycle.state, members), members, strict=True))
+        self._steps = 0
         self._reserved: Found = []
         self._dead_ends: set[tuple[int, int, _Placed]] = set()
 
     def run(self) -> Found | None:
         """Enough members, reserved; None with nothing held. Raises PluginError; then nothing is held."""
         try:
-            if self._ordered() and self._place(0, self._spare, {}):
+            feasible = self._ordered()
+            self._steps = len(self._members) + (MOST_STEPS if len(self._members) <= MOST_MEMBERS else 0)
+            if feasible and self._place(0, self._spare, {}):
                 return self._reserved
         except BaseException:
             self.undo()
@@ -56,15 +59,12 @@ class GangSearch:
     def _ordered(self) -> bool:
         """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out."""
         nodes: dict[Hashable, int] = {}
-        for profile, pod in self._members:
-            key = _kind(profile, pod)
+        for key, (profile, pod) in self._members:
             if key not in nodes:
                 nodes[key] = len(self._options(profile, pod))
         total = self._cycle.state.nodes.allocatable_total()
-        self._members = sorted(
-            self._members, key=lambda member: (nodes[_kind(*member)], -largest_share(member[1], total))
-        )
-        return sum(nodes[_kind(*member)] == 0 for member in self._members) <= self._spare
+        self._members.sort(key=lambda item: (nodes[item[0]], -largest_share(item[1][1], total)))
+        return sum(nodes[key] == 0 for key, _ in self._members) <= self._spare
 
     def _place(self, index: int, spare: int, taken: dict[tuple[Hashable, int], int]) -> bool:
         """Give nodes to the members from `index` on, but for `spare` of them.
@@ -76,8 +76,8 @@ class GangSearch:
         here = index, spare, frozenset((n, key, slot) for (key, slot), n in taken.items())
         if here in self._dead_ends or self._steps <= 0:
             return False
-        profile, pod = self._members[index]
-        key, mark = _kind(profile, pod), len(self._reserved)
+        key, (profile, pod) = self._members[index]
+        mark = len(self._reserved)
         for slot in self._options(profile, pod):
             if self._reserve(profile, pod, slot):
                 after = taken | {(key, slot): taken.get((key, slot), 0) + 1}
@@ -120,7 +120,3 @@ class GangSearch:
 def largest_share(pod: Pod, total: dict[str, int]) -> float:
     """The largest share that a pod asks of any resource of the cluster, whose sums are `total`."""
     return max((value / total[name] for name, value in pod.requests.items() if total.get(name)), default=0.0)
-
-
-def _kind(profile: Profile, pod: Pod) -> Hashable:
-    return profile.name, signature(pod, labels_matter=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.framework.interface import EventsPlugin, Hint
 from scheduler_core.framework.obstacles import NominatedPods, Preemption
 from scheduler_core.framework.profile import Profile
@@ -33,7 +34,16 @@ class Listeners:
         ]
         self._found: dict[Happened, frozenset[str]] = {}
 
-    def accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> bool:
+    def wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> bool:
+        """Whether an event may help any pod of a unit that waits."""
+        asked = unit.distinct()
+        if unit.gang and len(state.nominations):
+            # Each of these waits for a node of its own.
+            own = [pod for uid, pod in unit.pods.items() if state.nominations.get(uid) is not None]
+            asked = [*asked, *own]
+        return any(self._accept(state, unit.plugins, pod, event) for pod in asked)
+
+    def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> bool:
         """Whether an event may help a pod that these plugins refused."""
         known = self._hints[pod.scheduler_name]
         for name in self.of(event.what) & refused_by:

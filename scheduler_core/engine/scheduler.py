@@ -166,7 +166,7 @@ class Scheduler:
         return ""
 
     def _wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
-        return any(self._listeners.accept(self.state, unit.plugins, pod, event) for pod in unit.distinct())
+        return self._listeners.wake(self.state, unit, event)
 
     # Decisions
 

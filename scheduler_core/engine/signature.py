@@ -39,12 +39,18 @@ def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
     )
 
 
-def _of_many_nodes(pod: Pod) -> Hashable:
+def kind(pod: Pod, *, labels_matter: bool) -> Hashable:
+    """Equal for pods that no plugin can tell apart, but for their labels unless `labels_matter`."""
+    labels, *others = _of_many_nodes(pod)
+    return signature(pod, labels_matter=False), tuple(others), labels if labels_matter else None
+
+
+def _of_many_nodes(pod: Pod) -> tuple[Hashable, ...]:
     """What only plugins of CLUSTER scope read."""
     labels, limits = tuple(sorted(pod.labels.items())), tuple(sorted(pod.limits.items()))
     wanted = (pod.spread, pod.pod_affinity, pod.pod_anti_affinity, pod.volumes, pod.needs_claims)
     estimated = (limits, pod.annotations.get(SCALING_FACTORS_ANNOTATION), pod.best_effort, pod.of_daemon_set)
-    return *wanted, labels, *estimated
+    return labels, *wanted, *estimated
 
 
 def schedules_differently(old: Pod, new: Pod) -> bool:

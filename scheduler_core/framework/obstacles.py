@@ -12,13 +12,13 @@ from enum import Enum
 from typing import Final
 
 from scheduler_core.framework.interface import Hint
+from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
-from scheduler_core.state.nominations import Nomination
 
 _NODE: Final = Happened.NODE_ADD | Happened.NODE_DELETE | Happened.node_update()
 
@@ -97,24 +97,17 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
         node = event.node or event.old_node
         return nomination is not None and (node is None or node.name == nomination.node)
     if event.what & Happened.POD_ADD and event.pod is not None:
-        return _took_its_room(state, nomination, event.pod) or _above_min_since(state, pod, event.pod)
+        if nomination is not None and event.pod.assigned and not awaited(state, pod):
+            # It came with a node of its own, without regard to those who wait.
+            return True
+        return _above_min_since(state, pod, event.pod)
     if event.what & Happened.POD_LEAVING and event.pod is not None:
         # Its room will do for a pod that has no other, and its quota will be within min sooner.
         return nomination is None
     if event.what & Happened.POD_DELETE and event.pod is not None:
-        awaited = nomination is not None and event.pod.uid in nomination.victims
-        return awaited or state.gangs.of(event.pod) is not None
+        was_victim = nomination is not None and event.pod.uid in nomination.victims
+        return was_victim or state.gangs.of(event.pod) is not None
     return True
-
-
-def _took_its_room(state: ClusterState, nomination: Nomination | None, came: Pod) -> bool:
-    """Whether a pod came to the node that is kept for a nominated one."""
-    placement = state.placed.get(came.uid)
-    return (
-        nomination is not None
-        and placement is not None
-        and state.nodes.names[placement.slot] == nomination.node
-    )
 
 
 def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:

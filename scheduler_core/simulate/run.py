@@ -153,7 +153,9 @@ class Simulation:
 
     def _nominate(self, decision: Rejected) -> bool:
         pod = decision.pod
-        if decision.nominated == pod.nominated_node:
+        # As it is now: of several decisions in one round the later ones know an older form.
+        obj = self.objects.get(("Pod", pod.namespace, pod.name)) or {}
+        if decision.nominated == ((obj.get("status") or {}).get("nominatedNodeName") or ""):
             return False
         body = {"status": {"nominatedNodeName": decision.nominated or None}}
         return self._write(Patch(PODS, pod.namespace, pod.name, body, subresource="status", uid=pod.uid))

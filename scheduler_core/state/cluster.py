@@ -82,11 +82,11 @@ class ClusterState:
         holds = pod.assigned and not pod.finished
         if placement is None:
             if holds:
-                self.nominations.remove(pod.uid)
+                self.nominations.forget(pod.uid)
                 self._place(pod, pod.node_name, None, pod.created if now is None else now)
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
-                self.nominations.remove(pod.uid)
+                self.nominations.forget(pod.uid)
                 return []
             self.inherited.renominate(pod, self.vector)
             return []
@@ -110,7 +110,7 @@ class ClusterState:
                 self._leaves(placed)
             return [ClusterEvent(Happened.POD_UPDATE | Happened.POD_DELETE, pod=pod)]
         placement.assumed_at = None
-        self.nominations.remove(pod.uid)
+        self.nominations.forget(pod.uid)
         relabelled = placement.pod.labels != pod.labels
         was_going = bool(self.table.going[placement.row])
         self._swap(placement, pod)
@@ -135,9 +135,9 @@ class ClusterState:
         if pod is not None:
             self.gangs.remove_pod(pod)
         if uid in self.placed:
-            self.nominations.remove(uid)
+            self.nominations.forget(uid)
             return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
-        self.nominations.remove(uid)
+        self.nominations.forget(uid)
         return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
 
     def _place(

@@ -1,4 +1,7 @@
-"""Nominations that an earlier process made: what the API says of them, and what it does not."""
+"""Nominations that an earlier process made: what the API says of them, and what it does not.
+
+What the API says of a pod that this process has nominated itself is older than what is known here.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Inherited:
             vector = known.vector if known.pod.requests == pod.requests else vector_of(pod)
             group = ref.key if ref is not None and known.group else ""
             self._nominations.put(pod, known.node, vector, known.victims, kept=known.kept, group=group)
-        elif pod.nominated_node:
+        elif pod.nominated_node and not self._nominations.was_ours(pod.uid):
             group = ref.key if ref is not None else ""
             self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group)
             if group:

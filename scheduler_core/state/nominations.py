@@ -66,6 +66,7 @@ class Nominations:
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
         self.freed = False
+        self._ours: set[str] = set()
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
         self.sums: dict[Standing, dict[str, int]] = {}
@@ -89,6 +90,7 @@ class Nominations:
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
         item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group)
+        self._ours.add(pod.uid)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
 
@@ -106,6 +108,15 @@ class Nominations:
         else:
             self._count(item, -1)
             self.freed = True
+
+    def was_ours(self, uid: str) -> bool:
+        """Whether the pod was ever nominated here, since it is known."""
+        return uid in self._ours
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone, or it holds its node for good."""
+        self.remove(uid)
+        self._ours.discard(uid)
 
     def hold(self, uid: str) -> None:
         """The pod was given a node: it counts there."""
