@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.preemption.demand import Demand, Rows
+from scheduler_core.framework.preemption.loans import Loans
 from scheduler_core.state.pods import PodTable
 
 Bool = NDArray[np.bool_]
-# Violations, top priority, sum of priorities, victims, latest start (negative), the node's place by name.
+# Beyond loans, victims of quotas that borrow nothing lacking, violations, top priority, sum of priorities,
+# victims, latest start (negative), the node's place by name.
 Cost = tuple[float, ...]
+# How many of the keys are 0 for victims that nobody could object to.
+FLAWS: Final = 3
 
 # Every victim adds at least 1 to the sum, so that a negative priority is no bargain (kube-scheduler).
 PRIORITY_OFFSET: Final = 2**31
@@ -56,18 +60,49 @@ class Bounds:
     int64 are the numbers of these lanes in the field.
     """
 
-    def __init__(self, field: Field, deficit: Int64, name_ranks: Rows) -> None:
+    def __init__(self, field: Field, loans: Loans | None, deficit: Int64, name_ranks: Rows) -> None:
         self._field = field
         self.lacking = np.flatnonzero((deficit > 0).any(axis=1))  # [K]
         enough: Bool = np.ones(field.rows.shape, dtype=np.bool_)  # [J, L] when all up to here are gone
         fewest: Int64 = np.zeros(len(field.slots), dtype=np.int64)  # [L]
+        small = True  # whether every candidate is smaller than every loan
         for row in self.lacking:
             amounts = field.amounts(int(row))
+            if loans is not None:
+                small &= int(amounts.max()) <= loans.smallest(int(row))
             enough &= np.cumsum(amounts, axis=0) >= deficit[row]
             largest = np.maximum(amounts.max(axis=0), 1)
             np.maximum(fewest, -(-deficit[row] // largest), out=fewest)
         self.lanes: Rows = np.flatnonzero(enough[-1])
+        self._reach: Int64 = np.zeros(len(self.lanes), dtype=np.int64)  # [L]
+        if loans is not None and not small:
+            self._reaches(loans, deficit)
         self._costs(enough[:, self.lanes], fewest[self.lanes], name_ranks)
+
+    def _reaches(self, loans: Loans, deficit: Int64) -> None:
+        """What victims take beyond loans at the least: as much as the smallest that is no loan by itself,
+
+        where those that are do not free enough.
+        """
+        field, lacking = self._field, self.lacking
+        table = field.table
+        owners = loans.owners(np.arange(table.size))
+        held = table.requests[lacking, : table.size].T  # [rows, K]
+        larger: Bool = np.append((held > loans.limit[owners][:, lacking]).any(axis=1), False)  # [rows + 1]
+        odd = field.chosen & larger[field.rows]  # [J, L]
+        if not odd.any():
+            return
+        places, lanes = np.nonzero(odd)
+        rows = field.rows[places, lanes]
+        reach = loans.excess(held[rows], owners[rows], lacking, deficit[lacking][:, lanes].T > 0)
+        least: Int64 = np.full(len(field.slots), np.iinfo(np.int64).max, dtype=np.int64)  # [L]
+        np.minimum.at(least, lanes[reach > 0], reach[reach > 0])
+        fits = field.chosen.copy()
+        fits[places[reach > 0], lanes[reach > 0]] = False
+        short: Bool = np.zeros(len(field.slots), dtype=np.bool_)  # [L]
+        for row in lacking:
+            short |= np.where(fits, table.requests[row][field.rows], 0).sum(axis=0) < deficit[row]
+        self._reach = np.where(short, least, 0)[self.lanes]
 
     def _costs(self, enough: Bool, fewest: Int64, name_ranks: Rows) -> None:
         """The keys of `Cost` per lane. Whatever frees enough has a victim at `last` or behind it."""
@@ -94,7 +129,7 @@ class Bounds:
     def cost(self, position: int) -> Cost:
         """The bound of the lane at a position of `lanes`."""
         keys = (self._top, self._total, self._count, self._start, self._name)
-        return (0.0, *(key[position].item() for key in keys))
+        return (float(self._reach[position]), 0.0, 0.0, *(key[position].item() for key in keys))
 
     def blocks(self) -> Iterator[tuple[Rows, Cost | None]]:
         """(positions of `lanes` in ascending order of their bound, the least that others can cost).
@@ -102,21 +137,30 @@ class Bounds:
         Blocks grow, so that to look at all takes few of them. Most often the lanes with the lowest possible
         top priority suffice, and the others need not be sorted.
         """
-        left: Rows = np.arange(len(self.lanes))
-        length = _FIRST_BLOCK
-        while len(left):
-            tops = self._top[left]
-            limit = np.partition(tops, min(length, len(left)) - 1)[min(length, len(left)) - 1]
-            order, left = self._sorted(left[tops <= limit]), left[tops > limit]
+        within = np.flatnonzero(self._reach == 0)
+        beyond, length = np.flatnonzero(self._reach), _FIRST_BLOCK
+        while len(within):
+            tops = self._top[within]
+            limit = np.partition(tops, min(length, len(within)) - 1)[min(length, len(within)) - 1]
+            order, within = self._sorted(within[tops <= limit]), within[tops > limit]
             # A cost without the later keys is smaller than any with them.
-            others: Cost | None = (0.0, float(self._top[left].min())) if len(left) else None
-            while len(order):
-                block, order = order[:length], order[length:]
-                length = min(4 * length, _LARGEST_BLOCK)
-                yield block, self.cost(int(order[0])) if len(order) else others
+            others: Cost | None = None
+            if len(within):
+                others = (0.0, 0.0, 0.0, float(self._top[within].min()))
+            elif len(beyond):
+                others = (float(self._reach[beyond].min()),)
+            yield from self._parts(order, length, others)
+            length = min(4 * length, _LARGEST_BLOCK)
+        yield from self._parts(self._sorted(beyond), length, None)
+
+    def _parts(self, order: Rows, length: int, others: Cost | None) -> Iterator[tuple[Rows, Cost | None]]:
+        while len(order):
+            block, order = order[:length], order[length:]
+            length = min(4 * length, _LARGEST_BLOCK)
+            yield block, self.cost(int(order[0])) if len(order) else others
 
     def _sorted(self, positions: Rows) -> Rows:
         self._total[positions] = self._totals(positions)
-        keys = (self._name, self._start, self._count, self._total, self._top)
+        keys = (self._name, self._start, self._count, self._total, self._top, self._reach)
         order: Rows = positions[np.lexsort([key[positions] for key in keys])]
         return order

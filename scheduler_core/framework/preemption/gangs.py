@@ -2,51 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from scheduler_core.framework.preemption.demand import Demand
-from scheduler_core.model.gang import Gang, group_of
+from scheduler_core.model.gang import Gang
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 
 
-def whole_gangs(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> list[Pod] | None:
-    """The victims with the other members of every gang that they would tear apart.
+class Torn(NamedTuple):
+    """A gang that some victims would leave below minMembers: its running members, most important first.
 
-    None if such a member may not be a victim of this preemptor. A gang that is below minMembers already, or
-    stays at or above it, loses single members.
+    With `quorum` of them it may go on.
     """
-    torn: dict[str, Gang] = {}
-    for gang, leaving in _by_gang(state, victims).values():
-        stays = len(_running(state, gang))
-        if stays >= gang.min_members > stays - leaving:
-            torn[gang.key] = gang
-    if not torn:
-        return list(victims)
-    chosen = {pod.uid: pod for pod in victims}
-    for gang in torn.values():
-        for pod in _running(state, gang):
-            if pod.uid not in chosen and not demand.eligible[state.placed[pod.uid].row]:
-                return None
-            chosen.setdefault(pod.uid, pod)
-    return list(chosen.values())
+
+    key: str
+    members: tuple[Pod, ...]
+    quorum: int
 
 
-def _by_gang(state: ClusterState, victims: Sequence[Pod]) -> dict[str, tuple[Gang, int]]:
-    """(gang, number of its members among the victims) by the gang's key."""
-    found: dict[str, tuple[Gang, int]] = {}
+def torn_gangs(state: ClusterState, victims: Iterable[Pod]) -> list[Torn]:
+    """Gangs that cannot go on without the victims.
+
+    A gang that is below minMembers already, or stays at or above it, loses single members.
+    """
+    leaving: dict[str, tuple[Gang, int]] = {}
     for pod in victims:
-        ref = group_of(pod)
-        gang = state.gangs.gangs.get(ref.key) if ref is not None else None
+        gang = state.gangs.of(pod)
         if gang is not None:
-            found[gang.key] = (gang, found.get(gang.key, (gang, 0))[1] + 1)
+            leaving[gang.key] = (gang, leaving.get(gang.key, (gang, 0))[1] + 1)
+    found = []
+    for gang, count in leaving.values():
+        members = _running(state, gang)
+        if len(members) >= gang.min_members > len(members) - count:
+            found.append(Torn(gang.key, tuple(members), gang.min_members))
     return found
 
 
+def units_of(victims: Sequence[Pod], torn: Iterable[Torn]) -> list[list[Pod]]:
+    """The victims in the units in which they go: gangs that end as a whole, and single pods."""
+    together = {pod.uid: gang.key for gang in torn for pod in gang.members}
+    units: dict[str, list[Pod]] = {}
+    for pod in victims:
+        units.setdefault(together.get(pod.uid, pod.uid), []).append(pod)
+    return list(units.values())
+
+
 def _running(state: ClusterState, gang: Gang) -> list[Pod]:
-    """Members that hold a node and are not on their way out."""
-    return [
-        pod
-        for uid, pod in sorted(state.gangs.members(gang.key).items())
-        if uid in state.placed and not state.table.going[state.placed[uid].row]
-    ]
+    """Members that hold a node and are not on their way out, most important first."""
+    table = state.table
+    rows = {
+        uid: state.placed[uid].row
+        for uid in state.gangs.members(gang.key)
+        if uid in state.placed and not table.going[state.placed[uid].row]
+    }
+    order = sorted(
+        rows, key=lambda uid: (-int(table.priority[rows[uid]]), float(table.start[rows[uid]]), uid)
+    )
+    return [state.placed[uid].pod for uid in order]

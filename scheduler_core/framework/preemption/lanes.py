@@ -1,8 +1,8 @@
 """Victims on many nodes at once: one lane per node, decided in parallel over arrays.
 
-On every lane candidates are taken away, least important first, until what is lacking is free; then given back
-in reverse: those whose eviction would violate a disruption budget first, then from the most important down
-(reference, rule 11). A reclaim goes through three passes: quotas that borrow a lacking resource, as far as
+On every lane candidates are taken away until what is lacking is free: least important first, and those whose
+eviction would violate a disruption budget only after all others. Then they are given back in reverse
+(reference, rule 11). A reclaim goes through three stages: quotas that borrow a lacking resource, as far as
 they borrow it; the same beyond that; and, only where no node can be had otherwise, every quota over min
 (rules 7 and 10). The over-min test is repeated before each removal.
 """
@@ -10,6 +10,7 @@ they borrow it; the same beyond that; and, only where no node can be had otherwi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +18,47 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.preemption.bounds import NO_VICTIM, PRIORITY_OFFSET, Cost, Field
-from scheduler_core.framework.preemption.demand import NO_QUOTA, Demand, Lenders, Rows
+from scheduler_core.framework.preemption.budgets import Budgets
+from scheduler_core.framework.preemption.demand import Rows
+from scheduler_core.framework.preemption.loans import Loans
 
 Bool = NDArray[np.bool_]
 
+WITHIN: Final = 0
+BEYOND: Final = 1
+OTHERS: Final = 2
+
 
 class Lanes:
-    """L lanes of at most J candidates each, in order of removal, over the K resources that are lacking.
+    """L lanes of at most J candidates each, in order of importance, over the K resources that are lacking.
 
     `numbers` int64 [L] are lanes of the field; `deficit` int64 [K, L] what must come free; `freed` int64
-    [K, L]; `removed` bool [J, L] the victims; `violating` bool [J, L] candidates whose eviction would violate
-    a disruption budget.
+    [K, L]; `removed` bool [J, L] the victims; `protected` bool [J, L] candidates whose eviction would violate
+    a disruption budget if all that are more important went; `stage` int8 [J, L] when a victim was taken.
     """
 
-    def __init__(self, field: Field, demand: Demand, numbers: Rows, deficit: Int64) -> None:
+    def __init__(
+        self, field: Field, loans: Loans | None, numbers: Rows, deficit: Int64, budgets: Budgets
+    ) -> None:
         self.table = field.table
-        self.demand = demand
+        self._loans = loans
+        self._budgets = budgets
         self.slots = field.slots[numbers]
         self.rows: Int32 = field.rows[:, numbers]  # [J, L]
         own = deficit[:, numbers]
         self._lacking = np.flatnonzero((own > 0).any(axis=1))  # [K] rows of the resource index
         self.deficit: Int64 = own[self._lacking]
-        chosen = field.chosen[:, numbers]  # [J, L]
-        self._columns = np.flatnonzero(chosen.any(axis=1)).tolist()
+        self.chosen: Bool = field.chosen[:, numbers]  # [J, L]
+        self._columns = np.flatnonzero(self.chosen.any(axis=1)).tolist()
         held = self.table.requests[self._lacking[:, None, None], self.rows]
-        self.vectors: Int64 = np.where(chosen, held, 0)  # [K, J, L]
-        self.removed: Bool = np.zeros(chosen.shape, dtype=np.bool_)  # [J, L]
-        self.violating: Bool = np.zeros(chosen.shape, dtype=np.bool_)  # [J, L]
+        self.vectors: Int64 = np.where(self.chosen, held, 0)  # [K, J, L]
+        self.removed: Bool = np.zeros(self.chosen.shape, dtype=np.bool_)  # [J, L]
+        self.stage: NDArray[np.int8] = np.zeros(self.chosen.shape, dtype=np.int8)  # [J, L]
         self.freed: Int64 = np.zeros_like(self.deficit)  # [K, L]
+        self._protection = budgets.protection(self.rows, self.chosen)
+        self.protected: Bool = self._protection.beyond(self.chosen, budgets.allowed)
+        # First those that no budget protects. Where there are no others, one round is enough.
+        self._rounds = (False, True) if self.protected.any() else (False,)
 
     def victims(self, lane: int) -> Rows:
         """Rows of a lane's victims, most important first."""
@@ -59,104 +73,140 @@ class Lanes:
 
     def remove(self) -> None:
         """Take candidates away until every lane is satisfied, or none is left that may go."""
-        if self.demand.lenders is None:
+        if self._loans is not None:
+            self._reclaim(self._loans)
+            return
+        for late in self._rounds:
             for j in self._columns:
-                self._take(j, self._useful(j))
-        else:
-            self._reclaim(self.demand.lenders)
+                self._take(j, self._useful(j, late), WITHIN)
 
-    def _useful(self, j: int) -> Rows:
-        """Lanes where candidate j still runs and frees something that is lacking."""
+    def _useful(self, j: int, late: bool) -> Rows:
+        """Lanes where candidate j still runs, has its turn, and frees something that is lacking."""
         useful = ((self.freed < self.deficit) & (self.vectors[:, j] > 0)).any(axis=0)
-        return np.flatnonzero(useful & ~self.removed[j])
+        return np.flatnonzero(useful & ~self.removed[j] & (self.protected[j] == late))
 
-    def _take(self, j: int, lanes: Rows) -> None:
+    def _take(self, j: int, lanes: Rows, stage: int) -> None:
         self.removed[j, lanes] = True
+        self.stage[j, lanes] = stage
         self.freed[:, lanes] += self.vectors[:, j, lanes]
 
-    def _owner(self, lenders: Lenders) -> Int64:
-        """int64 [J, L]: the number of each candidate's quota; NO_QUOTA or any for cells without candidate."""
-        owner: Int64 = np.append(lenders.of, NO_QUOTA)[self.table.namespace[self.rows]]
-        return owner
-
-    def _reclaim(self, lenders: Lenders) -> None:
-        owner = self._owner(lenders)
-        borrowed = (lenders.used - lenders.min)[:, self._lacking]  # [Q, K]
-        counts = lenders.counts[:, self._lacking]  # [Q, K]
-        taken = np.zeros((len(self.slots), *borrowed.shape), dtype=np.int64)  # [L, Q, K]
-        for within_loan in (True, False):
-            for j in self._columns:
-                lanes = self._useful(j)
-                if not len(lanes):
-                    continue
-                quota, vectors = owner[j, lanes], self.vectors[:, j, lanes].T  # [M], [M, K]
-                left = borrowed[quota] - taken[lanes, quota]  # [M, K]
-                contended = (self.freed < self.deficit)[:, lanes].T & counts[quota]
-                fit = ((left > 0) & contended).any(axis=1)
-                if within_loan:
-                    fit &= ~((left < vectors) & contended).any(axis=1)
-                lanes, quota = lanes[fit], quota[fit]
-                taken[lanes, quota] += vectors[fit]
-                self._take(j, lanes)
+    def _reclaim(self, loans: Loans) -> None:
+        owner = loans.owners(self.rows)
+        limit = loans.limit[:, self._lacking]  # [Q, K]
+        counts = loans.counts[:, self._lacking]  # [Q, K]
+        contended = self.deficit > 0  # [K, L]
+        taken = np.zeros((len(self.slots), *limit.shape), dtype=np.int64)  # [L, Q, K]
+        for stage in (WITHIN, BEYOND):
+            for late in self._rounds:
+                for j in self._columns:
+                    lanes = self._useful(j, late)
+                    if not len(lanes):
+                        continue
+                    quota, vectors = owner[j, lanes], self.vectors[:, j, lanes].T  # [M], [M, K]
+                    left = np.maximum(limit[quota] - taken[lanes, quota], 0)  # [M, K]
+                    asked = contended[:, lanes].T & counts[quota]
+                    fit = ((left > 0) & asked).any(axis=1)
+                    if stage == WITHIN:
+                        fit &= ~((left < vectors) & asked).any(axis=1)
+                    lanes, quota = lanes[fit], quota[fit]
+                    taken[lanes, quota] += vectors[fit]
+                    self._take(j, lanes, stage)
 
     def remove_rest(self) -> None:
-        """The third pass: quotas over min in any resource, tested over all resources before each removal.
+        """The third stage: quotas over min in any resource, tested over all resources before each removal.
 
         Where even that is not enough, the least important victims may have ended a loan that a larger one
-        would have needed: then once more from the start, largest first.
+        would have needed: then once more from the start, largest first, those within their loans before the
+        others.
         """
-        lenders = self.demand.lenders
-        if lenders is None:
+        loans = self._loans
+        if loans is None:
             return
-        owner = self._owner(lenders)
-        for lane in range(len(self.slots)):
-            self._sweep(lane, self._columns, lenders, owner)
+        owner = loans.owners(self.rows)
+        for lane in np.flatnonzero(~self.satisfied).tolist():
+            order = [j for late in self._rounds for j in self._columns if self.protected[j, lane] == late]
+            self._sweep(lane, order, loans, owner, OTHERS)
             if (self.freed[:, lane] < self.deficit[:, lane]).any():
                 self.removed[:, lane] = False
                 self.freed[:, lane] = 0
-                largest = np.argsort(-self.vectors[:, :, lane].sum(axis=0), kind="stable")
-                self._sweep(lane, largest.tolist(), lenders, owner)
+                shares = self.vectors[:, :, lane] / np.maximum(self.deficit[:, lane, None], 1)
+                largest = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
+                for stage in (WITHIN, OTHERS):
+                    self._sweep(lane, largest, loans, owner, stage)
 
-    def _sweep(self, lane: int, order: Sequence[int], lenders: Lenders, owner: Int64) -> None:
+    def _sweep(self, lane: int, order: Sequence[int], loans: Loans, owner: Int64, stage: int) -> None:
         """Remove a lane's candidates in some order, each only while its quota is over min."""
-        width = lenders.used.shape[1]
-        left = lenders.used - lenders.min  # [Q, R]
+        left = loans.left.copy()  # [Q, R]
         removed = self.removed[:, lane]
-        gone = self.rows[removed, lane]
-        np.subtract.at(left, owner[removed, lane], self.table.requests[:width].T[gone])
+        requests = self.table.requests[: loans.width].T
+        np.subtract.at(left, owner[removed, lane], requests[self.rows[removed, lane]])
+        asked = np.zeros(loans.width, dtype=np.bool_)  # [R]
+        asked[self._lacking[self.deficit[:, lane] > 0]] = True
         for j in order:
             needs = self.freed[:, lane] < self.deficit[:, lane]
             if not needs.any():
                 return
+            if removed[j] or not (needs & (self.vectors[:, j, lane] > 0)).any():
+                continue
             quota = owner[j, lane]
-            helps = not removed[j] and (needs & (self.vectors[:, j, lane] > 0)).any()
-            if helps and ((left[quota] > 0) & lenders.counts[quota]).any():
-                left[quota] -= self.table.requests[:width, self.rows[j, lane]]
-                self._take(j, np.array([lane]))
+            vector, counts = requests[self.rows[j, lane]], loans.counts[quota]
+            lawful = ((left[quota] > 0) & counts).any()
+            within = not ((vector > np.maximum(left[quota], 0)) & counts & asked).any()
+            if lawful and (within or stage == OTHERS):
+                left[quota] -= vector
+                self._take(j, np.array([lane]), stage)
 
     # Giving back
 
     def reprieve(self) -> None:
-        """Give back every victim that its lane can spare: violating ones first, most important first."""
-        for violating in (True, False):
-            for j in reversed(self._columns):
-                lanes = np.flatnonzero(self.removed[j] & (self.violating[j] == violating))
-                if len(lanes):
-                    without = self.freed[:, lanes] - self.vectors[:, j, lanes]
-                    spare = (without >= self.deficit[:, lanes]).all(axis=0)
-                    self.removed[j, lanes[spare]] = False
-                    self.freed[:, lanes[spare]] = without[:, spare]
+        """Give back every victim that its lane can spare, in the reverse of the order of removal."""
+        for stage in (OTHERS, BEYOND, WITHIN):
+            if not (self.removed & (self.stage == stage)).any():
+                continue
+            for late in reversed(self._rounds):
+                for j in reversed(self._columns):
+                    due = self.removed[j] & (self.stage[j] == stage) & (self.protected[j] == late)
+                    self._spare(j, np.flatnonzero(due))
+
+    def _spare(self, j: int, lanes: Rows) -> None:
+        if len(lanes):
+            without = self.freed[:, lanes] - self.vectors[:, j, lanes]
+            spare = (without >= self.deficit[:, lanes]).all(axis=0)
+            self.removed[j, lanes[spare]] = False
+            self.freed[:, lanes[spare]] = without[:, spare]
 
     # The price
 
+    def _reach(self) -> tuple[Int64, Int64]:
+        """int64 [L] each: what is taken beyond loans; victims of quotas that borrow nothing lacking."""
+        reach: Int64 = np.zeros(len(self.slots), dtype=np.int64)
+        strangers: Int64 = np.zeros(len(self.slots), dtype=np.int64)
+        loans = self._loans
+        later = (self.removed & (self.stage > WITHIN)).any(axis=0)  # [L]
+        if loans is None or not later.any():
+            return reach, strangers
+        places, lanes = np.nonzero(self.removed & later)
+        owners = loans.owners(self.rows[places, lanes])
+        contended = self.deficit.T > 0  # [L, K]
+        borrows = (loans.left > 0) & loans.counts  # [Q, R]
+        alien = ~(borrows[owners][:, self._lacking] & contended[lanes]).any(axis=1)
+        np.add.at(strangers, lanes, alien)
+        pairs, which = np.unique(lanes * len(loans.left) + owners, return_inverse=True)
+        taken = np.zeros((len(pairs), len(self._lacking)), dtype=np.int64)
+        np.add.at(taken, which, self.vectors[:, places, lanes].T)
+        lane, quota = np.divmod(pairs, len(loans.left))
+        np.add.at(reach, lane, loans.excess(taken, quota, self._lacking, contended[lane]))
+        return reach, strangers
+
     def costs(self, name_ranks: Rows) -> list[Cost]:
-        """What each lane's victims cost (reference, rule 12)."""
+        """What each lane's victims cost (reference, rules 7, 10 and 12)."""
         removed, table = self.removed, self.table
         priority = np.where(removed, table.priority[self.rows], NO_VICTIM)  # [J, L]
         top = priority.max(axis=0)  # [L]
         start = np.where(removed & (priority == top), table.start[self.rows], np.inf)
         keys = [
-            (removed & self.violating).sum(axis=0),
+            *self._reach(),
+            self._protection.beyond(removed, self._budgets.allowed).sum(axis=0),
             top,
             np.where(removed, priority + PRIORITY_OFFSET, 0).sum(axis=0),
             removed.sum(axis=0),

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,23 +19,25 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.preemption.across import victims_anywhere
-from scheduler_core.framework.preemption.bounds import PRIORITY_OFFSET, Field
-from scheduler_core.framework.preemption.budgets import violating
+from scheduler_core.framework.preemption.across import Anywhere
+from scheduler_core.framework.preemption.bounds import FLAWS, Field
+from scheduler_core.framework.preemption.budgets import Budgets
+from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.demand import Demand, Rows
-from scheduler_core.framework.preemption.gangs import whole_gangs
+from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.preemption.order import CheapestFirst, Offer
+from scheduler_core.framework.preemption.proof import Found, Proof
 from scheduler_core.framework.status import SUCCESS, unschedulable
-from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
-from scheduler_core.state.trial import Trial
 
 Bool = NDArray[np.bool_]
 
 # How many of the best nodes are tried with all filters, and how many whose filters need evictions to clear.
 MAX_TRIALS: Final = 16
 MAX_EXACT_NODES: Final = 100
+# How often the search starts anew without the members of gangs that turned out to be nobody's victims.
+_MAX_ROUNDS: Final = 8
 
 
 def refused(reason: str) -> PostFilterResult:
@@ -51,35 +54,58 @@ class Search:
         self.now = cycle.now
         self.evaluation = evaluation
         self.demand = demand
-        budgets = cycle.state.objects.get("PodDisruptionBudget", {})
-        self.budgets: list[PodDisruptionBudget] = list(budgets.values())
+        self.budgets = Budgets(self.state.table, self.state.objects.get("PodDisruptionBudget", {}).values())
+        self.loans = loans_of(self.state.table, demand)
+        self.proof = Proof(self.state, self.now, evaluation, demand)
 
     def run(self, *, across_nodes: bool) -> PostFilterResult:
         """The best node and its victims, or why no eviction helps."""
         demand = self.demand
-        short = bool((demand.need > 0).any())
-        if not short and self._anything_leaves():
-            slot = self._slot_with_room()
+        if not self._short and self._anything_leaves():
+            slot = next((slot for slot in self._room() if self.evaluation.fits(slot)), -1)
             if slot >= 0:
                 node = self.state.nodes.names[slot]
                 return PostFilterResult(SUCCESS, node, (), f"waiting for pods to end on node {node}.")
         if not demand.eligible.any():
             return refused("No preemption victims found for incoming pod")
-        if short and not self._enough_anywhere():
+        if self._short and not self._enough_anywhere():
             return refused("No set of victims frees enough of the quota")
         if self._hopeless.all():
             return refused("No set of victims makes room for the pod")
-        lacking = np.maximum(demand.request[:, None] - self._free(), 0)  # [R, N]
-        found = self._on_one_node(lacking)
-        if found is None and across_nodes and short:
-            found = self._across_nodes(lacking)
+        found = self._found(across_nodes=across_nodes)
         if found is None:
             return refused("No set of victims makes room for the pod")
-        if across_nodes and short:
-            found = self._fewer_elsewhere(*found)
-        slot, victims = found
-        node = self.state.nodes.names[slot]
-        return PostFilterResult(SUCCESS, node, tuple(victims), self._message(node, victims))
+        node = self.state.nodes.names[found.slot]
+        return PostFilterResult(SUCCESS, node, tuple(found.victims), self._message(node, found.victims))
+
+    def _found(self, *, across_nodes: bool) -> Found | None:
+        """The best that can be proved. Gangs that would have to go but may not are left out, and again."""
+        for _ in range(_MAX_ROUNDS):
+            found = self._on_one_node()
+            if across_nodes and self._short and self._worth_to_look_across(found):
+                found = self._across_nodes(found)
+            if found is not None:
+                return self._settled(found) if across_nodes else found
+            if not self._bar_gangs():
+                return None
+        return None
+
+    @cached_property
+    def _short(self) -> bool:
+        """Whether the quota does not admit the pod."""
+        return bool((self.demand.need > 0).any())
+
+    def _bar_gangs(self) -> bool:
+        """Leave the members of gangs out that would have to go but may not; False if there are none."""
+        eligible = self.demand.eligible.copy()
+        for key in self.proof.barred:
+            members = self.state.gangs.members(key)
+            eligible[[self.state.placed[uid].row for uid in members if uid in self.state.placed]] = False
+        if np.array_equal(eligible, self.demand.eligible):
+            return False
+        self.demand = msgspec.structs.replace(self.demand, eligible=eligible)
+        self.proof = Proof(self.state, self.now, self.evaluation, self.demand)
+        return bool(eligible.any())
 
     def _anything_leaves(self) -> bool:
         table = self.state.table
@@ -107,26 +133,40 @@ class Search:
         return free - nominated_room(self.state, self.pod)
 
     @cached_property
+    def _lacking(self) -> Int64:
+        """int64 [R, N]: by how much the request exceeds what is free. Who asks for nothing lacks nothing."""
+        request = self.demand.request[:, None]
+        out: Int64 = np.maximum(request - self._free(), 0)
+        out[self.demand.request == 0] = 0
+        return out
+
+    @cached_property
     def _hopeless(self) -> Bool:
         return self.evaluation.hopeless()
 
+    def contended(self, slot: int) -> Bool:
+        """bool [R]: what victims for a node go for."""
+        return contended_by(self.demand, np.maximum(self._lacking[:, slot], self.demand.need))
+
     # One node
 
-    def _on_one_node(self, lacking: Int64) -> tuple[int, list[Pod]] | None:
+    def _on_one_node(self) -> Found | None:
         size = self.state.nodes.size
         beyond = self.evaluation.beyond_resources()
         here: Bool = np.zeros(size, dtype=np.bool_)  # [N]
         here[self.state.table.slot[: len(self.demand.eligible)][self.demand.eligible]] = True
         here &= ~self._hopeless
-        deficit = np.maximum(lacking, self.demand.need[:, None])  # [R, N]
-        choice = _Choice(self)
+        deficit = np.maximum(self._lacking, self.demand.need[:, None])  # [R, N]
+        choice = self._choice()
         for offer in islice(self._cheapest(here & ~beyond, deficit), MAX_TRIALS):
-            victims = self._proved(offer.slot, list(self.state.table.of(offer.rows)))
-            if victims is not None and choice.offer(offer.slot, victims):
+            if choice.offer(self._proved(offer.slot, offer.rows), offer.cost[:-1]):
                 break
-        if choice.best is not None:
-            return choice.best
-        return self._by_filters(np.flatnonzero(here & beyond)[:MAX_EXACT_NODES])
+        if choice.best is None:
+            self._by_filters(np.flatnonzero(here & beyond)[:MAX_EXACT_NODES], choice)
+        return choice.best
+
+    def _choice(self) -> Choice:
+        return Choice(self.state, self.loans, self.budgets, self.contended)
 
     def _cheapest(self, nodes: Bool, deficit: Int64) -> Iterator[Offer]:
         """Offers of some nodes (bool [N]) for what lacks there (int64 [R, N]), cheapest first."""
@@ -135,126 +175,89 @@ class Search:
         own = deficit if len(slots) == size else deficit[:, slots]
         return iter(CheapestFirst(field, self.demand, own, self.budgets, self.state.nodes.name_ranks()))
 
-    def _by_filters(self, slots: Rows) -> tuple[int, list[Pod]] | None:
+    def _by_filters(self, slots: Rows, choice: Choice) -> None:
         """Nodes that another filter refuses: take all candidates away, give back what can be spared."""
-        table = self.state.table
-        choice = _Choice(self)
-        if len(slots):
-            field = Field(table, self.demand, slots, self.state.nodes.size)
+        if not len(slots):
+            return
+        field = Field(self.state.table, self.demand, slots, self.state.nodes.size)
         for lane, slot in enumerate(slots.tolist()):
-            pods = list(table.of(field.rows[field.chosen[:, lane], lane][::-1]))
-            victims = self._proved(slot, pods)
-            if victims:
-                choice.offer(slot, victims)
-        return choice.best
+            rows = field.rows[field.chosen[:, lane], lane].astype(np.int64)
+            self._all_away(slot, rows, choice)
 
-    def cost(self, victims: Sequence[Pod]) -> tuple[float, ...]:
-        """The order of `Lanes.costs` for a single set of victims, without the node's name."""
-        top = max(pod.priority for pod in victims)
-        start = min(pod.start_time or self.now for pod in victims if pod.priority == top)
-        hurt = sum(violating(victims, self.budgets))
-        return (hurt, top, sum(pod.priority + PRIORITY_OFFSET for pod in victims), len(victims), -start)
+    def _all_away(self, slot: int, rows: Rows, choice: Choice, leaving: Sequence[str] = ()) -> None:
+        """Offer what is needed of all `rows`, any of which may go.
+
+        Where that takes what a quota is guaranteed, once more with those of its pods given back first.
+        """
+        order = choice.give_back_all(rows, self.contended(slot))
+        found = self.proof.on(slot, list(self.state.table.of(order)), leaving)
+        if found is not None and not choice.is_lawful(found):
+            order = choice.overdrawn_first(order, found)
+            found = self.proof.on(slot, list(self.state.table.of(order)), leaving)
+        choice.offer(found)
 
     # Several nodes
 
-    def _across_nodes(self, lacking: Int64) -> tuple[int, list[Pod]] | None:
-        choice = _Choice(self)
-        table, need = self.state.table, self.demand.need
-        candidates = table.removal_order(self.demand.eligible)
-        for offer in islice(self._cheapest(~self._hopeless, lacking), MAX_TRIALS):
-            local = offer.rows
-            freed = table.requests[: len(need)][:, local].sum(axis=1)
-            rest = victims_anywhere(table, self.demand, candidates, local, np.maximum(need - freed, 0))
-            if rest is None:
-                continue
-            wanted = np.isin(candidates, np.concatenate([local, rest]))
-            victims = self._proved(offer.slot, list(table.of(candidates[wanted][::-1])))
-            if victims and choice.offer(offer.slot, victims):
+    def _worth_to_look_across(self, found: Found | None) -> bool:
+        """Victims on one node come first, unless they reach into a min and others would not."""
+        if found is None:
+            return True
+        beyond = self._choice().cost(found)[0] > 0
+        return beyond and self._anywhere.frees_within_loans(self.demand.need)
+
+    @property
+    def _anywhere(self) -> Anywhere:
+        return Anywhere(self.state.table, self.demand, self.loans, self.budgets)
+
+    def _across_nodes(self, found: Found | None) -> Found | None:
+        choice, anywhere = self._choice(), self._anywhere
+        need = self.demand.need
+        for offer in islice(self._cheapest(~self._hopeless, self._lacking), MAX_TRIALS):
+            rows = anywhere.best(offer.slot, self._lacking[:, offer.slot], need)
+            if rows is None:
+                freed = self.state.table.requests[: len(need)][:, offer.rows].sum(axis=1)
+                rest = anywhere.rest(offer.rows, self.contended(offer.slot), np.maximum(need - freed, 0))
+                if rest is None:
+                    continue
+                rows = np.concatenate([offer.rows, rest])
+            if choice.offer(self._proved(offer.slot, rows)) and not choice.flawed:
                 break
-        return choice.best
+        if found is None or choice.best is None:
+            return choice.best or found
+        better = choice.cost(choice.best)[:FLAWS] < choice.cost(found)[:FLAWS]
+        return choice.best if better else found
 
-    def _fewer_elsewhere(self, slot: int, victims: list[Pod]) -> tuple[int, list[Pod]]:
+    def _settled(self, found: Found) -> Found:
+        """Without those who can be spared because the pod fits another node."""
+        spared = self._fewer_elsewhere(found)
+        if spared.slot == found.slot or not self._short or not any(self._choice().cost(spared)[:FLAWS]):
+            return spared
+        # All that the other node lacks is quota: it need not come from the node that was looked at first.
+        other = self._across_nodes(spared)
+        return spared if other is None or other is spared else self._fewer_elsewhere(other)
+
+    def _fewer_elsewhere(self, found: Found) -> Found:
         """Spare victims without which the pod fits another node: what it lacked was quota, not room there."""
-        if any(self.state.gangs.of(pod) is not None for pod in victims):
-            return slot, victims
-        kept: list[Pod] = []
-        with Trial(self.state, self.now) as trial:
-            for pod in victims:
-                trial.lift(pod.uid)
-            if not (self._nodes_with_room() != slot).any():
-                return slot, victims
-            for pod in victims:
-                trial.restore(pod.uid)
-                other = slot if self.evaluation.fits(slot) else self._slot_with_room()
-                if other >= 0:
-                    slot = other
-                else:
-                    trial.lift(pod.uid)
-                    kept.append(pod)
-        return slot, kept
+        spared = self.proof.anywhere(found, (), self._room)
+        return spared if self._choice().is_lawful(spared) else found
 
-    def _slot_with_room(self) -> int:
-        """A node that takes the pod in the state as it is, or -1."""
-        for slot in self._nodes_with_room()[:MAX_TRIALS].tolist():
-            if self.evaluation.fits(slot):
-                return int(slot)
-        return -1
-
-    def _nodes_with_room(self) -> Rows:
+    def _room(self) -> list[int]:
         """Nodes on which the pod's resources are free, and that no other filter refused at first."""
-        fits = (self.demand.request[:, None] <= self._free()).all(axis=0) & ~self._hopeless
-        return np.flatnonzero(fits & ~self.evaluation.beyond_resources())
+        lacks = self._free() < self.demand.request[:, None]
+        lacks[self.demand.request == 0] = False
+        fits = ~lacks.any(axis=0) & ~self._hopeless & ~self.evaluation.beyond_resources()
+        slots: list[int] = np.flatnonzero(fits)[:MAX_TRIALS].tolist()
+        return slots
 
     # The proof
 
-    def _proved(self, slot: int, pods: Sequence[Pod]) -> list[Pod] | None:
-        """The victims among `pods` (most important first) without which the pod does not fit `slot`.
-
-        None if it does not fit even when all are gone. The state is as before afterwards.
-        """
-        with Trial(self.state, self.now) as trial:
-            for pod in pods:
-                trial.lift(pod.uid)
-            if not self.evaluation.fits(slot):
-                return None
-            hurt = violating(pods, self.budgets)
-            victims = {pod.uid: pod for pod in pods}
-            for first in (True, False):
-                for pod, hurts in zip(pods, hurt, strict=True):
-                    if hurts == first and self._spared(trial, pod, slot):
-                        del victims[pod.uid]
-            return list(victims.values())
-
-    def _spared(self, trial: Trial, pod: Pod, slot: int) -> bool:
-        """Give one victim back; take it again if the pod then does not fit."""
-        trial.restore(pod.uid)
-        if self.evaluation.fits(slot):
-            return True
-        trial.lift(pod.uid)
-        return False
+    def _proved(self, slot: int, rows: Rows) -> Found | None:
+        """The victims among `rows` without which the pod does not fit the node, or None."""
+        order = self._choice().give_back(rows)
+        return self.proof.on(slot, list(self.state.table.of(order)))
 
     def _message(self, node: str, victims: Sequence[Pod]) -> str:
         quota = self.demand.quota
         under = f" under ElasticQuota {quota.key}" if quota is not None else ""
         names = ", ".join(pod.key for pod in victims[:5]) + (", ..." if len(victims) > 5 else "")
         return f"preempting {len(victims)} pods for node {node}{under}: {names}"
-
-
-class _Choice:
-    """The cheapest offer so far, whole gangs counted in."""
-
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self._cost: tuple[float, ...] = ()
-        self.best: tuple[int, list[Pod]] | None = None
-
-    def offer(self, slot: int, victims: list[Pod]) -> bool:
-        """Take an offer into account; True if it tears no gang apart: no other node need be tried then."""
-        search = self._search
-        whole = whole_gangs(search.state, search.demand, victims)
-        if whole is None:
-            return False
-        cost = search.cost(whole) if whole else ()
-        if self.best is None or cost < self._cost:
-            self._cost, self.best = cost, (slot, whole)
-        return len(whole) == len(victims)

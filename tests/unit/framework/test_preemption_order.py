@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from scheduler_core.framework.preemption import bounds
-from scheduler_core.framework.preemption.bounds import Bounds, Field
-from scheduler_core.framework.preemption.budgets import mark_violations
+from scheduler_core.framework.preemption.bounds import FLAWS, Bounds, Cost, Field
+from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import Demand, ordinary_demand, quota_demand
 from scheduler_core.framework.preemption.lanes import Lanes
+from scheduler_core.framework.preemption.loans import loans_of
 from scheduler_core.framework.preemption.order import CheapestFirst
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.state.cluster import ClusterState
@@ -38,11 +39,11 @@ def full_cluster(rng: random.Random) -> ClusterState:
 
 def everything_at_once(
     state: ClusterState, field: Field, demand: Demand, deficit: np.ndarray, budgets: list[PodDisruptionBudget]
-) -> list[tuple[object, ...]]:
+) -> list[tuple[Cost, int, list[int]]]:
     """(cost, slot, rows) of all nodes, by deciding each of them exactly."""
-    lanes = Lanes(field, demand, np.arange(NODES), deficit)
+    known = Budgets(state.table, budgets)
+    lanes = Lanes(field, loans_of(state.table, demand), np.arange(NODES), deficit, known)
     lanes.remove()
-    mark_violations(lanes, budgets)
     lanes.reprieve()
     costs = lanes.costs(state.nodes.name_ranks())
     enough = [lane for lane in range(NODES) if lanes.satisfied[lane]]
@@ -68,24 +69,40 @@ def test_cheapest_first_is_the_order_of_all(seed: int, block: int, monkeypatch: 
     deficit = np.repeat(state.vector(asking)[:, None], NODES, axis=1)
     deficit = np.maximum(deficit - rng.randint(0, 2), 0)
     expected = everything_at_once(state, field, demand, deficit, budgets)
-    offers = CheapestFirst(field, demand, deficit, budgets, state.nodes.name_ranks())
+    offers = CheapestFirst(field, demand, deficit, Budgets(state.table, budgets), state.nodes.name_ranks())
     found = [(offer.cost, offer.slot, offer.rows.tolist()) for offer in offers]
-    assert found[: len(expected)] == expected
-    if expected or not reclaims:
+    flawless = [item for item in expected if not any(item[0][:FLAWS])]
+    assert found[: len(flawless)] == flawless
+    assert [item[0] for item in found] == sorted(item[0] for item in found)
+    by_slot = {slot: cost for cost, slot, _ in found}
+    assert all(by_slot[slot] <= cost for cost, slot, _ in expected)
+    if not reclaims:
         assert len(found) == len(expected)
 
 
+@pytest.mark.parametrize("reclaims", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_no_node_costs_less_than_its_bound(seed: int) -> None:
+def test_no_node_costs_less_than_its_bound(seed: int, reclaims: bool) -> None:
     rng = random.Random(1000 + seed)
     state = full_cluster(rng)
-    asking = make_pod("f/p").requests(cpu=rng.randint(1, 6), memory=rng.randint(0, 8)).priority(5).obj()
-    demand = ordinary_demand(state, asking, spare_quotas=False)
+    pod = make_pod("a/p" if reclaims else "f/p").requests(cpu=rng.randint(1, 6), memory=rng.randint(0, 8))
+    asking = pod.priority(5).obj()
+    quota = state.ledger.quota_of("a")
+    assert quota is not None
+    demand = (
+        quota_demand(state, asking, quota) if reclaims else ordinary_demand(state, asking, spare_quotas=False)
+    )
     field = Field(state.table, demand, np.arange(NODES), NODES)
     deficit = np.repeat(state.vector(asking)[:, None], NODES, axis=1)
     exact = {slot: cost for cost, slot, _ in everything_at_once(state, field, demand, deficit, [])}
-    bound = Bounds(field, deficit, state.nodes.name_ranks())
+    bound = Bounds(field, loans_of(state.table, demand), deficit, state.nodes.name_ranks())
     seen = [int(position) for block, _ in bound.blocks() for position in block]
-    assert sorted(int(bound.lanes[position]) for position in seen) == sorted(exact)
-    assert all(bound.cost(position) <= exact[int(bound.lanes[position])] for position in seen)
+    known = {int(bound.lanes[position]): bound.cost(position) for position in seen}
+    assert set(exact) == set(known) if not reclaims else set(exact) <= set(known)
+    assert all(known[slot] <= cost for slot, cost in exact.items())
     assert [bound.cost(position) for position in seen] == sorted(bound.cost(position) for position in seen)
+    others = [least for _, least in bound.blocks()]
+    firsts = [bound.cost(int(block[0])) for block, _ in bound.blocks()]
+    assert all(least is not None and least <= first for least, first in zip(others, firsts[1:], strict=False))
+    if not reclaims:
+        assert all(cost[0] == 0 for cost in known.values())
