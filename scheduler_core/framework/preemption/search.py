@@ -23,6 +23,7 @@ from scheduler_core.framework.preemption.across import Anywhere
 from scheduler_core.framework.preemption.bounds import FLAWS, Field
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.choice import Choice
+from scheduler_core.framework.preemption.conflicts import Conflicts
 from scheduler_core.framework.preemption.demand import Demand, Rows
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.nominated import nominated_room
@@ -84,6 +85,8 @@ class Search:
             found = self._on_one_node()
             if across_nodes and self._short and self._worth_to_look_across(found):
                 found = self._across_nodes(found)
+            if found is None and across_nodes:
+                found = self._beyond_the_node()
             if found is not None:
                 return self._settled(found) if across_nodes else found
             if not self._bar_gangs():
@@ -227,6 +230,25 @@ class Search:
         better = choice.cost(choice.best)[:FLAWS] < choice.cost(found)[:FLAWS]
         return choice.best if better else found
 
+    def _beyond_the_node(self) -> Found | None:
+        """Nodes that anti-affinity or spread refuse because of pods that run on other nodes."""
+        refused_there = self.evaluation.beyond_resources() & ~self._hopeless
+        if not refused_there.any():
+            return None
+        conflicts = self._conflicts
+        choice, anywhere = self._choice(), self._anywhere
+        lacks: Bool = np.asarray((self._lacking > 0).any(axis=0))
+        need = self.demand.need
+        for slot in conflicts.nodes(refused_there, lacks):
+            rows = conflicts.rows(slot, whole_node=bool(lacks[slot]))
+            freed = self.state.table.requests[: len(need)][:, rows].sum(axis=1)
+            rest = anywhere.rest(rows, self.contended(slot), np.maximum(need - freed, 0))
+            if rest is not None:
+                every = np.concatenate([rows, rest])
+                wanted = anywhere.candidates[np.isin(anywhere.candidates, every)]
+                self._all_away(slot, wanted, choice, conflicts.leaving(slot))
+        return choice.best
+
     def _settled(self, found: Found) -> Found:
         """Without those who can be spared because the pod fits another node."""
         spared = self._fewer_elsewhere(found)
@@ -238,8 +260,13 @@ class Search:
 
     def _fewer_elsewhere(self, found: Found) -> Found:
         """Spare victims without which the pod fits another node: what it lacked was quota, not room there."""
-        spared = self.proof.anywhere(found, (), self._room)
+        leaving = self._conflicts.leaving(found.slot)
+        spared = self.proof.anywhere(found, leaving, self._room)
         return spared if self._choice().is_lawful(spared) else found
+
+    @property
+    def _conflicts(self) -> Conflicts:
+        return Conflicts(self.state, self.pod, self.demand.eligible)
 
     def _room(self) -> list[int]:
         """Nodes on which the pod's resources are free, and that no other filter refused at first."""

@@ -1,8 +1,10 @@
-"""Searches for victims as a whole, by priority alone: on one node."""
+"""Searches for victims as a whole, by priority alone: on one node, and where a domain must be cleared."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
@@ -27,6 +29,21 @@ def pod(name: str, where: str = "", priority: int = 0, cpu: int = 1, app: str = 
     return made.on(where).started(len(name)) if where else made
 
 
+def away_from(made: PodBuilder, app: str) -> PodBuilder:
+    term = {"topologyKey": LABEL_ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+    return made.spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+
+
+def spread(made: PodBuilder, skew: int = 1) -> PodBuilder:
+    constraint = {
+        "maxSkew": skew,
+        "topologyKey": LABEL_ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    return made.spec(topologySpreadConstraints=[constraint])
+
+
 def search(asking: Pod, *objects: Any, across: bool = True) -> tuple[str, list[str]]:
     """(node, names of the victims), of a search by priority alone."""
     made = Scheduler(ClusterState(), build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS))
@@ -38,6 +55,76 @@ def search(asking: Pod, *objects: Any, across: bool = True) -> tuple[str, list[s
     result = Search(cycle, Reevaluation(made.cycle, profile, cycle), demand).run(across_nodes=across)
     assert made.state.check() == []
     return result.nominated, sorted(victim.name for victim in result.victims)
+
+
+ONE_ZONE = (node("n1", "z1"), node("n2", "z1"))
+CASES: dict[str, tuple[Pod, tuple[Any, ...], tuple[str, list[str]]]] = {
+    "all that the pod avoids leave the zone, and nobody else": (
+        away_from(pod("p", priority=9, app="db"), "web").obj(),
+        (*ONE_ZONE, pod("w1", "n1"), pod("w2", "n2"), pod("job", "n2", app="job")),
+        ("n1", ["w1", "w2"]),
+    ),
+    "all that avoid the pod leave the zone, and nobody else": (
+        pod("p", priority=9).obj(),
+        (*ONE_ZONE, away_from(pod("d1", "n1", app="db"), "web"), away_from(pod("d2", "n2", app="db"), "web")),
+        ("n1", ["d1", "d2"]),
+    ),
+    "the zone with fewer of them is cleared": (
+        away_from(pod("p", priority=9, app="db"), "web").obj(),
+        (
+            *ONE_ZONE,
+            node("n3", "z2"),
+            node("n4", "z2"),
+            *(pod(f"w{i}", "n1") for i in range(3)),
+            pod("w3", "n2"),
+            pod("v1", "n3"),
+            pod("v2", "n4"),
+        ),
+        ("n3", ["v1", "v2"]),
+    ),
+    "a zone in which a more important one stays is not cleared": (
+        away_from(pod("p", priority=9, app="db"), "web").obj(),
+        (*ONE_ZONE, pod("w1", "n1"), pod("w2", "n2", priority=9)),
+        ("", []),
+    ),
+    "as many go as the skew demands, the least important": (
+        spread(pod("p", priority=9)).obj(),
+        (
+            node("n1", "z1", cpu=2),
+            node("n2", "z1", cpu=2),
+            node("n3", "z2", cpu=1),
+            pod("w1", "n1", 1),
+            pod("w2", "n2", 2),
+            node("n4", "z1", cpu=1),
+            pod("w3", "n4", 3),
+            pod("full", "n3", 9),
+        ),
+        ("n1", ["w1", "w2"]),
+    ),
+    "where the node lacks room, too, its own pods make it": (
+        away_from(pod("p", priority=9, cpu=4, app="db"), "web").obj(),
+        (
+            *ONE_ZONE,
+            pod("w1", "n1"),
+            pod("w2", "n2"),
+            pod("j1", "n1", app="job"),
+            pod("j2", "n2", 5, app="job"),
+        ),
+        ("n1", ["j1", "w1", "w2"]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("asking", "objects", "expected"), CASES.values(), ids=CASES)
+def test_domains_are_cleared(asking: Pod, objects: tuple[Any, ...], expected: tuple[str, list[str]]) -> None:
+    assert search(asking, *objects) == expected
+    assert search(asking, *objects, across=False) == ("", [])
+
+
+def test_who_is_on_the_way_out_is_no_reason_for_more_victims() -> None:
+    asking = away_from(pod("p", priority=9, app="db"), "web").obj()
+    leaving = pod("w2", "n2").deleting(0.5)
+    assert search(asking, *ONE_ZONE, pod("w1", "n1"), leaving) == ("n1", ["w1"])
 
 
 def test_a_gang_that_may_not_go_is_nobodys_victim() -> None:

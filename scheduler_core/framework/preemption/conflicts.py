@@ -1,0 +1,157 @@
+"""Pods on other nodes that keep a pod off a node: by anti-affinity, their own or the pod's, or by spread.
+
+What such a pod does reaches as far as the domain of its topology key. So the nodes of a domain become free
+for the pod when those pods of the domain are gone, wherever in it they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.pod_terms import reached
+from scheduler_core.framework.preemption.demand import Rows
+from scheduler_core.framework.spread import constraints_of, counted
+from scheduler_core.model.affinity import SpreadConstraint
+from scheduler_core.model.names import LABEL_ZONE
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.selectors import NOTHING
+from scheduler_core.state.affinity_index import Role, terms_of
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.domains import Domains
+from scheduler_core.state.selections import Selection
+
+Bool = NDArray[np.bool_]
+
+# Nodes that are tried, and how many of them in the same domains.
+MOST_NODES: Final = 16
+_PER_DOMAIN: Final = 4
+# Pods of a domain that are looked at as victims, the least important.
+_MOST_PODS: Final = 256
+
+
+class _Conflict(NamedTuple):
+    """One reason to keep the pod off: pods (bool [rows]) in the domains of a topology key.
+
+    `total` int64 [V + 1] counts all of them per domain; `all_go` says that none may stay.
+    """
+
+    domains: Domains
+    pods: Bool
+    total: Int64
+    all_go: bool
+
+
+class Conflicts:
+    """What keeps a pod off; `eligible` bool [rows] says who may be its victim."""
+
+    def __init__(self, state: ClusterState, pod: Pod, eligible: Bool) -> None:
+        self._state = state
+        self._pod = pod
+        self._eligible = eligible
+        self._going: Bool = state.table.going[: len(eligible)] & state.table.alive[: len(eligible)]
+
+    @cached_property
+    def _all(self) -> list[_Conflict]:
+        return [*self._own(), *self._of_others(), *self._spread()]
+
+    def _own(self) -> Iterator[_Conflict]:
+        for term in self._pod.pod_anti_affinity.required:
+            selection = reached(self._state, self._pod, term)
+            yield self._selected(selection, term.topology_key, all_go=True)
+
+    def _of_others(self) -> Iterator[_Conflict]:
+        neighbours = self._state.neighbours
+        for group in neighbours.terms_about(self._pod):
+            if group.term.role is Role.REPELS:
+                slots = np.array(list(group.slots), dtype=np.int64)
+                near = np.isin(self._state.table.slot[: len(self._eligible)], slots)
+                carry = self._where(near, lambda pod, term=group.term: term in terms_of(pod))  # type: ignore[misc]
+                total = neighbours.carried(group).astype(np.int64)
+                yield _Conflict(neighbours.domains(group.term.topology_key), carry, total, True)
+
+    def _spread(self) -> Iterator[_Conflict]:
+        """Hard constraints. Defaults of a profile are not known here: their pods are spread over zones."""
+        by_zone = SpreadConstraint(max_skew=1, topology_key=LABEL_ZONE, hard=True, selector=NOTHING)
+        for constraint in constraints_of(self._pod, (by_zone,), hard=True):
+            yield self._selected(counted(self._pod, constraint), constraint.topology_key, all_go=False)
+
+    def _selected(self, selection: Selection, key: str, *, all_go: bool) -> _Conflict:
+        table, size = self._state.table, len(self._eligible)
+        near: Bool = np.ones(size, dtype=np.bool_)  # [rows]
+        if selection.namespaces is not None:
+            known = [table.namespaces.find(name) for name in selection.namespaces]
+            near = np.isin(table.namespace[:size], known)
+        domains = self._state.neighbours.domains(key)
+        total = self._state.neighbours.selected(selection, domains).astype(np.int64)
+        return _Conflict(domains, self._where(near, selection.takes), total, all_go)
+
+    def _where(self, near: Bool, takes: Callable[[Pod], bool]) -> Bool:
+        """bool [rows]: pods that may go, or are going, and that a test takes."""
+        out: Bool = np.zeros(len(self._eligible), dtype=np.bool_)
+        pods = self._state.table.pods
+        for row in np.flatnonzero(near & (self._eligible | self._going)).tolist():
+            pod = pods[row]
+            out[row] = pod is not None and takes(pod)
+        return out
+
+    def nodes(self, refused: Bool, lacks: Bool) -> Iterator[int]:
+        """Slots of a few refused nodes (bool [N]) that victims could open, those with fewest of them first.
+
+        Nodes that lack no resource (`lacks` bool [N]) go before those that do.
+        """
+        open_: Bool = refused.copy()
+        price: Int64 = np.zeros(len(refused), dtype=np.int64)  # [N]
+        table, size = self._state.table, len(refused)
+        kinds: list[Int64] = []
+        for item in self._all:
+            kind = item.domains.raw[:size]
+            there: Int64 = np.zeros(len(item.total), dtype=np.int64)  # [V + 1]
+            np.add.at(there, item.domains.raw[table.slot[np.flatnonzero(item.pods)]], 1)
+            there[-1] = 0
+            total = item.total.copy()
+            total[-1] = 0
+            if item.all_go:
+                open_ &= (there >= total)[kind]
+            price += there[kind]
+            kinds.append(kind)
+        if not kinds or not any(item.pods.any() for item in self._all):
+            return
+        slots = np.flatnonzero(open_ & (price > 0))
+        names = self._state.nodes.name_ranks()
+        tried: dict[tuple[int, ...], int] = {}
+        for slot in slots[np.lexsort((names[slots], lacks[slots], price[slots]))].tolist():
+            domain = tuple(int(kind[slot]) for kind in kinds)
+            if tried.get(domain, 0) < _PER_DOMAIN:
+                tried[domain] = tried.get(domain, 0) + 1
+                yield slot
+            if sum(tried.values()) >= MOST_NODES:
+                return
+
+    def _near(self, slot: int) -> Bool:
+        """bool [rows]: pods that keep the pod off a node."""
+        table, size = self._state.table, len(self._eligible)
+        out: Bool = np.zeros(size, dtype=np.bool_)
+        for item in self._all:
+            domain = item.domains.raw[slot]
+            if domain >= 0:
+                out |= item.pods & (item.domains.raw[table.slot[:size]] == domain)
+        return out
+
+    def rows(self, slot: int, *, whole_node: bool) -> Rows:
+        """Candidates that keep the pod off a node, and those of the `whole_node` where room lacks as well."""
+        table, size = self._state.table, len(self._eligible)
+        wanted = self._near(slot) & self._eligible
+        if whole_node:
+            wanted |= self._eligible & (table.slot[:size] == slot)
+        return table.removal_order(wanted)[:_MOST_PODS]
+
+    def leaving(self, slot: int) -> list[str]:
+        """Uids of pods on their way out that keep the pod off a node."""
+        rows = np.flatnonzero(self._near(slot) & self._going)
+        return [pod.uid for pod in self._state.table.of(rows)]
