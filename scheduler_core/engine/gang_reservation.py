@@ -68,7 +68,10 @@ class GangReservations:
         order = members[0][0].queue_sort.sort_key
         if any(awaited(state, pod) for _, pod in members):
             return
-        held = self._plan_kept if holder is unit else seats_held(state, members)
+        held = self._plan_kept if holder is unit else Plan(())
+        if unit.since is None:
+            # The first try of this process: a process that is gone may have kept nodes for it.
+            held = seats_held(state, members)
         if holder is not None and holder is not unit and order(holder) < order(unit):
             self._drop(unit)
             return
@@ -83,7 +86,7 @@ class GangReservations:
     def _plan(self, unit: QueuedUnit, members: Members, need: int, now: float, held: Plan) -> Plan | None:
         """When running pods end; else the nodes that are kept already; else, after patience, empty nodes.
 
-        `held` may come from a process that is gone: what the gang had waited for is still its own.
+        `held` are the nodes that are kept now: what the gang had waited for is still its own.
         """
         state = self._cycle.state
         in_order = largest_first(state, members)

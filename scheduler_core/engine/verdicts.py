@@ -61,11 +61,15 @@ def not_reserved(state: ClusterState, profile: Profile, attempt: Attempt, status
 
 
 def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Decision]:
-    """Evict for a gang, and nominate a node for each of its members."""
+    """Evict for a gang, and nominate a node for each of its members.
+
+    Without victims the nodes are merely kept, until pods that leave anyhow are gone.
+    """
     victims = frozenset(victim.uid for victim, _ in preemption.victims)
     for pod, node, vector in preemption.nominated:
         ref = group_of(pod)
-        state.nominations.put(pod, node, vector, victims, group=ref.key if ref is not None else "")
+        group = ref.key if ref is not None else ""
+        state.nominations.put(pod, node, vector, victims, kept=not victims, group=group)
     decisions: list[Decision] = []
     for victim, pod in preemption.victims:
         state.condemn(victim.uid)

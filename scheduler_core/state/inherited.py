@@ -5,7 +5,7 @@ What the API says of a pod that this process has nominated itself is older than 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_of
@@ -18,10 +18,13 @@ from scheduler_core.state.nominations import Nominations
 class Inherited:
     """Takes nominations over from waiting pods; `resolve` is to be called before anything is decided."""
 
-    def __init__(self, nominations: Nominations, gangs: GangTable, nodes: NodeTable) -> None:
+    def __init__(
+        self, nominations: Nominations, gangs: GangTable, nodes: NodeTable, placed: Mapping[str, object]
+    ) -> None:
         self._nominations = nominations
         self._gangs = gangs
         self._nodes = nodes
+        self._placed = placed
         # Groups of which some member came with a node nominated.
         self._groups: set[str] = set()
 
@@ -47,7 +50,12 @@ class Inherited:
         for group in self._groups:
             items = [self._nominations.get(uid) for uid in self._gangs.members(group)]
             nominated = [item for item in items if item is not None]
-            if not any(self._anybody_preempted(item.node) for item in nominated):
+            gang = self._gangs.gangs.get(group)
+            if gang is not None and self._gangs.census(group, self._placed).allocated >= gang.min_members:
+                # The gang has started: each of these is on its own.
+                for item in nominated:
+                    self._nominations.put(item.pod, item.node, item.vector)
+            elif not any(self._anybody_preempted(item.node) for item in nominated):
                 for item in nominated:
                     self._nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
         self._groups.clear()

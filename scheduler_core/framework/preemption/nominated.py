@@ -128,8 +128,8 @@ class Precedence:
             return False
         own = self._own
         beside = own is not None and own.node == nominee.node
-        if beside and own is not None and nominee.kept and not own.kept:
-            return False
+        if beside and own is not None and nominee.kept != own.kept:
+            return own.kept
         if self._state.ledger.quota_of(nominee.pod.namespace) is self._quota:
             return True
         return own is None or not beside or nominee.rank < own.rank
