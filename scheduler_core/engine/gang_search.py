@@ -12,7 +12,7 @@ goes elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 import numpy as np
@@ -46,15 +46,29 @@ class GangSearch:
     def run(self) -> Found | None:
         """Enough members, reserved; None with nothing held. Raises PluginError; then nothing is held."""
         try:
-            feasible = self._ordered()
-            self._steps = len(self._members) + (MOST_STEPS if len(self._members) <= MOST_MEMBERS else 0)
-            if feasible and self._place(0, self._spare, {}):
+            if self._ordered() and any(self._searched(order) for order in self._orders()):
                 return self._reserved
         except BaseException:
             self.undo()
             raise
         self.undo()
         return None
+
+    def _orders(self) -> Iterator[list[tuple[Hashable, tuple[Profile, Pod]]]]:
+        """The members in the order of `_ordered`; where some must be near others, those first, and last.
+
+        Near the first pod of its kind a pod may be anywhere, so the order matters to such rules.
+        """
+        ordered = self._members
+        yield ordered
+        if any(pod.pod_affinity.required for _, (_, pod) in ordered):
+            yield sorted(ordered, key=lambda item: not item[1][1].pod_affinity.required)
+            yield sorted(ordered, key=lambda item: bool(item[1][1].pod_affinity.required))
+
+    def _searched(self, order: list[tuple[Hashable, tuple[Profile, Pod]]]) -> bool:
+        self._members, self._dead_ends = order, set()
+        self._steps = len(order) + (MOST_STEPS if len(order) <= MOST_MEMBERS else 0)
+        return self._place(0, self._spare, {})
 
     def _ordered(self) -> bool:
         """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out."""

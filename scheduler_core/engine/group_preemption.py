@@ -143,6 +143,7 @@ def _confirmed(
             if not Reevaluation(placer.cycle, profile, own).fits(slot):
                 return None
             trial.place(pod, slot)
-            nominated.append((pod, state.nodes.names[slot], own.vector))
+            # Kept is what the slots count: for members that differ, the largest in every resource.
+            nominated.append((pod, state.nodes.names[slot], question.slots.request))
     first = question.members[0][1]
     return GangPreemption(tuple((victim, first) for victim in victims), tuple(nominated))

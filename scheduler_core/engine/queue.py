@@ -112,6 +112,13 @@ class SchedulingQueue:
         if unit is not None and unit.part is Part.UNSCHEDULABLE:
             self.activate(unit, now, "PodDelete")
 
+    def reactivate(self, pods: Iterable[Pod], now: float) -> None:
+        """Let waiting pods be tried again, those of them whose units wait for an event."""
+        for pod in pods:
+            unit = self.units.get(self._by_pod.get(pod.uid, ""))
+            if unit is not None and unit.part is Part.UNSCHEDULABLE and unit.entry >= 0:
+                self.activate(unit, now)
+
     # Moving between the parts
 
     def _leave(self, unit: QueuedUnit) -> None:

@@ -133,6 +133,16 @@ class PodTable:
             self._order = np.lexsort((-self.start[: self.size], self.priority[: self.size]))
         return self._order[chosen[self._order]]
 
+    def leaving(self, slots: int) -> Int64:
+        """int64 [R, slots]: what pods on their way out hold of every node."""
+        held: Int64 = np.zeros((len(self.requests), slots), dtype=np.int64)  # [R, slots]
+        rows = np.flatnonzero(self.going[: self.size] & self.alive[: self.size])
+        if len(rows):
+            at = self.slot[rows]
+            for row in range(len(held)):
+                np.add.at(held[row], at, self.requests[row, rows])
+        return held
+
     def _grow(self, capacity: int) -> None:
         def longer(array: NDArray) -> NDArray:
             grown = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)

@@ -31,12 +31,15 @@ from scheduler_core.framework.preemption.order import CheapestFirst, Offer
 from scheduler_core.framework.preemption.proof import Found, Proof
 from scheduler_core.framework.status import SUCCESS, unschedulable
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.trial import Trial
 
 Bool = NDArray[np.bool_]
 
 # How many of the best nodes are tried with all filters, and how many whose filters need evictions to clear.
 MAX_TRIALS: Final = 16
 MAX_EXACT_NODES: Final = 100
+# How many pods that leave anyhow are taken as gone where a pod could wait for them.
+MAX_LEAVING: Final = 256
 # How often the search starts anew without the members of gangs that turned out to be nobody's victims.
 _MAX_ROUNDS: Final = 8
 
@@ -63,7 +66,7 @@ class Search:
         """The best node and its victims, or why no eviction helps."""
         demand = self.demand
         if not self._short and self._anything_leaves():
-            slot = next((slot for slot in self._room() if self.evaluation.fits(slot)), -1)
+            slot = self._slot_after_leaving()
             if slot >= 0:
                 node = self.state.nodes.names[slot]
                 return PostFilterResult(SUCCESS, node, (), f"waiting for pods to end on node {node}.")
@@ -78,6 +81,17 @@ class Search:
             return refused("No set of victims makes room for the pod")
         node = self.state.nodes.names[found.slot]
         return PostFilterResult(SUCCESS, node, tuple(found.victims), self._message(node, found.victims))
+
+    def _slot_after_leaving(self) -> int:
+        """A node that takes the pod once all that leaves anyhow is gone, wherever it runs; else -1."""
+        table = self.state.table
+        # Which nodes other filters refuse is asked before anybody is taken away.
+        candidates = [*self._room(), *self._room(refused=True)]
+        going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])[:MAX_LEAVING]
+        with Trial(self.state, self.now) as trial:
+            for pod in list(table.of(going)):
+                trial.lift(pod.uid)
+            return next((slot for slot in candidates if self.evaluation.fits(slot)), -1)
 
     def _found(self, *, across_nodes: bool) -> Found | None:
         """The best that can be proved. Gangs that would have to go but may not are left out, and again."""
@@ -128,12 +142,9 @@ class Search:
         less what nominated pods of at least this priority will take.
         """
         nodes, table = self.state.nodes, self.state.table
+        table.cover(len(nodes.allocatable))
         free: Int64 = (nodes.allocatable - nodes.requested)[:, : nodes.size]
-        going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
-        slots = table.slot[going]
-        for row in range(len(free)):
-            np.add.at(free[row], slots, table.requests[row, going])
-        return free - nominated_room(self.state, self.pod)
+        return free + table.leaving(nodes.size)[: len(free)] - nominated_room(self.state, self.pod)
 
     @cached_property
     def _lacking(self) -> Int64:
@@ -268,11 +279,11 @@ class Search:
     def _conflicts(self) -> Conflicts:
         return Conflicts(self.state, self.pod, self.demand.eligible)
 
-    def _room(self) -> list[int]:
-        """Nodes on which the pod's resources are free, and that no other filter refused at first."""
+    def _room(self, *, refused: bool = False) -> list[int]:
+        """Nodes on which the pod's resources are free: those that other filters refuse, or the rest."""
         lacks = self._free() < self.demand.request[:, None]
         lacks[self.demand.request == 0] = False
-        fits = ~lacks.any(axis=0) & ~self._hopeless & ~self.evaluation.beyond_resources()
+        fits = ~lacks.any(axis=0) & ~self._hopeless & (self.evaluation.beyond_resources() == refused)
         slots: list[int] = np.flatnonzero(fits)[:MAX_TRIALS].tolist()
         return slots
 

@@ -1,0 +1,59 @@
+"""Nominated pods whose wait helps no more, because others with better rights were nominated since."""
+
+from __future__ import annotations
+
+from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import shift
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nominations import Standing
+
+
+def crowded_out(state: ClusterState) -> list[Pod]:
+    """Pods that evicted for their room, and would not fit even when all that leaves is gone.
+
+    They are looked for only after a nomination, where nodes or quotas cannot hold all that is nominated.
+    """
+    if not state.nominations.added:
+        return []
+    state.nominations.added = False
+    if not (_quotas_overbooked(state) or _nodes_overbooked(state)):
+        return []
+    return [item.pod for item in state.nominations.waiting(_paid) if not awaited(state, item.pod)]
+
+
+def _paid(standing: Standing) -> bool:
+    return not standing.kept
+
+
+def _quotas_overbooked(state: ClusterState) -> bool:
+    ledger = state.ledger
+    total: dict[str, int] = {}
+    own: dict[str, dict[str, int]] = {}
+    for standing, sums in state.nominations.sums.items():
+        if not standing.kept and ledger.quota_of(standing.namespace) is not None:
+            shift(total, sums)
+            shift(own.setdefault(standing.namespace, {}), sums)
+    for namespace, sums in own.items():
+        quota = ledger.quota_of(namespace)
+        if quota is not None and _beyond(sums, ledger.used(namespace), ledger.leaving(namespace), quota.max):
+            return True
+    return _beyond(total, ledger.total_used, ledger.total_leaving, ledger.total_min)
+
+
+def _beyond(more: ResourceList, used: ResourceList, leaving: ResourceList, limits: ResourceList) -> bool:
+    return any(
+        value > 0 and name in limits and used.get(name, 0) - leaving.get(name, 0) + value > limits[name]
+        for name, value in more.items()
+    )
+
+
+def _nodes_overbooked(state: ClusterState) -> bool:
+    nodes = state.nodes
+    kept = list(state.nominations.waiting(lambda standing: standing.kept))
+    room = state.nominations.room(kept)  # [R, N]
+    state.table.cover(len(nodes.allocatable))
+    free = (nodes.allocatable - nodes.requested)[:, : nodes.size]
+    free = free + state.table.leaving(nodes.size)[: len(free)]
+    return bool(((room > free) & (room > 0)).any())
