@@ -14,15 +14,18 @@ from typing import Final
 
 import msgspec
 
+from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.gang_capacity import CAPACITY, Members, beyond_quota, equal_members, room_for
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.gang_search import GangSearch, largest_share
 from scheduler_core.engine.pod_cycle import PodCycle, Reservation
+from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status
 from scheduler_core.model.gang import Gang, GroupRef
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.writes import Write
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
@@ -38,7 +41,8 @@ class GangOutcome(msgspec.Struct):
     `reserved` hold their nodes; `refused` says why the others do not, and `plugins` what a hint must come
     from. `preemption` is set where evictions make room for the whole gang, `too_few` where pods are missing,
     `hopeless` where the quota can never give enough, `on_topology` where constraints decide which nodes would
-    do; `need` is how many must start together where room for them may come by itself, else 0.
+    do; `need` is how many must start together where room for them may come by itself, else 0. `preparing` is
+    set where every member has a node, and something has to be prepared there first.
     """
 
     reserved: list[tuple[Profile, Reservation]]
@@ -49,14 +53,30 @@ class GangOutcome(msgspec.Struct):
     hopeless: bool = False
     on_topology: bool = False
     need: int = 0
+    preparing: tuple[Prepared, ...] = ()
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A member, the node that was found for it, its requests (int64 [R]), and the writes to make first."""
+
+    pod: Pod
+    node: str
+    vector: Int64
+    writes: tuple[Write, ...] = ()
 
 
 class _Attempt(msgspec.Struct, frozen=True):
-    """Members that hold a node, why the others do not, and what the filters said of those."""
+    """Members that hold a node, those whose node has to be prepared, and why the others have none."""
 
     reserved: list[tuple[Profile, Reservation]]
     refused: dict[str, str]
     failures: dict[str, Diagnosis]
+    prepared: list[Prepared]
+
+    @property
+    def found(self) -> int:
+        """Members with a node."""
+        return len(self.reserved) + len(self.prepared)
 
 
 def missing(gang: Gang, census: Census) -> int:
@@ -101,7 +121,9 @@ class GangCycle:
             if room.fits < need:
                 return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
         attempt = self._attempt(members, need, now)
-        if len(attempt.reserved) < need and not equal:
+        if attempt.prepared and attempt.found >= need:
+            return self._prepares(gang, members, attempt)
+        if attempt.found < need and not equal:
             searched = GangSearch(self.cycle, members, need, now).run()
             if searched is not None:
                 return self._found(members, searched)
@@ -109,8 +131,7 @@ class GangCycle:
             return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
         diagnosis = next(iter(attempt.failures.values()), None)
         why = diagnosis.message if diagnosis is not None else ""
-        found = len(attempt.reserved)
-        return self._no_room(gang, members, need, found, why, attempt.failures, now, equal)
+        return self._no_room(gang, members, need, attempt.found, why, attempt.failures, now, equal)
 
     def _found(self, members: Members, reserved: list[tuple[Profile, Reservation]]) -> GangOutcome:
         """What the search found; members that it left out are on their own."""
@@ -120,22 +141,38 @@ class GangCycle:
 
     def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
         """Reserve members in this order; nothing is held where that is not enough. Raises PluginError."""
-        found = _Attempt([], {}, {})
+        found = _Attempt([], {}, {}, [])
         try:
             for profile, pod in members:
                 result = self._try(profile, pod, now, found.failures)
                 if isinstance(result, Reservation):
                     found.reserved.append((profile, result))
+                elif isinstance(result, Prepared):
+                    found.prepared.append(result)
                 else:
                     found.refused[pod.uid] = result
                     if len(members) - len(found.refused) < need:
                         break
         except BaseException:
-            self._undo(found.reserved)
+            self._undo(found)
             raise
-        if len(found.reserved) < need:
-            self._undo(found.reserved)
+        if found.prepared or len(found.reserved) < need:
+            self._undo(found)
         return found
+
+    def _prepares(self, gang: Gang, members: Members, attempt: _Attempt) -> GangOutcome:
+        """All keep their nodes until those of some are prepared: nominated, as nobody holds anything."""
+        first = next(iter(attempt.failures.values()))
+        reason = first.status.reason if first.status is not None else ""
+        text = f"{gang.ref}: the pods that must start together have found nodes: {reason}"
+        names = self.state.nodes.names
+        seats = [
+            Prepared(item.cycle.pod, names[item.slot], item.cycle.vector) for _, item in attempt.reserved
+        ]
+        outcome = _refuse_all(members, text)
+        outcome.plugins |= _plugins(attempt.failures)
+        outcome.preparing = (*seats, *attempt.prepared)
+        return outcome
 
     def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
         """Why the gang can never start under its quota, even if nobody else used any of it; else empty."""
@@ -149,8 +186,8 @@ class GangCycle:
 
     def _try(
         self, profile: Profile, pod: Pod, now: float, failures: dict[str, Diagnosis]
-    ) -> Reservation | str:
-        """Reserve one member, or say why not. A class of equal pods that failed is not tried again."""
+    ) -> Reservation | Prepared | str:
+        """Reserve one member, or say why not; one whose node must be prepared holds it in the state alone."""
         attempt = self.cycle.attempt(profile, pod, now, post_filter=False)
         if attempt.slot < 0:
             diagnosis = attempt.diagnosis or Diagnosis(0)
@@ -159,11 +196,17 @@ class GangCycle:
         reserved = self.cycle.reserve(profile, attempt)
         if isinstance(reserved, Status):
             failures[pod.uid] = Diagnosis(0, reserved, plugins=frozenset({reserved.plugin}))
+            if isinstance(reserved.detail, Preparation):
+                self.state.assume(pod, attempt.slot, now, attempt.cycle.vector)
+                node = self.state.nodes.names[attempt.slot]
+                return Prepared(pod, node, attempt.cycle.vector, reserved.detail.writes)
             return reserved.reason
         return reserved
 
-    def _undo(self, reserved: list[tuple[Profile, Reservation]]) -> None:
-        for profile, item in reversed(reserved):
+    def _undo(self, found: _Attempt) -> None:
+        for prepared in reversed(found.prepared):
+            self.state.forget(prepared.pod.uid)
+        for profile, item in reversed(found.reserved):
             self.cycle.unreserve(profile, item.cycle, item.slot)
 
     def _too_few(self, gang: Gang, census: Census, members: Members) -> GangOutcome:

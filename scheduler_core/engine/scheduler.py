@@ -19,20 +19,20 @@ from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.loans import with_loans
-from scheduler_core.engine.messages import topology_notices, unschedulable_event
+from scheduler_core.engine.messages import topology_notices
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import QueuedUnit
-from scheduler_core.engine.verdicts import gang_evictions, member_waits, not_reserved, rejected
+from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.preemption.crowding import crowded_out
 from scheduler_core.framework.preemption.eligibility import lost_its_node
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.gang import RESOURCES, Gang, group_of
-from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
+from scheduler_core.model.gang import Gang, group_of
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
@@ -271,12 +271,7 @@ class Scheduler:
             # Members that the start does not need are on their own: each may preempt like any pod.
             made, plugins = self._try_each([pod for pod in members if pod.uid in outcome.refused], now)
             return decisions + made, plugins and plugins | self._of_groups(pairs)
-        for profile, pod in pairs:
-            if pod.uid in outcome.refused:
-                event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
-                decisions.append(member_waits(self.state, profile, pod, outcome.refused[pod.uid], event))
-        if pairs and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
-            decisions.append(unschedulable_event(gang, pairs[0][0].name, outcome.refused[pairs[0][1].uid]))
+        decisions += members_wait(self.state, gang, pairs, outcome)
         return decisions, outcome.plugins | self._of_groups(pairs) if outcome.refused else frozenset()
 
     def _of_groups(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from scheduler_core.engine.decisions import Decision, Evicted, Rejected
-from scheduler_core.engine.gang_cycle import COSCHEDULING
+from scheduler_core.engine.gang_capacity import Members
+from scheduler_core.engine.gang_cycle import COSCHEDULING, GangOutcome
 from scheduler_core.engine.gang_preemption import GangPreemption
-from scheduler_core.engine.messages import eviction_message
+from scheduler_core.engine.messages import eviction_message, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
-from scheduler_core.model.gang import group_of
+from scheduler_core.model.gang import RESOURCES, Gang, group_of
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
-from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 
 
@@ -78,7 +78,32 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
     return decisions
 
 
-def member_waits(state: ClusterState, profile: Profile, pod: Pod, message: str, event: str) -> Rejected:
-    """A member of a gang that waits with the others."""
-    nominated = state.nominations.node_of(pod.uid)
-    return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, message, None, nominated, event=event)
+def members_wait(
+    state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome
+) -> list[Decision]:
+    """Members of a gang that wait with the others, and the event on their group."""
+    writes = {}
+    for item in outcome.preparing:
+        ref = group_of(item.pod)
+        group = ref.key if ref is not None else ""
+        state.nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
+        writes[item.pod.uid] = item.writes
+    event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
+    decisions: list[Decision] = [
+        Rejected(
+            pod,
+            profile.name,
+            REASON_UNSCHEDULABLE,
+            outcome.refused[pod.uid],
+            None,
+            state.nominations.node_of(pod.uid),
+            writes.get(pod.uid, ()),
+            event=event,
+        )
+        for profile, pod in members
+        if pod.uid in outcome.refused
+    ]
+    if members and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
+        profile, first = members[0]
+        decisions.append(unschedulable_event(gang, profile.name, outcome.refused[first.uid]))
+    return decisions
