@@ -1,0 +1,335 @@
+"""What a namespace uses and under which quota: every history of charges and quotas against a slow count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
+from scheduler_core.quota.policy import borrowed, over_min, within_min
+from tests.support.builders import make_quota
+
+CPU, GPU = "cpu", "nvidia.com/gpu"
+
+
+def quota(key: str, low: int, high: int = 100, *, created: float = 0.0) -> ElasticQuota:
+    """`low` and `high` whole CPUs."""
+    return make_quota(key).min(cpu=low).max(cpu=high).created(created).obj()
+
+
+def cpus(count: int) -> dict[str, int]:
+    return {CPU: 1000 * count}
+
+
+def ledger(*quotas: ElasticQuota, **pods: int) -> QuotaLedger:
+    """Quotas, and pods `namespace_name=CPUs`."""
+    out = QuotaLedger()
+    for item in quotas:
+        out.put_quota(item)
+    for name, count in pods.items():
+        out.charge(name.partition("_")[0], name, cpus(count))
+    return out
+
+
+# What binds
+
+
+def test_the_oldest_quota_binds_and_the_next_one_when_it_goes() -> None:
+    old, young = quota("a/old", 2, created=1.0), quota("a/young", 5, created=2.0)
+    out = ledger(young, old, a_p=1)
+    assert (out.quota_of("a"), out.shadowed("a"), list(out.quotas())) == (old, [young], [old])
+    assert out.total_min == cpus(2)
+    out.remove_quota("a", "young")
+    assert (out.quota_of("a"), out.shadowed("a")) == (old, [])
+    out.put_quota(young)
+    out.remove_quota("a", "old")
+    assert (out.quota_of("a"), out.total_min, out.total_used) == (young, cpus(5), {CPU: 1000, "pods": 1})
+    out.remove_quota("a", "young")
+    assert (out.quota_of("a"), list(out.quotas()), out.total_min) == (None, [], {})
+    assert not any(out.total_used.values())
+
+
+def test_a_namespace_that_nobody_named_is_empty() -> None:
+    out = ledger(quota("a/q", 1))
+    out.remove_quota("nowhere", "q")
+    assert (out.quota_of("b"), out.shadowed("b"), out.used("b"), out.leaving("b")) == (None, [], {}, {})
+    assert (out.charges("b"), out.is_charged("b", "p"), out.is_leaving("b", "p")) == ({}, False, False)
+
+
+def test_a_change_of_a_quota_replaces_it() -> None:
+    out = ledger(quota("a/q", 2), quota("a/q", 3))
+    assert (out.shadowed("a"), out.total_min) == ([], cpus(3))
+
+
+def test_a_resource_leaves_the_sum_of_min_with_the_last_quota_that_names_it() -> None:
+    out = ledger(quota("a/q", 0), quota("b/q", 0))
+    out.remove_quota("a", "q")
+    assert out.total_min == {CPU: 0}, "a min of nothing is a min"
+    out.put_quota(make_quota("b/q").min(gpu=1).obj())
+    assert out.total_min == {GPU: 1}
+
+
+# What is used
+
+
+@pytest.mark.parametrize("quotas", [[], [quota("a/q", 1)]], ids=["without a quota", "with a quota"])
+def test_a_pod_is_charged_once_and_refunded_once(quotas: list[ElasticQuota]) -> None:
+    out = ledger(*quotas, a_p=2)
+    assert (out.used("a"), out.is_charged("a", "a_p"), out.charges("a")) == (
+        {CPU: 2000, "pods": 1},
+        True,
+        {"a_p": cpus(2)},
+    )
+    with pytest.raises(LedgerError) as charged:
+        out.charge("a", "a_p", cpus(1))
+    assert (charged.value.namespace, charged.value.uid, charged.value.problem) == (
+        "a",
+        "a_p",
+        "is charged already",
+    )
+    out.refund("a", "a_p")
+    assert not any(out.used("a").values())
+    for namespace in ("a", "b"):
+        with pytest.raises(LedgerError, match="is not charged"):
+            out.refund(namespace, "a_p")
+
+
+def test_a_pod_counts_as_one_whatever_it_says() -> None:
+    out = QuotaLedger()
+    out.charge("a", "p", {"pods": 7, CPU: 0})
+    assert {name: value for name, value in out.used("a").items() if value} == {"pods": 1}
+
+
+def test_status_has_every_resource_that_the_quota_names() -> None:
+    item = make_quota("a/q").min(cpu=1).max(cpu=2, gpu=3).obj()
+    out = ledger(item, a_p=2)
+    assert out.status_used(item) == {CPU: 2000, GPU: 0}
+
+
+# What is known of use is true after every change of it
+
+
+def replace(out: QuotaLedger, item: ElasticQuota) -> None:
+    out.remove_quota(item.namespace, item.name)
+    out.put_quota(item)
+
+
+CHANGES: list[tuple[str, Any, dict[str, int]]] = [
+    ("its min grows", lambda out: out.put_quota(quota("a/q", 4)), {}),
+    ("its min shrinks", lambda out: out.put_quota(quota("a/q", 1)), cpus(2)),
+    ("it is replaced by a larger one", lambda out: replace(out, quota("a/q", 4)), {}),
+    ("a pod comes", lambda out: out.charge("a", "more", cpus(1)), cpus(2)),
+    ("a pod goes", lambda out: out.refund("a", "a_p"), {}),
+    ("a pod begins to go", lambda out: out.mark_leaving("a", "a_p"), {}),
+    ("nothing of its own changes", lambda out: out.charge("b", "other", cpus(9)), cpus(1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "after"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
+def test_what_a_quota_borrows_follows_every_change(change: Any, after: dict[str, int]) -> None:
+    out = ledger(quota("a/q", 2), quota("b/q", 5), a_p=3)
+    for final in (False, True):
+        item = out.quota_of("a")
+        assert item is not None
+        assert borrowed(out, item, after_leaving=True) == (after if final else cpus(1))
+        assert over_min(out, item) is bool(after if final else cpus(1))
+        if not final:
+            change(out)
+
+
+def test_a_resource_that_another_quota_begins_to_guarantee_is_borrowed_from_then_on() -> None:
+    first = make_quota("a/q").min(cpu=1).obj()
+    out = ledger(first)
+    out.charge("a", "p", {GPU: 2})
+    assert borrowed(out, first) == {}
+    out.put_quota(make_quota("b/q").min(gpu=2).obj())
+    assert borrowed(out, first) == {GPU: 2}
+    out.remove_quota("b", "q")
+    assert borrowed(out, first) == {}
+
+
+def test_an_older_form_of_a_quota_is_answered_and_not_remembered() -> None:
+    before, after = quota("a/q", 1), quota("a/q", 3)
+    out = ledger(after, a_p=3)
+    assert (borrowed(out, before), borrowed(out, after), borrowed(out, before)) == (cpus(2), {}, cpus(2))
+
+
+# Who is on the way out
+
+
+def test_pods_on_their_way_out_count_until_they_are_gone_or_stay_after_all() -> None:
+    item = quota("a/q", 2)
+    out = ledger(item, a_p=2, a_r=1)
+    for _ in range(2):
+        out.mark_leaving("a", "a_p")
+    assert (out.used("a")[CPU], out.leaving("a")) == (3000, {CPU: 2000, "pods": 1})
+    assert (out.is_leaving("a", "a_p"), out.is_leaving("a", "a_r")) == (True, False)
+    assert (out.total_leaving, over_min(out, item)) == ({CPU: 2000, "pods": 1}, False)
+    for _ in range(2):
+        out.mark_staying("a", "a_p")
+    assert (out.is_leaving("a", "a_p"), over_min(out, item)) == (False, True)
+    assert not any((*out.leaving("a").values(), *out.total_leaving.values()))
+
+
+def test_a_pod_that_leaves_for_good_takes_its_mark_along() -> None:
+    out = ledger(quota("a/q", 2), a_p=2)
+    out.mark_leaving("a", "a_p")
+    out.refund("a", "a_p")
+    out.charge("a", "a_p", cpus(2))
+    assert not out.is_leaving("a", "a_p")
+    assert out.check() == []
+
+
+def test_who_is_not_charged_cannot_leave() -> None:
+    out = ledger(quota("a/q", 2))
+    for namespace in ("a", "b"):
+        out.mark_leaving(namespace, "p")
+        out.mark_staying(namespace, "p")
+        assert not out.is_leaving(namespace, "p")
+    assert out.total_leaving == {}
+
+
+def test_own_pods_on_their_way_out_make_room_within_the_min() -> None:
+    item = quota("a/q", 2)
+    out = ledger(item, a_p=2)
+    assert not within_min(out, item, cpus(1))
+    out.mark_leaving("a", "a_p")
+    assert within_min(out, item, cpus(2))
+    assert not within_min(out, item, cpus(3))
+
+
+# The version and the checker
+
+
+def test_every_change_of_use_or_quota_has_a_version_of_its_own() -> None:
+    out = QuotaLedger()
+    changes = [
+        lambda: out.put_quota(quota("a/q", 1)),
+        lambda: out.charge("a", "p", cpus(1)),
+        lambda: out.refund("a", "p"),
+        lambda: out.remove_quota("a", "q"),
+    ]
+    seen = [out.version]
+    for change in changes:
+        change()
+        seen.append(out.version)
+    assert seen == sorted(set(seen))
+
+
+@pytest.mark.parametrize("name", ["total_used", "total_min", "total_leaving"])
+def test_the_checker_finds_a_sum_that_is_not_that_of_its_parts(name: str) -> None:
+    out = ledger(quota("a/q", 2), quota("b/q", 3), a_p=1, b_p=2, c_p=4)
+    out.mark_leaving("a", "a_p")
+    out.mark_leaving("c", "c_p")
+    assert out.check() == []
+    shift(getattr(out, name), cpus(1))
+    (problem,) = out.check()
+    assert problem.startswith(name.replace("_", " "))
+
+
+@pytest.mark.parametrize("name", ["used", "leaving"])
+def test_the_checker_finds_a_namespace_that_is_not_the_sum_of_its_pods(name: str) -> None:
+    out = ledger(quota("a/q", 2), a_p=1)
+    out.mark_leaving("a", "a_p")
+    amounts: Any = getattr(out, name)("a")
+    amounts[CPU] += 1
+    assert [problem.partition(" is ")[0] for problem in out.check()] == [f"{name} of a"]
+
+
+class Histories(RuleBasedStateMachine):
+    """Charges, refunds, quotas and marks in any order; the truth is counted from plain lists."""
+
+    spaces = st.sampled_from("ab")
+    names = st.sampled_from("qr")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = QuotaLedger()
+        self.pods: dict[tuple[str, str], dict[str, int]] = {}
+        self.leaving: set[tuple[str, str]] = set()
+        self.quotas: dict[tuple[str, str], ElasticQuota] = {}
+        self.number = 0
+
+    @rule(space=spaces, cpu=st.integers(0, 3), gpu=st.integers(0, 2))
+    def charge(self, space: str, cpu: int, gpu: int) -> None:
+        self.number += 1
+        self.pods[space, f"p{self.number}"] = asked = {CPU: cpu, GPU: gpu}
+        self.ledger.charge(space, f"p{self.number}", asked)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), what=st.sampled_from(["refund", "mark_leaving", "mark_staying"]))
+    def change(self, data: st.DataObject, what: str) -> None:
+        pod = data.draw(st.sampled_from(sorted(self.pods)))
+        getattr(self.ledger, what)(*pod)
+        if what == "refund":
+            del self.pods[pod]
+        (self.leaving.add if what == "mark_leaving" else self.leaving.discard)(pod)
+
+    @rule(space=spaces, name=names, low=st.integers(0, 4), gpu=st.booleans(), age=st.integers(0, 3))
+    def put_quota(self, space: str, name: str, low: int, gpu: bool, age: int) -> None:
+        made = (
+            make_quota(f"{space}/{name}")
+            .min(**({"gpu": low} if gpu else {"cpu": f"{low}m"}))
+            .created(age)
+            .obj()
+        )
+        self.quotas[space, name] = made
+        self.ledger.put_quota(made)
+
+    @rule(space=spaces, name=names)
+    def remove_quota(self, space: str, name: str) -> None:
+        self.quotas.pop((space, name), None)
+        self.ledger.remove_quota(space, name)
+
+    def binding(self) -> dict[str, ElasticQuota]:
+        found: dict[str, ElasticQuota] = {}
+        for (space, _), item in sorted(
+            self.quotas.items(), key=lambda entry: (entry[1].created, entry[0][1])
+        ):
+            found.setdefault(space, item)
+        return found
+
+    def sums(self, *spaces: str, staying: bool = False) -> dict[str, int]:
+        found = {
+            pod: {**asked, "pods": 1}
+            for pod, asked in self.pods.items()
+            if pod[0] in spaces and not (staying and pod in self.leaving)
+        }
+        return {name: sum(asked[name] for asked in found.values()) for name in (CPU, GPU, "pods")}
+
+    @invariant()
+    def sums_are_those_of_the_pods(self) -> None:
+        binding = self.binding()
+        assert {item.namespace: item for item in self.ledger.quotas()} == binding
+        for space in "ab":
+            assert {n: self.ledger.used(space).get(n, 0) for n in (CPU, GPU, "pods")} == self.sums(space)
+        total = self.sums(*binding)
+        assert {name: self.ledger.total_used.get(name, 0) for name in total} == total
+        staying = self.sums(*binding, staying=True)
+        assert {n: total[n] - self.ledger.total_leaving.get(n, 0) for n in total} == staying
+        named = {name for item in binding.values() for name in item.min}
+        assert self.ledger.total_min == {n: sum(i.min.get(n, 0) for i in binding.values()) for n in named}
+        assert self.ledger.check() == []
+
+    @invariant()
+    def borrowed_is_use_above_min(self) -> None:
+        binding = self.binding()
+        named = {name for item in binding.values() for name in item.min}
+        for space, item in binding.items():
+            for staying in (False, True):
+                over = {
+                    n: v - item.min.get(n, 0)
+                    for n, v in self.sums(space, staying=staying).items()
+                    if n in named
+                }
+                expected = {name: value for name, value in sorted(over.items()) if value > 0}
+                assert borrowed(self.ledger, item, after_leaving=staying) == expected
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
