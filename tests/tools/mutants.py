@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.abc import MetaPathFinder
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -65,6 +65,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Tests that take long are left out for a fault once the others have taken so many seconds.
 TEST_SECONDS = 60.0
+REACH_SECONDS = 1200.0
 MEMORY = 4 << 30
 # Imported once, before any fault: nothing of ours.
 WARM = (
@@ -183,8 +184,7 @@ def reach_of(files: Sequence[str], pool: Pool) -> dict[str, Reached]:
     missing = [file for file, cache in caches.items() if not cache.exists()]
     for number, file in enumerate(missing, 1):
         print(f"\rwhat tests reach: {number}/{len(missing)}", end="", file=sys.stderr)
-        cache = caches[file]
-        pool.run(lambda file=file, cache=cache: reached(ROOT, file, folders, cache), 1200, lambda ended: None)  # type: ignore[misc]
+        pool.run(partial(reached, ROOT, file, folders, caches[file]), REACH_SECONDS, lambda ended: None)
     pool.finish()
     if missing:
         print(file=sys.stderr)
@@ -212,7 +212,8 @@ def chosen(place: Place, files: Sequence[str], reach: dict[str, Reached]) -> lis
     for key, _, seconds in found:
         cost[key] = cost.get(key, 0.0) + seconds
     found.sort(key=lambda entry: (entry[0][0], cost[entry[0]], entry[0][1]))
-    spent, kept = 0.0, []
+    spent = 0.0
+    kept: list[tuple[str, float]] = []
     for _, test, seconds in found:
         if not kept or spent + seconds <= TEST_SECONDS:
             spent += seconds
@@ -234,7 +235,7 @@ def _in_function(place: Place) -> bool:
 # One fault
 
 
-class _Faulty(SourceFileLoader, MetaPathFinder):
+class _Faulty(SourceFileLoader):
     """Loads one module with a fault; all others are imported as always."""
 
     def __init__(self, place: Place) -> None:
@@ -297,32 +298,26 @@ def run(wanted: Sequence[Place], pool: Pool) -> Iterator[Outcome]:
             yield Outcome(place, "unreached", "", 0, 0.0)
             continue
         answer = BUILD / f"answer-{os.getpid()}-{number}"
-        answer.unlink(missing_ok=True)
-        started = time.monotonic()
-
-        def done(
-            ended: bool,
-            place: Place = place,
-            answer: Path = answer,
-            count: int = len(tests),
-            started: float = started,
-        ) -> None:
-            by = answer.read_text() if answer.exists() else ("no end" if not ended else "no start")
-            answer.unlink(missing_ok=True)
-            outcomes.append(
-                Outcome(place, "caught" if by else "survived", by, count, time.monotonic() - started)
-            )
-
+        names = [test for test, _ in tests]
         seconds = 15 + 4 * sum(cost for _, cost in tests)
-        pool.run(
-            lambda place=place, tests=tests, answer=answer: judge(place, [t for t, _ in tests], answer),
-            seconds,
-            done,
-        )  # type: ignore[misc]
+        done = partial(_note, outcomes, place, answer, len(tests), time.monotonic())
+        pool.run(partial(judge, place, names, answer), seconds, done)
         while outcomes:
             yield outcomes.pop(0)
     pool.finish()
     yield from outcomes
+
+
+def _note(
+    outcomes: list[Outcome], place: Place, answer: Path, count: int, started: float, ended: bool
+) -> None:
+    """Note what became of a fault: what `judge` wrote, or that it came to no end."""
+    if ended and not answer.exists():
+        raise RuntimeError(f"{place}: cannot be set")
+    by = answer.read_text() if ended else "no end"
+    answer.unlink(missing_ok=True)
+    seconds = round(time.monotonic() - started, 1)
+    outcomes.append(Outcome(place, "caught" if by else "survived", by, count, seconds))
 
 
 def sample(packages: Sequence[str], count: int, seed: int, module: str) -> list[Place]:
@@ -335,18 +330,16 @@ def sample(packages: Sequence[str], count: int, seed: int, module: str) -> list[
     return found
 
 
-def again(result: Path) -> list[Place]:
-    """What was not caught the last time, as far as it stands there still."""
+def again(result: Path, packages: Sequence[str]) -> list[Place]:
+    """What was not caught the last time in some packages, as far as it stands there still."""
     last = [entry["place"] for entry in json.loads(result.read_text()) if entry["verdict"] != "caught"]
     wanted = {
         (e["path"], e["fault"]["kind"], e["fault"]["before"], e["fault"]["after"], e["fault"]["first"])
         for e in last
     }
-    packages = {entry["package"] for entry in last}
     return [
         place
-        for package in PACKAGES
-        if package in packages
+        for package in packages
         for place in places(package)
         if (place.path, place.fault.kind, place.fault.before, place.fault.after, place.fault.first) in wanted
     ]
@@ -359,7 +352,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
         mine = [outcome for outcome in outcomes if name in ("all", outcome.place.package)]
         if mine:
             counts = [sum(o.verdict == v for o in mine) for v in ("caught", "unreached", "survived")]
-            rows.append((name, str(len(mine)), *map(str, counts), f"{counts[0] / len(mine):.1%}"))
+            found, unreached, survived = map(str, counts)
+            rows.append((name, str(len(mine)), found, unreached, survived, f"{counts[0] / len(mine):.1%}"))
     return "\n".join(f"{row[0]:<12}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows)
 
 
@@ -384,11 +378,11 @@ def main() -> int:
     os.chdir(ROOT)
     for name in WARM.split():
         importlib.import_module(name)
-    wanted = (
-        again(given.result)
-        if given.again
-        else sample(given.package or [*PACKAGES], given.count, given.seed, given.module)
-    )
+    packages = given.package or [*PACKAGES]
+    if given.again:
+        wanted = again(given.result, packages)
+    else:
+        wanted = sample(packages, given.count, given.seed, given.module)
     pool, outcomes, started = Pool(given.jobs), [], time.monotonic()
     try:
         for outcome in run(wanted, pool):

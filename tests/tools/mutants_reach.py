@@ -1,6 +1,6 @@
 """Which test reaches which lines: found out by running the tests once under a tracer, and kept in a cache.
 
-Lines of a function are followed in its first calls of each test only: that is where nearly all lines show
+Lines of a function are followed in its first calls of each test only: that is where nearly all lines show,
 and it keeps the run at a few times its normal length.
 """
 
@@ -108,7 +108,7 @@ def reached(root: Path, file: str, folders: list[str], cache: Path) -> None:
     tracer.start()
     pytest.main([*OPTIONS, file], plugins=[tracer])
     sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]
+    threading.settrace(None)
     # A test that fails without a fault says nothing about one.
     passed = {test: lines for test, lines in tracer.tests.items() if test not in tracer.failed}
     Reached(passed, tracer.seconds).dump(cache)

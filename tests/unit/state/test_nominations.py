@@ -1,0 +1,157 @@
+"""Who waits for which node, and what is kept there for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import make_node, make_pod
+
+
+def state_of(**kept: tuple[str, int, int]) -> ClusterState:
+    """Two nodes, and per pod what it waits for: (node, CPUs, priority)."""
+    state = ClusterState()
+    for name in ("m", "n"):
+        state.put_node(make_node(name).allocatable(cpu=9).obj())
+    for uid, (_, cpu, priority) in kept.items():
+        state.put_pod(make_pod(f"a/{uid}").uid(uid).requests(cpu=cpu).priority(priority).obj())
+    for uid, (node, _, _) in kept.items():
+        nominate(state, uid, node)
+    return state
+
+
+def nominate(state: ClusterState, uid: str, node: str, *victims: str) -> None:
+    pod = state.pods[uid]
+    state.nominations.put(pod, node, state.vector(pod), frozenset(victims))
+
+
+def cpus(state: ClusterState) -> list[int]:
+    room: list[int] = state.nominations.room([])[0].tolist()
+    return [value // 1000 for value in room]
+
+
+def sums(state: ClusterState) -> dict[tuple[str, int], tuple[int, int]]:
+    return {key: (found["cpu"] // 1000, found["pods"]) for key, found in state.nominations.sums.items()}
+
+
+def test_what_is_kept_is_counted_by_node_and_by_quota_and_priority() -> None:
+    state = state_of(p=("n", 1, 0), q=("n", 2, 0), r=("m", 4, 5))
+    assert (cpus(state), sums(state)) == ([4, 3], {("a", 0): (3, 2), ("a", 5): (4, 1)})
+    assert [int(value) for value in state.nominations.room([])[3]] == [1, 2]
+    assert (len(state.nominations), state.nominations.node_of("p"), state.nominations.node_of("x")) == (
+        3,
+        "n",
+        "",
+    )
+
+
+def test_another_node_takes_the_place_of_the_first() -> None:
+    state = state_of(p=("n", 1, 0))
+    assert cpus(state) == [0, 1]
+    nominate(state, "p", "m", "victim")
+    known = state.nominations.get("p")
+    assert known is not None
+    assert (cpus(state), known.victims, len(state.nominations)) == ([1, 0], {"victim"}, 1)
+    assert [item.pod.uid for item in state.nominations.on_node("m", state.pods["p"])] == []
+
+
+def test_the_order_is_that_of_the_first_nomination_for_the_node() -> None:
+    state = state_of(p=("n", 1, 0), q=("n", 1, 0))
+
+    def order() -> list[str]:
+        known = [state.nominations.get(uid) for uid in "pq"]
+        return [item.pod.uid for item in sorted((i for i in known if i is not None), key=lambda i: i.order)]
+
+    nominate(state, "p", "n")
+    assert order() == ["p", "q"], "who keeps its node keeps its place"
+    nominate(state, "p", "m")
+    assert order() == ["q", "p"]
+    state.nominations.remove("q")
+    nominate(state, "q", "n")
+    assert order() == ["p", "q"], "who gave its node up is the last"
+
+
+def test_who_holds_a_node_meanwhile_counts_nowhere_until_it_is_released() -> None:
+    state = state_of(p=("n", 1, 0), q=("n", 2, 0))
+    for _ in range(2):
+        state.nominations.hold("p")
+    assert (cpus(state), sums(state), state.nominations.counts("p")) == ([0, 2], {("a", 0): (2, 1)}, False)
+    asking = make_pod("a/x").uid("x").obj()
+    assert [item.pod.uid for item in state.nominations.others(asking)] == ["q"]
+    assert [item.pod.uid for item in state.nominations.on_node("n", asking)] == ["q"]
+    for _ in range(2):
+        state.nominations.release("p")
+    assert (cpus(state), sums(state), state.nominations.counts("p")) == ([0, 3], {("a", 0): (3, 2)}, True)
+    assert [item.pod.uid for item in state.nominations.on_node("n", asking)] == ["p", "q"]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_what_is_given_up_is_counted_no_more(held: bool) -> None:
+    state = state_of(p=("n", 1, 0))
+    if held:
+        state.nominations.hold("p")
+    for _ in range(2):
+        state.nominations.remove("p")
+    assert (cpus(state), sums(state), len(state.nominations)) == ([0, 0], {}, 0)
+    assert (state.nominations.get("p"), state.nominations.counts("p")) == (None, False)
+    nominate(state, "p", "n")
+    assert cpus(state) == [0, 1]
+
+
+def test_strangers_are_neither_held_nor_released() -> None:
+    state = state_of(p=("n", 1, 0))
+    for act in (state.nominations.hold, state.nominations.release, state.nominations.remove):
+        act("x")
+    assert cpus(state) == [0, 1]
+
+
+def test_others_are_all_but_the_pod_itself() -> None:
+    state = state_of(p=("n", 1, 0), q=("m", 1, 0), r=("n", 1, 0))
+    assert [item.pod.uid for item in state.nominations.others(state.pods["p"])] == ["q", "r"]
+    assert [item.pod.uid for item in state.nominations.on_node("n", state.pods["p"])] == ["r"]
+    assert state.nominations.on_node("elsewhere", state.pods["p"]) == []
+
+
+def test_waiting_are_those_of_the_chosen_namespaces_and_priorities() -> None:
+    state = state_of(p=("n", 1, 0), q=("m", 1, 5), r=("n", 1, 5))
+    state.nominations.hold("r")
+    chosen = state.nominations.waiting(lambda namespace, priority: namespace == "a" and priority > 0)
+    assert [item.pod.uid for item in chosen] == ["q"]
+
+
+def test_room_without_some_is_a_look_and_changes_nothing() -> None:
+    state = state_of(p=("n", 1, 0), q=("n", 2, 0), r=("m", 4, 5))
+    known = [state.nominations.get(uid) for uid in "pr"]
+    left = state.nominations.room([item for item in known if item is not None])
+    assert left[0].tolist() == [0, 2000]
+    assert (cpus(state), state.nominations.check()) == ([4, 3], [])
+
+
+def test_what_is_kept_of_a_node_that_comes_later_or_goes() -> None:
+    state = state_of(p=("later", 1, 0))
+    assert cpus(state) == [0, 0]
+    state.put_node(make_node("later").allocatable(cpu=9).obj())
+    assert cpus(state) == [0, 0, 1]
+    state.remove_node("later")
+    state.put_node(make_node("other").allocatable(cpu=9).obj())
+    assert cpus(state) == [0, 0, 0], "the slot is another node's now"
+    nominate(state, "p", "other")
+    assert cpus(state) == [0, 0, 1]
+
+
+def test_a_resource_that_becomes_known_later_is_kept_too() -> None:
+    state = state_of(p=("n", 1, 0))
+    assert cpus(state) == [0, 1]
+    state.put_pod(make_pod("a/g").uid("g").requests(gpu=2).obj())
+    nominate(state, "g", "n")
+    row = state.index.row("nvidia.com/gpu")
+    assert state.nominations.room([])[row].tolist() == [0, 2]
+    state.nominations.remove("p")
+    assert (cpus(state), state.nominations.check()) == ([0, 0], [])
+
+
+def test_the_checker_counts_anew() -> None:
+    state = state_of(p=("n", 1, 0))
+    assert state.nominations.check() == []
+    state.nominations.room([])[0, 0] = 7
+    assert len(state.nominations.check()) == 1
