@@ -1,0 +1,181 @@
+"""The few reads of the API server: what is asked, what is left out, what an absence means."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import Conflict, Forbidden, NotFound
+from scheduler_core.model.kinds import POD_GROUPS, Resource
+from scheduler_core.model.reservation_ledger import ReservationLedger
+from scheduler_core.model.writes import Create, Replace
+from tests.support.builders import make_pod
+from tests.unit.webhook.reservations import hold
+from tests.unit.webhook.reviews import Obj, namespace, native, quota
+from webhook.ledger_api import LiveLedgers
+from webhook.live import LiveReads
+
+
+class FakeClient:
+    """Lists and objects by plural; notes what was asked, and how."""
+
+    def __init__(self, **lists: list[Obj]) -> None:
+        self.lists = lists
+        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.written: list[Create | Replace] = []
+        self.error: Exception | None = None
+
+    @property
+    def client(self) -> Client:
+        return cast(Client, self)
+
+    def _note(self, resource: Resource, where: str, how: dict[str, Any]) -> None:
+        self.asked.append((resource.plural, where, how))
+        if self.error is not None:
+            raise self.error
+
+    def _raw(self, resource: Resource) -> list[msgspec.Raw]:
+        return [msgspec.Raw(json.dumps(item).encode()) for item in self.lists.get(resource.plural, [])]
+
+    def get_page(self, resource: Resource, namespace: str, **how: Any) -> Any:
+        self._note(resource, namespace, how)
+        metadata = msgspec.defstruct("Meta", [("resourceVersion", str)])("77")
+        items = self._raw(resource) or None
+        return msgspec.defstruct("Page", [("metadata", Any), ("items", Any)])(metadata, items)
+
+    def list_raw(self, resource: Resource, **how: Any) -> list[msgspec.Raw]:
+        self._note(resource, "", how)
+        return self._raw(resource)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+        self._note(resource, f"{namespace}/{name}", {})
+        found = [item for item in self.lists.get(resource.plural, []) if item["metadata"]["name"] == name]
+        if not found:
+            raise NotFound(404, "NotFound", name)
+        return json.dumps(found[0]).encode()
+
+    def create(self, write: Create) -> bytes:
+        self.written.append(write)
+        return b'{"metadata": {"resourceVersion": "1"}}'
+
+    def replace(self, write: Replace) -> bytes:
+        self.written.append(write)
+        if self.error is not None:
+            raise self.error
+        return b'{"metadata": {"resourceVersion": "2"}}'
+
+
+BROKEN_QUOTA = quota("broken", min={"cpu": "nonsense"})
+
+
+def test_quotas_of_a_namespace_are_of_one_moment_and_readable() -> None:
+    fake = FakeClient(elasticquotas=[quota("eq", max={"cpu": 1}), BROKEN_QUOTA])
+    fresh = LiveReads(fake.client).quotas("a")
+    assert (fresh.scope, fresh.version, [q.name for q in fresh.quotas], fresh.native) == (
+        "a",
+        "77",
+        ["eq"],
+        None,
+    )
+    assert fake.asked == [("elasticquotas", "a", {"limit": 0, "retry_budget": 0.0})]
+
+
+def test_everything_is_all_quotas_and_what_is_native_in_one_namespace() -> None:
+    fake = FakeClient(elasticquotas=[quota("eq", "b")], resourcequotas=[native("rq")])
+    fresh = LiveReads(fake.client).everything("a")
+    assert (fresh.scope, fresh.version, fresh.native_version) == ("", "77", "77")
+    assert ([q.namespace for q in fresh.quotas], [q.name for q in fresh.native or ()]) == (["b"], ["rq"])
+    assert [(plural, where) for plural, where, _ in fake.asked] == [
+        ("elasticquotas", ""),
+        ("resourcequotas", "a"),
+    ]
+
+
+def test_a_namespace_that_is_not_there_or_cannot_be_read_is_none() -> None:
+    fake = FakeClient(namespaces=[namespace("a"), {"metadata": {"name": "odd", "labels": 5}}])
+    live = LiveReads(fake.client)
+    found = live.namespace("a")
+    assert found is not None
+    assert (found.name, live.namespace("b"), live.namespace("odd")) == ("a", None, None)
+    fake.error = Forbidden(403, "Forbidden", "no")
+    with pytest.raises(Forbidden):
+        live.namespace("a")
+
+
+def test_members_are_those_that_name_the_group() -> None:
+    pods = [
+        make_pod("a/p").uid("p").group("g"),
+        make_pod("a/q").uid("q").group("h"),
+        make_pod("a/r").uid("r"),
+    ]
+    fake = FakeClient(pods=[item.dict() for item in pods])
+    assert [member.uid for member in LiveReads(fake.client).members("a", "g")] == ["p"]
+
+
+def test_strangers_are_asked_for_by_scheduler_and_phase() -> None:
+    fake = FakeClient(pods=[make_pod("a/p").dict(), {"metadata": 5}])
+    assert [pod.metadata.key for pod in LiveReads(fake.client).strangers()] == ["a/p"]
+    (asked,) = fake.asked
+    assert asked[2] == {
+        "field_selector": "spec.schedulerName=default-scheduler,status.phase!=Succeeded,status.phase!=Failed"
+    }
+
+
+def test_topologies_are_those_that_can_be_read() -> None:
+    meta = {"namespace": "a", "labels": {"sakkara.topology": ""}}
+    good = {"level-names": '["node"]', "tree": '{"n": {}}'}
+    fake = FakeClient(
+        configmaps=[
+            {"metadata": {"name": "good", **meta}, "data": good},
+            {"metadata": {"name": "bad", **meta}, "data": {"level-names": "nonsense"}},
+        ]
+    )
+    assert [found.name for found in LiveReads(fake.client).topologies()] == ["good"]
+    assert fake.asked[0][2] == {"label_selector": "sakkara.topology", "limit": 0, "retry_budget": 0.0}
+
+
+# Ledgers
+
+
+def test_a_ledger_that_is_not_there_is_an_empty_one_without_a_version() -> None:
+    assert LiveLedgers(FakeClient().client).ledger("a") == ReservationLedger("a")
+
+
+def test_a_ledger_is_created_and_from_then_on_replaced() -> None:
+    fake = FakeClient()
+    ledgers = LiveLedgers(fake.client)
+    first = ledgers.put(ReservationLedger("a", holds=(hold("g", 1),)))
+    second = ledgers.put(first)
+    assert [type(write) for write in fake.written] == [Create, Replace]
+    assert (first.resource_version, second.resource_version, second.holds) == ("1", "2", (hold("g", 1),))
+    fake.error = Conflict(409, "Conflict", "lost")
+    with pytest.raises(Conflict):
+        ledgers.put(second)
+
+
+def test_a_ledger_comes_back_as_it_was_written_and_a_damaged_one_empty_over_its_version() -> None:
+    fake = FakeClient()
+    LiveLedgers(fake.client).put(ReservationLedger("a", holds=(hold("g", 1),)))
+    body: Any = fake.written[0].body
+    metadata = {**body["metadata"], "name": "reservations", "namespace": "a", "resourceVersion": "5"}
+    fake.lists["reservationledgers"] = [{**body, "metadata": metadata}]
+    assert LiveLedgers(fake.client).ledger("a") == ReservationLedger("a", "5", holds=(hold("g", 1),))
+    fake.lists["reservationledgers"] = [{"metadata": metadata, "spec": 5, "holds": 5}]
+    assert LiveLedgers(fake.client).ledger("a").holds == ()
+    assert LiveLedgers(fake.client).ledger("a").resource_version == "5"
+
+
+def test_a_cluster_without_pod_groups_has_none() -> None:
+    fake = FakeClient(pods=[make_pod("a/p").uid("p").dict(), {"metadata": 5}])
+    ledgers = LiveLedgers(fake.client)
+    version, pods = ledgers.pods("a")
+    assert (version, [pod.uid for pod in pods]) == ("77", ["p"])
+    assert fake.asked[0][2] == {"limit": 0, "retry_budget": 0.0}
+    fake.error = NotFound(404, "NotFound", POD_GROUPS.plural)
+    assert ledgers.groups("a") == []
+    with pytest.raises(NotFound):
+        ledgers.quotas("a")
