@@ -14,6 +14,7 @@ from tests.support.builders import NodeBuilder, PodBuilder, make_group, make_nod
 from tests.support.load_builders import make_metric
 from tests.support.storage_builders import make_claim
 
+GOING = Happened.POD_UPDATE | Happened.POD_LEAVING
 RESIZED = Happened.POD_UPDATE | Happened.POD_DELETE
 
 
@@ -45,7 +46,7 @@ HISTORIES: list[tuple[str, list[PodBuilder], PodBuilder, list[Happened]]] = [
     ("a waiting pod is bound by somebody", [pod()], pod().on("n"), [Happened.POD_ADD]),
     ("nothing changes", [pod().on("n")], pod().on("n"), []),
     ("labels change", [pod().on("n")], pod().labels(app="x").on("n"), [Happened.POD_UPDATE]),
-    ("it begins to go", [pod().on("n")], pod().deleting(1.0).on("n"), [Happened.POD_UPDATE]),
+    ("it begins to go", [pod().on("n")], pod().deleting(1.0).on("n"), [GOING]),
     ("it goes on going", [pod().deleting(1.0).on("n")], pod().deleting(1.0).on("n"), []),
     ("it is resized", [pod().on("n")], pod().requests(cpu=2).on("n"), [RESIZED]),
     ("it is found on another node", [pod().on("n")], pod().on("m"), [RESIZED]),
@@ -69,7 +70,7 @@ def test_events_of_a_pod(before: list[PodBuilder], then: PodBuilder, expected: l
 REMOVED: list[tuple[str, PodBuilder | None, list[Happened]]] = [
     ("one that is not known", None, []),
     ("one that waits", pod(), [Happened.OTHER]),
-    ("one that waits for a node that is kept for it", pod().nominated("n"), [Happened.POD_DELETE]),
+    ("one that waits for a node that is kept for it", pod().nominated("n"), [Happened.OTHER]),
     ("one with a node", pod().on("n"), [Happened.POD_DELETE]),
 ]
 
@@ -158,8 +159,8 @@ def test_nothing_is_kept_for_a_pod_that_names_no_node() -> None:
 def test_what_is_kept_ends_with_the_wait(then: PodBuilder) -> None:
     state = state_of(pod().nominated("n"))
     events = state.put_pod(then.obj())
-    assert kinds(events) == ([Happened.POD_ADD] if "p" in state.placed else [Happened.POD_DELETE])
-    assert len(state.nominations) == 0
+    assert kinds(events) == ([Happened.POD_ADD] if "p" in state.placed else [])
+    assert (len(state.nominations), state.nominations.freed) == (0, True)
 
 
 def test_what_is_kept_does_not_count_beside_the_pod_itself() -> None:
@@ -185,6 +186,23 @@ def test_a_condemned_pod_counts_until_it_is_gone_or_reprieved() -> None:
     state.reprieve("p")
     assert (bool(state.table.going[0]), state.ledger.is_leaving("a", "p")) == (False, False)
     assert state.check() == []
+
+
+def test_a_condemned_pod_stays_condemned_whatever_form_it_takes() -> None:
+    state = state_of(pod().on("n"))
+    state.condemn("p")
+    state.put_pod(pod().requests(cpu=2).on("n").obj())
+    assert (bool(state.table.going[0]), state.ledger.is_leaving("a", "p")) == (True, True)
+    assert kinds(state.put_pod(pod().requests(cpu=2).deleting(1.0).on("n").obj())) == [Happened.POD_UPDATE]
+    assert state.check() == []
+
+
+def test_a_pod_that_names_another_group_is_an_event_of_groups() -> None:
+    state = state_of(pod())
+    assert state.put_pod(pod().group("g").obj()) == [ClusterEvent(Happened.GROUP, namespace="a")]
+    assert state.put_pod(pod().group("g").labels(a="b").obj()) == []
+    assert kinds(state.put_pod(pod().group("h").on("n").obj())) == [Happened.GROUP, Happened.POD_ADD]
+    assert kinds(state.put_pod(pod("q").group("g").obj())) == [], "a new pod is no change"
 
 
 def test_a_terminating_pod_cannot_be_reprieved() -> None:

@@ -31,7 +31,10 @@ def cpus(state: ClusterState) -> list[int]:
 
 
 def sums(state: ClusterState) -> dict[tuple[str, int], tuple[int, int]]:
-    return {key: (found["cpu"] // 1000, found["pods"]) for key, found in state.nominations.sums.items()}
+    found = state.nominations.sums.items()
+    return {
+        (key.namespace, key.priority): (amounts["cpu"] // 1000, amounts["pods"]) for key, amounts in found
+    }
 
 
 def test_what_is_kept_is_counted_by_node_and_by_quota_and_priority() -> None:
@@ -115,7 +118,7 @@ def test_others_are_all_but_the_pod_itself() -> None:
 def test_waiting_are_those_of_the_chosen_namespaces_and_priorities() -> None:
     state = state_of(p=("n", 1, 0), q=("m", 1, 5), r=("n", 1, 5))
     state.nominations.hold("r")
-    chosen = state.nominations.waiting(lambda namespace, priority: namespace == "a" and priority > 0)
+    chosen = state.nominations.waiting(lambda key: key.namespace == "a" and key.priority > 0)
     assert [item.pod.uid for item in chosen] == ["q"]
 
 
@@ -148,6 +151,45 @@ def test_a_resource_that_becomes_known_later_is_kept_too() -> None:
     assert state.nominations.room([])[row].tolist() == [0, 2]
     state.nominations.remove("p")
     assert (cpus(state), state.nominations.check()) == ([0, 0], [])
+
+
+def test_standings_are_told_apart() -> None:
+    state = state_of(p=("n", 1, 0))
+    pod = state.pods["p"]
+    for kept, group in ((False, ""), (True, ""), (True, "a/g PodGroup")):
+        state.nominations.put(pod, "n", state.vector(pod), kept=kept, group=group)
+        (key,) = state.nominations.sums
+        assert key == ("a", 0, kept, group)
+        known = state.nominations.get("p")
+        assert known is not None
+        assert (known.kept, known.group, known.standing) == (kept, group, key)
+
+
+def test_room_that_is_given_up_is_told() -> None:
+    state = state_of(p=("n", 1, 0))
+
+    def freed() -> bool:
+        found, state.nominations.freed = state.nominations.freed, False
+        return found
+
+    freed()
+    nominate(state, "p", "n", "victim")
+    assert not freed(), "the same node, the same room"
+    nominate(state, "p", "m")
+    assert freed()
+    state.nominations.hold("p")
+    assert not freed(), "it has a node"
+    state.nominations.remove("p")
+    assert not freed(), "and keeps it"
+    nominate(state, "p", "m")
+    state.nominations.remove("p")
+    assert freed()
+    pod = state.pods["p"]
+    state.nominations.put(pod, "n", state.vector(pod), kept=True)
+    state.nominations.put(pod, "n", state.vector(pod))
+    assert freed(), "what was kept has other rights now"
+    state.nominations.put(pod, "n", state.vector(pod) // 2)
+    assert freed(), "it asks for less"
 
 
 def test_the_checker_counts_anew() -> None:

@@ -142,6 +142,20 @@ def test_a_pod_that_is_put_back_is_where_it_was() -> None:
     assert add(out, pod("c")) == 2, "its row is not given away"
 
 
+def test_the_order_is_as_it_was_though_another_had_the_row_meanwhile() -> None:
+    out = PodTable(2)
+    low = pod("low", 0, 1.0)
+    row = add(out, low)
+    add(out, pod("high", 5, 1.0))
+    assert order(out) == ["low", "high"]
+    out.remove(row)
+    assert add(out, pod("new", 9, 1.0)) == row
+    assert order(out) == ["high", "new"]
+    out.remove(row)
+    out.put_back(row, low.obj(), 0, vector(1, 2), 1.0)
+    assert (order(out), columns(out, 1)) == (["low", "high"], [["low", "high"]])
+
+
 def test_the_grid_follows_single_changes_in_a_large_cluster() -> None:
     out = PodTable(2)
     rows = {

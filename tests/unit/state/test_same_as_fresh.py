@@ -336,7 +336,7 @@ class World:
                 pod.status(phase=self.rng.choice(("Succeeded", "Failed")))
             case 2 if bound:
                 pod.deleting(50.0)
-            case 3 if bound and pod.meta["uid"] not in self.condemned:
+            case 3 if bound:
                 pod.raw["spec"]["containers"][0]["resources"] = {
                     "requests": {"cpu": str(self.rng.randint(0, 3))}
                 }
@@ -391,10 +391,7 @@ class World:
                 slot = state.nodes.slot(rng.choice(alive))
                 assert slot is not None
                 trial.place(state.pods[uid], slot)
-            _near(state), _storage(state)
-            for slot in map(state.nodes.slot, alive):
-                assert slot is not None
-                _node(state, slot)
+            answers(state)
 
     def fresh(self) -> ClusterState:
         """A state that is told of all objects, nodes first, and of what is decided still."""
