@@ -1,0 +1,125 @@
+"""Whose pods may go for a pod, and how much of the quota they must free."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_core.framework.preemption.demand import Demand, ordinary_demand, quota_demand
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+
+# namespace/name, CPUs, priority
+RUNNING = [
+    ("a/low", 1, 0), ("a/high", 1, 9), ("b/low", 2, 0), ("b/high", 2, 9), ("c/low", 1, 0), ("free/low", 1, 0),
+    ("free/high", 1, 9), ("free/same", 1, 5),
+]  # fmt: skip
+
+
+def cluster(**minima: int) -> ClusterState:
+    """All of these on one node; quotas with so many CPUs of min."""
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=20).obj())
+    for namespace, low in minima.items():
+        state.put_quota(make_quota(f"{namespace}/q").min(cpu=low).max(cpu=5).obj())
+    for key, cpu, priority in RUNNING:
+        state.put_pod(make_pod(key).uid(key).requests(cpu=cpu).priority(priority).on("n").obj())
+    return state
+
+
+def asking(key: str, cpu: int = 1, priority: int = 5) -> PodBuilder:
+    return make_pod(key).uid(key).requests(cpu=cpu).priority(priority)
+
+
+def eligible(state: ClusterState, demand: Demand) -> set[str]:
+    rows = demand.eligible.nonzero()[0]
+    return {pod.key for pod in state.table.of(rows)}
+
+
+def demanded(state: ClusterState, pod: PodBuilder) -> Demand:
+    parsed = pod.obj()
+    quota = state.ledger.quota_of(parsed.namespace)
+    assert quota is not None
+    return quota_demand(state, parsed, quota)
+
+
+def need(demand: Demand) -> int:
+    return int(demand.need[0]) // 1000
+
+
+def test_without_quotas_whoever_is_strictly_less_important_may_go() -> None:
+    state = cluster()
+    found = ordinary_demand(state, asking("free/p").obj(), spare_quotas=True)
+    assert eligible(state, found) == {"a/low", "b/low", "c/low", "free/low"}
+    assert (need(found), found.quota, found.lenders) == (0, None, None)
+    assert int(found.request[0]) == 1000
+
+
+def test_pods_under_quotas_and_pods_under_none_leave_each_other_alone() -> None:
+    state = cluster(a=1, b=1)
+    found = ordinary_demand(state, asking("free/p").obj(), spare_quotas=True)
+    assert eligible(state, found) == {"c/low", "free/low"}
+    assert "a/low" in eligible(state, ordinary_demand(state, asking("free/p").obj(), spare_quotas=False))
+
+
+def test_who_is_going_already_is_nobodys_victim() -> None:
+    state = cluster()
+    state.condemn("free/low")
+    assert "free/low" not in eligible(
+        state, ordinary_demand(state, asking("free/p").obj(), spare_quotas=True)
+    )
+
+
+def test_within_the_min_pods_of_quotas_over_theirs_may_go_whatever_their_priority() -> None:
+    state = cluster(a=3, b=3, c=1)
+    found = demanded(state, asking("a/p"))
+    assert eligible(state, found) == {"b/low", "b/high"}
+    assert found.lenders is not None
+    assert [quota.namespace for quota in found.lenders.quotas] == ["b"]
+
+
+def test_above_the_min_lower_priorities_of_the_own_namespace_may_go() -> None:
+    state = cluster(a=2, b=3)
+    found = demanded(state, asking("a/p"))
+    assert (eligible(state, found), found.lenders) == ({"a/low"}, None)
+
+
+@pytest.mark.parametrize(
+    ("minima", "cpu", "short"),
+    [
+        pytest.param({"a": 4, "b": 3}, 1, 0, id="the sum of min has room"),
+        pytest.param({"a": 3, "b": 3}, 1, 1, id="used and asked are one above it"),
+        pytest.param({"a": 3, "b": 3}, 0, 0, id="nothing is asked for"),
+        pytest.param({"a": 2, "b": 9}, 4, 1, id="above the min: what exceeds the own max"),
+        pytest.param({"a": 2, "b": 2}, 4, 6, id="above the min: the larger of both"),
+    ],
+)
+def test_what_must_come_free_for_the_quota(minima: dict[str, int], cpu: int, short: int) -> None:
+    assert need(demanded(cluster(**minima), asking("a/p", cpu))) == short
+
+
+def test_what_goes_already_need_not_be_freed_and_is_borrowed_no_more() -> None:
+    state = cluster(a=3, b=3)
+    state.condemn("b/low")
+    found = demanded(state, asking("a/p"))
+    assert (need(found), eligible(state, found)) == (0, set())
+
+
+def test_pods_that_are_nominated_count_where_they_go_first() -> None:
+    state = cluster(a=4, b=3)
+    waiting = asking("a/w", 1, 7)
+    state.put_pod(waiting.obj())
+    state.nominations.put(state.pods["a/w"], "n", state.vector(state.pods["a/w"]))
+    assert need(demanded(state, asking("a/p"))) == 1
+    assert need(demanded(state, asking("a/p", priority=8))) == 0, "it goes before what is less important"
+
+
+def test_a_loan_is_of_the_resources_that_somebody_guarantees_or_the_quota_bounds() -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=20, memory=99).obj())
+    state.put_quota(make_quota("a/q").min(cpu=2).obj())
+    state.put_quota(make_quota("b/q").min(cpu=1).obj())
+    state.put_pod(make_pod("b/p").uid("b/p").requests(cpu=3, memory=9).on("n").obj())
+    lenders = demanded(state, asking("a/p")).lenders
+    assert lenders is not None
+    assert (lenders.used[0, 0], lenders.min[0, 0]) == (3000, 1000)
+    assert lenders.counts[0, :2].tolist() == [True, False]

@@ -1,0 +1,136 @@
+"""Who of the nominated pods goes before a pod: in the sums of quotas and on the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.framework.preemption.nominated import Precedence, nominated_requests, nominated_room
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
+
+
+def pod(key: str, cpu: int = 1, priority: int = 5, group: str = "") -> PodBuilder:
+    made = make_pod(key).uid(key).requests(cpu=cpu).priority(priority)
+    return made.group(group) if group else made
+
+
+def cluster(**minima: int) -> ClusterState:
+    """Nodes m and n; quotas with so many CPUs of min in these namespaces."""
+    state = ClusterState()
+    for name in ("m", "n"):
+        state.put_node(make_node(name).allocatable(cpu=9).obj())
+    for namespace, low in minima.items():
+        state.put_quota(make_quota(f"{namespace}/q").min(cpu=low).obj())
+    state.put_gang(make_group("a/g").needs(2).obj())
+    return state
+
+
+def nominate(state: ClusterState, item: PodBuilder, node: str = "n", **more: Any) -> None:
+    state.put_pod(item.obj())
+    waiting = state.pods[item.meta["uid"]]
+    state.nominations.put(waiting, node, state.vector(waiting), **more)
+
+
+def sums(state: ClusterState, item: PodBuilder) -> tuple[int, int]:
+    """CPUs: (of the own quota, of all)."""
+    own, total = nominated_requests(state, item.obj())
+    return own.get("cpu", 0) // 1000, total.get("cpu", 0) // 1000
+
+
+def room(state: ClusterState, item: PodBuilder) -> list[int]:
+    return [int(value) // 1000 for value in nominated_room(state, item.obj())[0]]
+
+
+SAME = [
+    ("more important", 9, 1), ("as important", 5, 1), ("less important", 0, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("priority", "counts"), [s[1:] for s in SAME], ids=[s[0] for s in SAME])
+def test_under_one_quota_and_under_none_priority_decides(priority: int, counts: int) -> None:
+    state = cluster(a=9)
+    nominate(state, pod("a/w", priority=priority))
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((counts, counts), [0, counts])
+    state = cluster()
+    nominate(state, pod("free/w", priority=priority))
+    assert (sums(state, pod("free/p")), room(state, pod("free/p"))) == ((0, 0), [0, counts])
+
+
+def test_room_that_another_quota_has_made_is_closed_whatever_the_priority() -> None:
+    state = cluster(a=9, b=9)
+    nominate(state, pod("b/w", priority=0))
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((0, 1), [0, 1])
+
+
+def test_a_borrower_is_counted_against_borrowers_and_not_against_who_is_within_its_min() -> None:
+    state = cluster(a=1, b=0, c=0)
+    nominate(state, pod("b/w", 2))
+    assert sums(state, pod("a/p", 1)) == (0, 0), "a stays within its min, b does not"
+    assert sums(state, pod("a/p", 2)) == (0, 2), "a borrows as well"
+    assert sums(state, pod("c/p", 1)) == (0, 2)
+
+
+def test_what_a_quota_reclaims_of_its_min_counts_against_everybody() -> None:
+    state = cluster(a=9, b=2)
+    nominate(state, pod("b/w", 2))
+    assert sums(state, pod("a/p")) == (0, 2)
+    state.put_pod(pod("b/runs", 1).on("m").obj())
+    assert sums(state, pod("a/p")) == (0, 0), "with what runs it is above its min"
+    state.condemn("b/runs")
+    assert sums(state, pod("a/p")) == (0, 2), "which goes"
+
+
+def test_pods_of_namespaces_without_a_quota_are_in_no_sum() -> None:
+    state = cluster(a=9)
+    nominate(state, pod("free/w"))
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((0, 0), [0, 1])
+
+
+def test_a_pods_own_nomination_does_not_stand_in_its_way() -> None:
+    state = cluster(a=9)
+    nominate(state, pod("a/w", 2))
+    nominate(state, pod("a/v", 1))
+    assert (sums(state, pod("a/w", 2)), room(state, pod("a/w", 2))) == ((1, 1), [0, 1])
+    state.nominations.hold("a/w")
+    assert sums(state, pod("a/w", 2)) == (1, 1), "while it has a node it is in no sum"
+
+
+def test_members_of_one_gang_do_not_stand_in_each_others_way() -> None:
+    state = cluster(a=9)
+    key = "a/g PodGroup"
+    nominate(state, pod("a/w", group="g"), group=key)
+    assert (sums(state, pod("a/p", group="g")), room(state, pod("a/p", group="g"))) == ((0, 0), [0, 0])
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((1, 1), [0, 1])
+
+
+def test_a_node_that_is_merely_kept_yields_to_who_is_guaranteed() -> None:
+    state = cluster(a=1, b=9)
+    nominate(state, pod("b/w", 2), kept=True)
+    assert (sums(state, pod("a/p", 1)), room(state, pod("a/p", 1))) == ((0, 0), [0, 0])
+    assert (sums(state, pod("a/p", 2)), room(state, pod("a/p", 2))) == ((0, 2), [0, 2])
+
+
+def test_a_node_that_is_merely_kept_yields_to_who_evicted() -> None:
+    state = cluster(a=0, b=9)
+    nominate(state, pod("b/w", 2), kept=True)
+    nominate(state, pod("a/p", 1))
+    assert room(state, pod("a/p", 1)) == [0, 0]
+    state.nominations.remove("a/p")
+    nominate(state, pod("a/p", 1), kept=True)
+    assert room(state, pod("a/p", 1)) == [0, 2], "both are merely kept: the first goes first"
+
+
+def test_of_two_that_wait_for_one_node_the_first_goes_first() -> None:
+    state = cluster(a=9, b=9)
+    nominate(state, pod("a/first"))
+    nominate(state, pod("b/second"))
+    assert room(state, pod("a/first")) == [0, 0]
+    assert room(state, pod("b/second")) == [0, 1]
+    nominate(state, pod("b/second"), node="m")
+    assert room(state, pod("a/first")) == [1, 0], "on a node that it does not wait for it has no right"
+    first = state.nominations.get("a/first")
+    assert first is not None
+    assert Precedence(state, pod("b/second").obj()).goes_first(first)
+    assert not Precedence(state, pod("a/later", priority=9).obj()).goes_first(first)
