@@ -59,7 +59,12 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "quota": ("scheduler_core/quota", ("tests/unit/quota/test_*.py", "tests/scenarios/test_capacity*.py")),
     "state": (
         "scheduler_core/state",
-        ("tests/unit/state/test_*.py", "tests/property/test_state_histories.py"),
+        (
+            "tests/unit/state/test_*.py",
+            "tests/property/test_state_histories.py",
+            "tests/property/test_load_oracle.py",
+            "tests/property/test_cluster_plugins_oracle.py",
+        ),
     ),
     "webhook": ("webhook", ("tests/unit/webhook/test_*.py",)),
 }

@@ -42,8 +42,8 @@ _NAMES = {
     for pair in (("any", "all"), ("min", "max"), ("minimum", "maximum"), ("argmin", "argmax"))
     for i in (0, 1)
 }
-# What no result depends on: how arrays are stored, names of threads, checks of equal length.
-_UNSEEN_KEYWORDS = {"dtype", "copy", "strict", "daemon", "name"}
+# What no result depends on: how arrays are stored and made, names of threads, checks of equal length.
+_UNSEEN_KEYWORDS = {"dtype", "copy", "strict", "count", "daemon", "name"}
 _LOGGERS = {"log", "logger", "logging", "LOG", "_log", "warnings"}
 # Raised where the code itself is broken, never for what comes from outside.
 _IMPOSSIBLE = {"AssertionError", "NotImplementedError", "RuntimeError", "LedgerError"}
@@ -180,6 +180,8 @@ class _Walk:
         listed = value if isinstance(value, list) else [value]
         for number, node in enumerate(listed):
             if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr):
+                continue
+            if isinstance(node, ast.keyword) and node.arg in _UNSEEN_KEYWORDS:
                 continue
             position = number if isinstance(value, list) else None
             if isinstance(node, ast.expr):
