@@ -134,7 +134,7 @@ class World:
                 )
 
     def decide(self) -> tuple[list[Any], list[Any]]:
-        """The decisions about new pods, and those of a scheduler without a past; then they are carried out."""
+        """Decisions about new pods, and those of a scheduler without a past; then they are carried out."""
         self.veteran.now += 1.0
         for pod in [self.pod() for _ in range(self.rng.choice((1, 1, 3)))]:
             self.put(pod)
