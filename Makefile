@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-faults fuzz check bench manifests image lock tools
+.PHONY: help demo test test-e2e test-faults fuzz mutants nightly check bench manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -40,6 +40,14 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
 		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 $(PYTEST) -n 2 --timeout 1800 \
 		tests/unit/webhook/test_webhook_fuzz.py tests/e2e/test_reservations.py tests/property
+
+mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? half an hour
+	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
+
+nightly: fuzz ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants
+	@MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
+		tests/property/test_restart_equivalence.py
+	@$(MAKE) --no-print-directory mutants
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
 	@$(TOOLS) etcd kube-apiserver

@@ -52,6 +52,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "tests/unit/framework/test_*.py",
             "tests/property/test_preemption_*.py",
+            "tests/property/test_restart_equivalence.py",
             "tests/scenarios/test_capacity*.py",
             "tests/scenarios/test_coscheduling.py",
         ),
