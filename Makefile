@@ -44,10 +44,11 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? half an hour
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
 
-nightly: fuzz ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants
-	@MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
-		tests/property/test_restart_equivalence.py
-	@$(MAKE) --no-print-directory mutants
+nightly: $(READY) ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants
+	@failed=; $(MAKE) --no-print-directory fuzz || failed=1; \
+		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
+			tests/property/test_restart_equivalence.py || failed=1; \
+		$(MAKE) --no-print-directory mutants || failed=1; test -z "$$failed"
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
 	@$(TOOLS) etcd kube-apiserver
