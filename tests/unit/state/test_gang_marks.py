@@ -173,7 +173,7 @@ def test_what_members_use_is_taken_off_what_is_held() -> None:
     state = cluster(member("p").on("n"), member("w"), member("done").on("n", "Succeeded"))
     spent = hold("g", 4, spent={"cpu": 500})
     found = reserved(
-        state, spent, Charge("new", "new", "g", {"cpu": 250}), Charge("p", "p", "g", {"cpu": 9000})
+        state, spent, Charge("new", "new", "g", {"cpu": 250}), Charge("p", "p", "g", {"cpu": 1000})
     )
     assert found == Reservation({"cpu": 4000}, {"cpu": 2750}, {"cpu": 1250})
     assert str(found) == "members use cpu=2750m of cpu=4, cpu=1250m is held"

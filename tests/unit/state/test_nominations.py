@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nominations import Nomination
 from tests.support.builders import make_node, make_pod
 
 
@@ -58,20 +60,14 @@ def test_another_node_takes_the_place_of_the_first() -> None:
     assert [item.pod.uid for item in state.nominations.on_node("m", state.pods["p"])] == []
 
 
-def test_the_order_is_that_of_the_first_nomination_for_the_node() -> None:
-    state = state_of(p=("n", 1, 0), q=("n", 1, 0))
-
-    def order() -> list[str]:
-        known = [state.nominations.get(uid) for uid in "pq"]
-        return [item.pod.uid for item in sorted((i for i in known if i is not None), key=lambda i: i.order)]
-
-    nominate(state, "p", "n")
-    assert order() == ["p", "q"], "who keeps its node keeps its place"
-    nominate(state, "p", "m")
-    assert order() == ["q", "p"]
-    state.nominations.remove("q")
-    nominate(state, "q", "n")
-    assert order() == ["p", "q"], "who gave its node up is the last"
+def test_the_order_of_equals_is_that_of_priority_age_and_name() -> None:
+    made = [
+        Nomination(
+            make_pod(f"a/{name}").priority(priority).created(age).obj(), "n", np.zeros(1, dtype=np.int64)
+        )
+        for name, priority, age in (("d", 0, 1), ("c", 0, 2), ("b", 0, 2), ("a", 5, 9))
+    ]
+    assert [item.pod.name for item in sorted(made, key=lambda item: item.rank)] == ["a", "d", "b", "c"]
 
 
 def test_who_holds_a_node_meanwhile_counts_nowhere_until_it_is_released() -> None:
