@@ -186,6 +186,14 @@ def test_what_another_filter_demands_is_evicted_too() -> None:
     assert outcome(made, asks().spec(affinity=affinity)) == ("n0", "a")
 
 
+def test_protected_pods_are_spared_first_where_another_filter_demands_evictions_too() -> None:
+    running = (runs("web", app="web"), runs("a", app="safe", start=9), runs("b", start=1))
+    made = world([3], *running, budgets=(budget(),))
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert outcome(made, asks(cpu=2).spec(affinity=affinity)) == ("n0", "b web")
+
+
 def test_room_that_comes_free_by_itself_is_waited_for() -> None:
     made = world([2, 2], runs("a", cpu=2).deleting(50.0), runs("b", "n1", cpu=2))
     made.put(asks(cpu=2))
