@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from scheduler_core.app import effects as effects_module
-from scheduler_core.app.effects import Effects, rejection_patch
+from scheduler_core.app.effects import Effects
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, WriteFailed
-from scheduler_core.engine.decisions import Evicted, Placed, Rejected
+from scheduler_core.engine.decisions import Evicted, Placed
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, ServerError, Timeout, Unreachable
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Bind, Evict, Patch, Write
-from tests.support.builders import PodBuilder, make_pod, timestamp
+from tests.support.builders import make_pod
 
 POD = make_pod("a/p").uid("p")
 PARSED = POD.obj()
@@ -225,45 +225,3 @@ def test_stopping_drops_what_was_not_sent() -> None:
     assert rig.said == ["dropped"]
     rig.effects.verify(placed())
     assert rig.reported == [], "nobody reads any more"
-
-
-# What a refusal writes on the pod
-
-
-def refused(pod: PodBuilder, nominated: str = "", reason: str = "Unschedulable") -> Rejected:
-    return Rejected(pod.obj(), "own", reason, "no node", nominated=nominated)
-
-
-def told(**more: str) -> PodBuilder:
-    entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node",
-             "lastTransitionTime": timestamp(1.0), **more}  # fmt: skip
-    return make_pod("a/p").uid("p").status(conditions=[entry])
-
-
-PATCHES: list[tuple[str, Rejected, bool, Any]] = [
-    ("a pod that says nothing", refused(POD), True, "absent"),
-    ("it says so already", refused(told()), False, "absent"),
-    ("another message", refused(told(message="old")), True, "absent"),
-    ("another reason", refused(told(), reason="SchedulerError"), True, "absent"),
-    ("it said True", refused(told(status="True")), True, "absent"),
-    ("a node is kept for it", refused(told(), "n"), True, "n"),
-    ("the node that it names", refused(told().nominated("n"), "n"), False, "absent"),
-    ("no node is kept any more", refused(told().nominated("n")), True, None),
-]
-
-
-@pytest.mark.parametrize(
-    ("decision", "written", "nominated"), [p[1:] for p in PATCHES], ids=[p[0] for p in PATCHES]
-)
-def test_a_refusal_is_written_where_it_is_news(decision: Rejected, written: bool, nominated: Any) -> None:
-    patch = rejection_patch(decision, 7.0)
-    assert (patch is not None) is written
-    if patch is not None:
-        status: Any = patch.body["status"]
-        (said,) = status["conditions"]
-        assert (said["type"], said["status"], said["message"]) == ("PodScheduled", "False", "no node")
-        assert (patch.uid, patch.subresource, status.get("nominatedNodeName", "absent")) == (
-            "p",
-            "status",
-            nominated,
-        )

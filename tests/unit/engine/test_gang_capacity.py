@@ -72,9 +72,8 @@ def test_pods_on_their_way_out_make_room_and_with_evictions_those_that_could_go(
 
 def test_members_are_equal_where_no_filter_tells_them_apart() -> None:
     made = GangScheduler([4])
-    cycle, now = made.scheduler.cycle, made.now
-    assert equal_members(cycle, members(made, member("a"), member("b")), now)
-    assert not equal_members(cycle, members(made, member("a"), member("b", cpu=2)), now)
+    assert equal_members(made.state, members(made, member("a"), member("b")))
+    assert not equal_members(made.state, members(made, member("a"), member("b", cpu=2)))
 
 
 # Quota

@@ -1,0 +1,76 @@
+"""What a refusal writes on the pod: nothing that it says already, and nothing that was just written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.app.rejections import Rejections, rejection_patch
+from scheduler_core.engine.decisions import Rejected
+from tests.support.builders import PodBuilder, make_pod, timestamp
+
+POD = make_pod("a/p").uid("p")
+
+
+def refused(pod: PodBuilder, nominated: str = "", reason: str = "Unschedulable") -> Rejected:
+    return Rejected(pod.obj(), "own", reason, "no node", nominated=nominated)
+
+
+def told(**more: str) -> PodBuilder:
+    entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node",
+             "lastTransitionTime": timestamp(1.0), **more}  # fmt: skip
+    return make_pod("a/p").uid("p").status(conditions=[entry])
+
+
+PATCHES: list[tuple[str, Rejected, bool, Any]] = [
+    ("a pod that says nothing", refused(POD), True, "absent"),
+    ("it says so already", refused(told()), False, "absent"),
+    ("another message", refused(told(message="old")), True, "absent"),
+    ("another reason", refused(told(), reason="SchedulerError"), True, "absent"),
+    ("it said True", refused(told(status="True")), True, "absent"),
+    ("a node is kept for it", refused(told(), "n"), True, "n"),
+    ("the node that it names", refused(told().nominated("n"), "n"), False, "absent"),
+    ("no node is kept any more", refused(told().nominated("n")), True, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("decision", "written", "nominated"), [p[1:] for p in PATCHES], ids=[p[0] for p in PATCHES]
+)
+def test_a_refusal_is_written_where_it_is_news(decision: Rejected, written: bool, nominated: Any) -> None:
+    patch = rejection_patch(decision, 7.0)
+    assert (patch is not None) is written
+    if patch is not None:
+        status: Any = patch.body["status"]
+        (said,) = status["conditions"]
+        assert (said["type"], said["status"], said["message"]) == ("PodScheduled", "False", "no node")
+        assert (patch.uid, patch.subresource, status.get("nominatedNodeName", "absent")) == (
+            "p",
+            "status",
+            nominated,
+        )
+
+
+def said(patch: Any) -> tuple[str, Any]:
+    status = patch.body["status"]
+    return status["conditions"][0]["message"], status.get("nominatedNodeName", "absent")
+
+
+def test_what_was_said_last_counts_before_what_the_watch_shows() -> None:
+    known = Rejections()
+    assert said(known.patch(refused(POD, "n"), 1.0)) == ("no node", "n")
+    waits = told().nominated("n")
+    assert known.patch(refused(waits, "n"), 2.0) is None
+    other = Rejected(told().obj(), "own", "Unschedulable", "other words")
+    assert said(known.patch(other, 3.0)) == ("other words", None)
+    # The watch still shows the first words and the node.
+    assert said(known.patch(refused(waits, "n"), 4.0)) == ("no node", "n")
+    assert known.patch(refused(waits, "n"), 5.0) is None
+
+
+def test_each_pod_is_remembered_by_itself() -> None:
+    known = Rejections()
+    known.patch(refused(POD, "n"), 1.0)
+    other = make_pod("a/q").uid("q").status(conditions=told().raw["status"]["conditions"])
+    assert known.patch(refused(other), 2.0) is None
