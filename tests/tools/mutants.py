@@ -15,11 +15,9 @@ import importlib.util
 import json
 import os
 import random
-import resource
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -29,6 +27,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from tests.tools.mutants_faults import Fault, compiled, faults
+from tests.tools.mutants_pool import Pool
 from tests.tools.mutants_reach import OPTIONS, Reached, cache_file, reached
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +71,6 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 # Tests that take long are left out for a fault once the others have taken so many seconds.
 TEST_SECONDS = 60.0
 REACH_SECONDS = 1200.0
-MEMORY = 4 << 30
 # Imported once, before any fault: nothing of ours.
 WARM = (
     "numpy msgspec yaml flask cheroot.server cryptography.x509 kubernetes.client aiohttp prometheus_client "
@@ -120,63 +118,6 @@ def test_files(package: str) -> list[str]:
     return [
         str(path.relative_to(ROOT)) for pattern in PACKAGES[package][1] for path in sorted(ROOT.glob(pattern))
     ]
-
-
-# Processes
-
-
-class Pool:
-    """Runs functions in forked processes, `jobs` at a time, each with a limit of seconds."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._running: dict[int, tuple[float, Callable[[bool], None]]] = {}
-
-    def run(self, work: Callable[[], None], seconds: float, done: Callable[[bool], None]) -> None:
-        """Start `work` as soon as there is room; `done` is told whether it came to an end by itself."""
-        while len(self._running) >= self._jobs:
-            self._reap()
-        sys.stdout.flush()
-        child = os.fork()
-        if not child:
-            _alone(work, seconds)
-        self._running[child] = (time.monotonic() + 10 * seconds, done)
-
-    def finish(self) -> None:
-        """Wait for all that runs."""
-        while self._running:
-            self._reap()
-
-    def stop(self) -> None:
-        """End all that runs."""
-        for child in self._running:
-            os.killpg(child, signal.SIGKILL)
-
-    def _reap(self) -> None:
-        time.sleep(0.005)
-        for child, (deadline, done) in list(self._running.items()):
-            gone, status = os.waitpid(child, os.WNOHANG)
-            if not gone and time.monotonic() > deadline:
-                os.killpg(child, signal.SIGKILL)
-                gone, status = os.waitpid(child, 0)
-            if gone:
-                del self._running[child]
-                done(os.WIFEXITED(status))
-
-
-def _alone(work: Callable[[], None], seconds: float) -> None:
-    """Do the work of a child: in a process group of its own, silent, with limits, and end."""
-    try:
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
-        limit = int(seconds) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        work()
-    finally:
-        os._exit(0)
 
 
 # Reach
@@ -390,10 +331,13 @@ def main() -> int:
     else:
         wanted = sample(packages, given.count, given.seed, given.module)
     pool, outcomes, started = Pool(given.jobs), [], time.monotonic()
+    interrupted = False
     try:
         for outcome in run(wanted, pool):
             outcomes.append(outcome)
             print(f"\r{len(outcomes)}/{len(wanted)} ", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         pool.stop()
     outcomes.sort(key=lambda outcome: wanted.index(outcome.place))
@@ -402,8 +346,9 @@ def main() -> int:
         if outcome.verdict != "caught":
             print(f"{outcome.verdict:<9} {outcome.place}")
     print(table(outcomes))
-    print(f"{time.monotonic() - started:.0f} s")
-    return int(sum(outcome.verdict == "caught" for outcome in outcomes) < given.floor * len(outcomes))
+    print(f"{time.monotonic() - started:.0f} s{', interrupted' if interrupted else ''}")
+    caught = sum(outcome.verdict == "caught" for outcome in outcomes)
+    return int(interrupted or caught < given.floor * len(outcomes))
 
 
 if __name__ == "__main__":
