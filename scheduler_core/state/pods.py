@@ -128,10 +128,15 @@ class PodTable:
         self._free[row] = None
 
     def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
-        """Rows where `chosen` (bool [size]) holds, least important first: lowest priority, latest start."""
+        """Rows where `chosen` (bool [rows]) holds, least important first: lowest priority, latest start.
+
+        Rows that came since are not among them.
+        """
         if self._order is None:
             self._order = np.lexsort((-self.start[: self.size], self.priority[: self.size]))
-        return self._order[chosen[self._order]]
+        known: Bool = np.zeros(self.size, dtype=np.bool_)  # [size]
+        known[: len(chosen)] = chosen
+        return self._order[known[self._order]]
 
     def leaving(self, slots: int) -> Int64:
         """int64 [R, slots]: what pods on their way out hold of every node."""

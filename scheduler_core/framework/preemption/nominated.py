@@ -56,22 +56,31 @@ def _over_min(state: ClusterState, quota: ElasticQuota, nominated: ResourceList)
 def _own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
     """What other nominated pods of the pod's quota, of at least its priority, will use.
 
-    Members for whose gang as a whole nodes were found do not stand in each other's way.
+    Members for whose gang as a whole nodes were found do not stand in each other's way. Of two nominated pods
+    of one priority the older one goes first.
     """
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
         return own
-    group, paid = _group(pod), _evicted_for_it(state, pod)
-    itself = state.nominations.get(pod.uid)
-    for standing, sums in state.nominations.sums.items():
+    group, nominations = _group(pod), state.nominations
+
+    def counts(standing: Standing) -> bool:
         if standing.namespace != pod.namespace or standing.priority < pod.priority:
-            continue
-        if (standing.group and standing.group == group) or (standing.kept and paid):
-            continue
-        shift(own, sums)
-        if itself is not None and itself.standing == standing and state.nominations.counts(pod.uid):
+            return False
+        return not (standing.group and standing.group == group)
+
+    itself = nominations.get(pod.uid)
+    if itself is None or itself.kept:
+        for standing, sums in nominations.sums.items():
+            if counts(standing):
+                shift(own, sums)
+        if itself is not None and counts(itself.standing) and nominations.counts(pod.uid):
             # The pod's own nomination is in the sums: its request is what we are asked about.
             shift(own, charged(pod.requests), -1)
+        return own
+    for item in nominations.waiting(lambda standing: counts(standing) and not standing.kept):
+        if item.rank < itself.rank:
+            shift(own, charged(item.pod.requests))
     return own
 
 
@@ -121,7 +130,7 @@ class Precedence:
     def goes_first(self, nominee: Nomination) -> bool:
         """Whether the room that a nominated pod waits for is closed to the pod.
 
-        Of two pods that wait for one node under different quotas, the later one was nominated beside the
+        Of two pods that wait for one node and of which none concedes, the later one was nominated beside the
         earlier, so any order will do that is the same after a restart.
         """
         if self.concedes(nominee.standing):
@@ -130,8 +139,6 @@ class Precedence:
         beside = own is not None and own.node == nominee.node
         if beside and own is not None and nominee.kept != own.kept:
             return own.kept
-        if self._state.ledger.quota_of(nominee.pod.namespace) is self._quota:
-            return True
         return own is None or not beside or nominee.rank < own.rank
 
 

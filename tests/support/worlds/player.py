@@ -253,7 +253,8 @@ class Player(Simulation):
         view = self.view()
         items = [item for item in evictions if isinstance(item, Evicted)]
         names = list(dict.fromkeys(item.preemptor.key for item in items))
-        kept = {item.pod.key: item.nominated for item in following if isinstance(item, Rejected)}
+        # What was said first: the same pod may have been tried again since.
+        kept = {item.pod.key: item.nominated for item in reversed(following) if isinstance(item, Rejected)}
         pods = tuple(pod for name in names if (pod := view.get(name)) is not None)
         victims = tuple(pod for item in items if (pod := view.get(item.pod.key)) is not None)
         if len(pods) != len(names) or len(victims) != len(items):
@@ -280,7 +281,11 @@ class Player(Simulation):
                 return True
             if ours != theirs and within:
                 return True
-        return False
+        # Who waits for its node within its min goes first as well.
+        view = self.view()
+        return any(
+            namespace(pod) != namespace(first) and view.within_min(pod) for pod in view.nominees(first)
+        )
 
     def _claim_faults(self, view: View) -> Iterator[Fault]:
         """Preemptors that still have no node when nobody is on the way out any more."""

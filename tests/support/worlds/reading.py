@@ -253,10 +253,14 @@ class View:
         return [pod for pod in self.waiting if nominated(pod) and key(pod) != key(besides)]
 
     def own_nominated(self, pod: Raw) -> Sums:
-        """What nominated pods of the same quota with at least the pod's priority will use."""
+        """What nominated pods of the same quota with at least the pod's priority will use.
+
+        Of two nominated pods of one priority the older one goes first.
+        """
         total: Sums = {}
         for other in self.nominees(pod):
-            if namespace(other) == namespace(pod) and priority(other) >= priority(pod):
+            younger = priority(other) == priority(pod) and nominated(pod) and _born(other) > _born(pod)
+            if namespace(other) == namespace(pod) and priority(other) >= priority(pod) and not younger:
                 add(total, cost(other))
         return total
 
@@ -310,6 +314,10 @@ class View:
             if asked and name in room and in_use.get(name, 0) + total.get(name, 0) + asked > room[name]:
                 return f"sum(min) of {name}"
         return ""
+
+
+def _born(pod: Raw) -> tuple[str, str]:
+    return str(pod["metadata"].get("creationTimestamp", "")), key(pod)
 
 
 def _age(quota: Raw) -> tuple[str, str]:
