@@ -18,7 +18,7 @@ from scheduler_core.kube.tracker import Event
 from scheduler_core.model import names
 from scheduler_core.model.conditions import find
 from scheduler_core.model.meta import Wire, epoch
-from scheduler_core.model.pod import Pod, PodStatusWire, parse_pod, was_preempted
+from scheduler_core.model.pod import Pod, PodStatusWire, parse_pod, preempted_for
 
 
 class PodNews(Wire, frozen=True, rename="camel"):
@@ -134,7 +134,7 @@ def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
         annotations=meta.annotations or {},
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
-        preempted=meta.deletion_timestamp is not None and was_preempted(conditions),
+        preempted_for=preempted_for(conditions) if meta.deletion_timestamp is not None else "",
         controller=meta.controller if owners else None,
         of_daemon_set=any(owner.kind == "DaemonSet" for owner in owners) if owners else False,
         node_name=node,

@@ -55,15 +55,15 @@ class GangSearch:
         return None
 
     def _orders(self) -> Iterator[list[tuple[Hashable, tuple[Profile, Pod]]]]:
-        """The members in the order of `_ordered`; where some must be near others, those first, and last.
+        """The members as `_ordered` has them; where some look at others, once with those first, once last.
 
-        Near the first pod of its kind a pod may be anywhere, so the order matters to such rules.
+        What such rules allow depends on the order: the first pod of its kind may be anywhere.
         """
         ordered = self._members
         yield ordered
-        if any(pod.pod_affinity.required for _, (_, pod) in ordered):
-            yield sorted(ordered, key=lambda item: not item[1][1].pod_affinity.required)
-            yield sorted(ordered, key=lambda item: bool(item[1][1].pod_affinity.required))
+        if any(_looks_around(pod) for _, (_, pod) in ordered):
+            yield sorted(ordered, key=lambda item: not _looks_around(item[1][1]))
+            yield sorted(ordered, key=lambda item: _looks_around(item[1][1]))
 
     def _searched(self, order: list[tuple[Hashable, tuple[Profile, Pod]]]) -> bool:
         self._members, self._dead_ends = order, set()
@@ -134,3 +134,8 @@ class GangSearch:
 def largest_share(pod: Pod, total: dict[str, int]) -> float:
     """The largest share that a pod asks of any resource of the cluster, whose sums are `total`."""
     return max((value / total[name] for name, value in pod.requests.items() if total.get(name)), default=0.0)
+
+
+def _looks_around(pod: Pod) -> bool:
+    """Whether pods that are placed already may decide where this one may be."""
+    return bool(pod.pod_affinity.required or pod.spread)

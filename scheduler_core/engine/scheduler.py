@@ -26,7 +26,7 @@ from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.crowding import crowded_out
+from scheduler_core.framework.preemption.crowding import look_at_added
 from scheduler_core.framework.preemption.eligibility import lost_its_node
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
@@ -183,8 +183,8 @@ class Scheduler:
             tried += 1
             made = self.reservations.aside(unit, now, self._schedule)
             self._tell_placed(unit, made, now)
+            self.queue.reactivate(look_at_added(self.state), now)
             self._tell_freed(now)
-            self.queue.reactivate(crowded_out(self.state), now)
             decisions += made
         return decisions
 

@@ -52,6 +52,7 @@ class Obstacle(Enum):
     VICTIMS = (
         _NODE
         | Happened.POD_ADD
+        | Happened.POD_UPDATE
         | Happened.QUOTA
         | Happened.GROUP
         | Happened.NOMINATION
@@ -92,6 +93,9 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
     if pod.preemption_policy == NEVER:
         return False
     nomination = state.nominations.get(pod.uid)
+    if event.what & (Happened.POD_ADD | Happened.POD_UPDATE) and (pod.pod_affinity.required or pod.spread):
+        # A pod that had to stay beside it, or a domain that had to be evened out, may have another now.
+        return True
     if event.what & _NODE:
         # Its node may be of no use any more, so that the end of its victims need not be awaited.
         node = event.node or event.old_node

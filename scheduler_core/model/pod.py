@@ -92,7 +92,7 @@ class HostPort(msgspec.Struct, frozen=True):
 class Pod(msgspec.Struct, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
 
-    `preempted`: it is on its way out because a scheduler evicted it for another pod.
+    `preempted_for`: `namespace/name` of the pod for which it was evicted, if it is on its way out for that.
     `lasts` is for how many seconds the pod may run at most (spec.activeDeadlineSeconds), None without limit.
 
     Compared by identity: a new version of the object is a new Pod.
@@ -106,7 +106,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     annotations: dict[str, str]
     created: float
     deleted: float | None
-    preempted: bool
+    preempted_for: str
     controller: OwnerReference | None
     of_daemon_set: bool
     scheduler_name: str
@@ -169,10 +169,16 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
     return tuple(dict.fromkeys(ports))
 
 
-def was_preempted(conditions: Iterable[ConditionWire] | None) -> bool:
-    """Whether a pod goes because a scheduler evicted it for another one."""
+def preempted_for(conditions: Iterable[ConditionWire] | None) -> str:
+    """`namespace/name` of the pod for which this scheduler evicted a pod; empty if it did not.
+
+    Read from the message that `engine.messages` writes.
+    """
     found = find(conditions, names.DISRUPTION_TARGET)
-    return found is not None and found.status == "True" and found.reason == names.REASON_PREEMPTION
+    if found is None or found.status != "True" or found.reason != names.REASON_PREEMPTION:
+        return ""
+    head, _, rest = found.message.partition(names.PREEMPTED_BY)
+    return "" if head else rest.partition(" ")[0]
 
 
 def _initialized(status: PodStatusWire) -> float | None:
@@ -197,7 +203,7 @@ def pod_from(wire: PodWire) -> Pod:
         annotations=meta.annotations or _NO_LABELS,
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
-        preempted=meta.deletion_timestamp is not None and was_preempted(status.conditions),
+        preempted_for=preempted_for(status.conditions) if meta.deletion_timestamp is not None else "",
         controller=meta.controller,
         of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         scheduler_name=spec.scheduler_name or names.DEFAULT_SCHEDULER,

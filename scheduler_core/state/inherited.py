@@ -5,14 +5,14 @@ What the API says of a pod that this process has nominated itself is older than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.nodes import NodeTable
-from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.nominations import Nomination, Nominations
 
 
 class Inherited:
@@ -55,11 +55,15 @@ class Inherited:
                 # The gang has started: each of these is on its own.
                 for item in nominated:
                     self._nominations.put(item.pod, item.node, item.vector)
-            elif not any(self._anybody_preempted(item.node) for item in nominated):
+            elif not self._evicted(nominated):
                 for item in nominated:
                     self._nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
         self._groups.clear()
 
-    def _anybody_preempted(self, node: str) -> bool:
-        slot = self._nodes.slot(node)
-        return slot is not None and any(pod.preempted for pod in self._nodes.pods[slot].values())
+    def _evicted(self, nominated: Iterable[Nomination]) -> bool:
+        """Whether a pod that was evicted for one of these is still on its way out there."""
+        items = list(nominated)
+        keys = {item.pod.key for item in items}
+        slots = {self._nodes.slot(item.node) for item in items} - {None}
+        pods = (pod for slot in slots if slot is not None for pod in self._nodes.pods[slot].values())
+        return any(pod.preempted_for in keys for pod in pods)

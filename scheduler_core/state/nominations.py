@@ -57,8 +57,8 @@ class Nominations:
     """Who waits for which node, by the pod's uid.
 
     A nominated pod that holds a node meanwhile (assumed, or placed in a trial) is out of all sums and lists
-    until it is taken off again. `freed` says that room was given up, `added` that a node was nominated, since
-    somebody last set it to False.
+    until it is taken off again. `freed` says that room was given up, `added` which nodes were nominated since
+    somebody last looked.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -67,7 +67,7 @@ class Nominations:
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
         self.freed = False
-        self.added = False
+        self.added: list[Nomination] = []
         self._ours: set[str] = set()
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
@@ -91,8 +91,9 @@ class Nominations:
         self.remove(pod.uid)
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
-        self.added |= before is None or before.node != node
         item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group)
+        if before is None or before.node != node:
+            self.added.append(item)
         self._ours.add(pod.uid)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)

@@ -5,19 +5,47 @@ from __future__ import annotations
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import shift
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import Standing
+from scheduler_core.state.nominations import Nomination, Standing
 
 
-def crowded_out(state: ClusterState) -> list[Pod]:
+def look_at_added(state: ClusterState) -> list[Pod]:
+    """The pods that those nominated since the last time have crowded out.
+
+    A quota that goes over its min with them has no right any more towards pods within theirs: then room is
+    freed, too.
+    """
+    added, state.nominations.added = state.nominations.added, []
+    if not added:
+        return []
+    state.nominations.freed |= any(_goes_over_min(state, item) for item in added if not item.kept)
+    return _crowded_out(state)
+
+
+def _goes_over_min(state: ClusterState, added: Nomination) -> bool:
+    """Whether what is nominated for a quota exceeds its min, and did not without one pod."""
+    namespace, asked = added.pod.namespace, charged(added.pod.requests)
+    quota = state.ledger.quota_of(namespace)
+    if quota is None:
+        return False
+    nominated: dict[str, int] = {}
+    for standing, sums in state.nominations.sums.items():
+        if standing.namespace == namespace:
+            shift(nominated, sums)
+    used, leaving = state.ledger.used(namespace), state.ledger.leaving(namespace)
+    for name, value in nominated.items():
+        over = used.get(name, 0) - leaving.get(name, 0) + value - quota.min.get(name, 0)
+        if 0 < over <= asked.get(name, 0):
+            return True
+    return False
+
+
+def _crowded_out(state: ClusterState) -> list[Pod]:
     """Pods that evicted for their room, and would not fit even when all that leaves is gone.
 
-    They are looked for only after a nomination, where nodes or quotas cannot hold all that is nominated.
+    They are looked for only where nodes or quotas cannot hold all that is nominated.
     """
-    if not state.nominations.added:
-        return []
-    state.nominations.added = False
     if not (_quotas_overbooked(state) or _nodes_overbooked(state)):
         return []
     return [item.pod for item in state.nominations.waiting(_paid) if not awaited(state, item.pod)]

@@ -238,7 +238,12 @@ class Player(Simulation):
         if old is None or old["metadata"]["uid"] != write.uid or going(old):
             return False
         self.died.append(old)
-        target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        target = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": write.message,
+        }
         mark = {"metadata": {"deletionTimestamp": _GOING}, "status": {"conditions": [target]}}
         leaves = merge_patch(copy.deepcopy(old), mark)
         if self.grace:
