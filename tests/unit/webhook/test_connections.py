@@ -1,0 +1,234 @@
+"""Who is cut off where clients keep workers waiting: decided on the monotonic clock, without a socket."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from webhook import connections
+from webhook.connections import (
+    PRESSED_AT_ONCE,
+    PRESSED_SECONDS,
+    REQUEST_SECONDS,
+    REST_SECONDS,
+    Connection,
+    HttpServer,
+    Resting,
+)
+
+NOW = 1000.0
+
+
+class Client:
+    """A connection: since when a worker waits for it (None: it does not), and whether it was given up."""
+
+    def __init__(
+        self, since: float | None = None, *, shaken: bool = True, name: str | None = None, asked: bool = False
+    ) -> None:
+        self.waiting_since = since
+        self.shaken = shaken
+        self.client = name
+        self.asked = asked
+        self.last_used: float | None = since
+        self.given_up = False
+        self.closed = False
+        self.rests_until = 0.0
+
+    def give_up(self) -> None:
+        self.given_up = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Selector:
+    """Resting connections by descriptor."""
+
+    def __init__(self, *resting: Any) -> None:
+        self.connections = list(enumerate(resting))
+
+    def __len__(self) -> int:
+        return len(self.connections)
+
+    def unregister(self, descriptor: int) -> None:
+        self.connections = [entry for entry in self.connections if entry[0] != descriptor]
+
+
+def server(
+    *active: Client,
+    queued: int = 0,
+    asks: bool = True,
+    lingering: int = 2,
+    resting: tuple[Client, ...] = (),
+    limit: int = 99,
+) -> Any:
+    made = SimpleNamespace(
+        active=set(active),
+        requests=SimpleNamespace(qsize=queued),
+        asks_for_certificates=asks,
+        lingering=lingering,
+        limit=limit,
+    )
+    made._connections = SimpleNamespace(_selector=Selector(*resting, made))
+    return cast(HttpServer, made)
+
+
+def cut_off(*clients: Client, queued: int = 0) -> list[bool]:
+    HttpServer.cut_off(server(*clients, queued=queued), NOW)
+    return [client.given_up for client in clients]
+
+
+def test_who_keeps_a_worker_waiting_too_long_is_cut_off() -> None:
+    late, just, idle = Client(NOW - REQUEST_SECONDS - 0.1), Client(NOW - REQUEST_SECONDS), Client(None)
+    assert cut_off(late, just, idle) == [True, False, False]
+
+
+def test_where_others_queue_those_that_wait_longest_have_less_time() -> None:
+    old = Client(NOW - PRESSED_SECONDS - 0.1)
+    assert cut_off(old) == [False]
+    assert cut_off(old, queued=1) == [True]
+    assert cut_off(Client(NOW - PRESSED_SECONDS), queued=1) == [False]
+
+
+def test_no_more_are_pressed_than_is_useful() -> None:
+    clients = [Client(NOW - PRESSED_SECONDS - 1 - number / 100) for number in range(PRESSED_AT_ONCE + 3)]
+    given_up = cut_off(*clients, queued=1)
+    assert given_up == [False] * 3 + [True] * PRESSED_AT_ONCE, "those that wait longest go"
+    again = [Client(NOW - PRESSED_SECONDS - 1) for _ in range(PRESSED_AT_ONCE + 3)]
+    assert all(cut_off(*again, queued=PRESSED_AT_ONCE + 3)), "as many as are waited for"
+
+
+def test_of_too_many_strangers_the_one_that_waits_longest_goes() -> None:
+    newcomer, old, new, busy = Client(NOW), Client(NOW - 9), Client(NOW - 1), Client(None)
+    HttpServer.bound_strangers(server(newcomer, old, new, busy), cast(Connection, newcomer))
+    assert [client.given_up for client in (newcomer, old, new, busy)] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("clients", "asks"),
+    [
+        pytest.param([Client(NOW - 9), Client(NOW - 8)], True, id="few enough"),
+        pytest.param(
+            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7, name="apiserver")], True, id="one is known"
+        ),
+        pytest.param(
+            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7, shaken=False)], True, id="one shakes hands"
+        ),
+        pytest.param(
+            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7)], False, id="nobody shows a certificate"
+        ),
+        pytest.param([Client(None), Client(None), Client(None)], True, id="nobody keeps a worker waiting"),
+    ],
+)
+def test_strangers_are_left_alone(clients: list[Client], asks: bool) -> None:
+    HttpServer.bound_strangers(server(*clients, asks=asks), cast(Connection, Client(NOW)))
+    assert not any(client.given_up for client in clients)
+
+
+def test_beyond_the_limit_the_oldest_that_never_asked_makes_room() -> None:
+    asked, old, new = Client(1.0, asked=True), Client(2.0), Client(3.0)
+    full = server(Client(NOW), queued=1, resting=(asked, new, old), limit=5)
+    HttpServer._make_room(full)
+    assert [client.closed for client in (asked, old, new)] == [False, True, False]
+    assert [entry[1] for entry in full._connections._selector.connections][:2] == [asked, new]
+    HttpServer._make_room(server(Client(NOW), queued=1, resting=(asked, new), limit=5))
+    assert not new.closed, "within the limit"
+    HttpServer._make_room(server(resting=(asked,), limit=0))
+    assert not asked.closed, "who asked may rest"
+
+
+def test_resting_connections_end_by_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: NOW)
+    over, just, later = Client(), Client(), Client()
+    over.rests_until, just.rests_until, later.rests_until = NOW - 1, NOW, NOW + 1
+    owner = SimpleNamespace(rests_until=0.0)
+    selector = Selector(over, just, later, owner)
+    Resting._expire(cast(Any, SimpleNamespace(_selector=selector, server=owner)), 0.0)
+    assert [client.closed for client in (over, just, later)] == [True, False, False]
+    assert len(selector) == 3
+
+
+def test_who_asked_before_may_rest_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: NOW)
+    monkeypatch.setattr(connections.ConnectionManager, "put", lambda self, conn: None)
+    resting = cast(Any, Resting.__new__(Resting))
+    resting.server = SimpleNamespace(timeout=5)
+    for asked, until in ((True, NOW + REST_SECONDS), (False, NOW + 5)):
+        client = Client(asked=asked)
+        resting.put(client)
+        assert client.rests_until == until
+
+
+class Socket:
+    """What a client sends, in pieces; an empty piece is the end."""
+
+    def __init__(self, *pieces: bytes, pending: int = 0) -> None:
+        self.pieces = list(pieces)
+        self.left = pending
+
+    def pending(self) -> int:
+        return self.left
+
+    def settimeout(self, seconds: float) -> None:
+        pass
+
+    def recv(self, size: int) -> bytes:
+        if not self.pieces:
+            raise TimeoutError
+        return self.pieces.pop(0)
+
+
+def connection(sock: Socket, *, held: bool = False, polled: bool = False, **state: Any) -> Any:
+    made = SimpleNamespace(ready=True, active=set(), lingering=1, requests=SimpleNamespace(qsize=0), **state)
+    return SimpleNamespace(
+        waiting_since=NOW,
+        socket=sock,
+        server=made,
+        rfile=SimpleNamespace(has_data=lambda: held),
+        wfile=SimpleNamespace(flush=lambda: None),
+        _readable=SimpleNamespace(poll=lambda milliseconds: [1] if polled else []),
+    )
+
+
+@pytest.mark.parametrize(
+    ("conn", "more"),
+    [
+        pytest.param(connection(Socket(), held=True), True, id="a request was received"),
+        pytest.param(connection(Socket(pending=3)), True, id="a record of TLS was received"),
+        pytest.param(connection(Socket(), polled=True), True, id="one comes within a moment"),
+        pytest.param(connection(Socket()), False, id="none comes"),
+    ],
+)
+def test_a_worker_stays_with_its_client_while_requests_come(conn: Any, more: bool) -> None:
+    assert Connection._more(conn) is more
+    assert conn.waiting_since is None
+
+
+@pytest.mark.parametrize("reason", ["stopping", "others queue", "too many linger"])
+def test_a_worker_does_not_linger_where_it_is_needed(reason: str) -> None:
+    conn = connection(Socket(), polled=True)
+    if reason == "stopping":
+        conn.server.ready = False
+    elif reason == "others queue":
+        conn.server.requests.qsize = 1
+    else:
+        conn.server.active = {1, 2}
+    assert Connection._more(conn) is False
+
+
+def test_what_a_refused_client_still_sends_is_read_to_its_end_or_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sock = Socket(b"x" * 10, b"y", b"", b"beyond the end")
+    Connection._drain(connection(sock))
+    assert sock.pieces == [b"beyond the end"]
+    monkeypatch.setattr(connections, "DRAIN_BYTES", 5)
+    sock = Socket(b"123", b"45", b"6")
+    Connection._drain(connection(sock))
+    assert sock.pieces == [b"6"], "no more than so much"
+    sock = Socket(b"1")
+    Connection._drain(connection(sock))
+    assert sock.pieces == [], "a client that says nothing is left"
