@@ -162,3 +162,8 @@ def test_idle_are_holds_whose_members_came_and_went() -> None:
         "uid-failed",
         "uid-mixed",
     }
+
+
+def test_a_charge_of_a_pod_that_is_seen_is_no_second_member() -> None:
+    before = ledger(hold(members=1), charge("p"))
+    assert settled(before, [pod("p", phase="Succeeded")], [group(members=1)]).holds[0].ended
