@@ -5,14 +5,14 @@ What the API says of a pod that this process has nominated itself is older than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.nodes import NodeTable
-from scheduler_core.state.nominations import Nomination, Nominations
+from scheduler_core.state.nominations import Nominations
 
 
 class Inherited:
@@ -47,23 +47,19 @@ class Inherited:
 
         Both look alike in the API, but a gang that evicted for its nodes has victims on their way out there.
         """
+        if not self._groups:
+            return
+        evicted_for = {pod.preempted_for for pods in self._nodes.pods for pod in pods.values()}
         for group in self._groups:
-            items = [self._nominations.get(uid) for uid in self._gangs.members(group)]
+            members = self._gangs.members(group)
+            items = [self._nominations.get(uid) for uid in members]
             nominated = [item for item in items if item is not None]
             gang = self._gangs.gangs.get(group)
             if gang is not None and self._gangs.census(group, self._placed).allocated >= gang.min_members:
                 # The gang has started: each of these is on its own.
                 for item in nominated:
                     self._nominations.put(item.pod, item.node, item.vector)
-            elif not self._evicted(nominated):
+            elif evicted_for.isdisjoint(pod.key for pod in members.values()):
                 for item in nominated:
                     self._nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
         self._groups.clear()
-
-    def _evicted(self, nominated: Iterable[Nomination]) -> bool:
-        """Whether a pod that was evicted for one of these is still on its way out there."""
-        items = list(nominated)
-        keys = {item.pod.key for item in items}
-        slots = {self._nodes.slot(item.node) for item in items} - {None}
-        pods = (pod for slot in slots if slot is not None for pod in self._nodes.pods[slot].values())
-        return any(pod.preempted_for in keys for pod in pods)
