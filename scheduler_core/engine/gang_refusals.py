@@ -10,7 +10,7 @@ from typing import Final
 
 from scheduler_core.engine.gang_capacity import Members, kinds_of
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.obstacles import NOMINATED_PODS, PREEMPTION
+from scheduler_core.framework.obstacles import NOMINATED_PODS, searched_for
 
 # What members may take from each other, whether it is scarce now or not.
 _SHARED: Final = frozenset({"NodeResourcesFit", "NodePorts", "CapacityScheduling"})
@@ -20,7 +20,7 @@ _MOST_KINDS: Final = 16
 
 def refusing(cycle: PodCycle, members: Members, now: float) -> frozenset[str]:
     """Names of those whose events may help a gang that found no room. Raises PluginError."""
-    found = {PREEMPTION}
+    found = set().union(*(searched_for(pod) for _, pod in members))
     if _others_are_nominated(cycle, members):
         found.add(NOMINATED_PODS)
     kinds = dict(zip(kinds_of(cycle.state, members), members, strict=True))

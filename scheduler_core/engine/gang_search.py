@@ -20,6 +20,7 @@ import numpy as np
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, kinds_of
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
+from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 
@@ -61,9 +62,9 @@ class GangSearch:
         """
         ordered = self._members
         yield ordered
-        if any(_looks_around(pod) for _, (_, pod) in ordered):
-            yield sorted(ordered, key=lambda item: not _looks_around(item[1][1]))
-            yield sorted(ordered, key=lambda item: _looks_around(item[1][1]))
+        if any(looks_around(pod) for _, (_, pod) in ordered):
+            yield sorted(ordered, key=lambda item: not looks_around(item[1][1]))
+            yield sorted(ordered, key=lambda item: looks_around(item[1][1]))
 
     def _searched(self, order: list[tuple[Hashable, tuple[Profile, Pod]]]) -> bool:
         self._members, self._dead_ends = order, set()
@@ -134,8 +135,3 @@ class GangSearch:
 def largest_share(pod: Pod, total: dict[str, int]) -> float:
     """The largest share that a pod asks of any resource of the cluster, whose sums are `total`."""
     return max((value / total[name] for name, value in pod.requests.items() if total.get(name)), default=0.0)
-
-
-def _looks_around(pod: Pod) -> bool:
-    """Whether pods that are placed already may decide where this one may be."""
-    return bool(pod.pod_affinity.required or pod.spread)

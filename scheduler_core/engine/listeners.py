@@ -11,14 +11,20 @@ from typing import Final
 
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.framework.interface import EventsPlugin, Hint
-from scheduler_core.framework.obstacles import NominatedPods, Preemption
+from scheduler_core.framework.obstacles import (
+    PREEMPTION,
+    NominatedPods,
+    Preemption,
+    PreemptionBeside,
+    concerns_preemptors,
+)
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
 # What no plugin refuses by itself, whatever the profile.
-_ALWAYS: Final[tuple[EventsPlugin, ...]] = (NominatedPods(), Preemption())
+_ALWAYS: Final[tuple[EventsPlugin, ...]] = (NominatedPods(), Preemption(), PreemptionBeside())
 
 
 class Listeners:
@@ -51,6 +57,13 @@ class Listeners:
                 if event.what & kinds and (hint is None or hint(state, pod, event)):
                     return True
         return False
+
+    def concerned(self, state: ClusterState, event: ClusterEvent) -> frozenset[str]:
+        """Names of those whose pods an event may help at all."""
+        names = self.of(event.what)
+        if PREEMPTION in names and not concerns_preemptors(state, event):
+            return names - {PREEMPTION}
+        return names
 
     def of(self, what: Happened) -> frozenset[str]:
         """Names of those that have a hint for one of these kinds."""

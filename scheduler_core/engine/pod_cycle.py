@@ -26,7 +26,7 @@ from scheduler_core.errors import PluginError
 from scheduler_core.framework.agenda import Agenda
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.obstacles import PREEMPTION
+from scheduler_core.framework.obstacles import searched_for
 from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
@@ -241,7 +241,7 @@ class PodCycle:
             if result.message:
                 # It was its case: it may find victims after what its own hints accept, those of the filters
                 # that refused the nodes which it looked at, or what makes others victims.
-                asked = diagnosis.plugins | {plugin.name, PREEMPTION} | evaluation.refusing()
+                asked = diagnosis.plugins | {plugin.name} | searched_for(cycle.pod) | evaluation.refusing()
                 diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message, plugins=asked)
             if result.status.ok:
                 return Attempt(cycle, -1, diagnosis, result)

@@ -145,7 +145,7 @@ class Scheduler:
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""
         for event in events if self.queue.anybody_waits else ():
-            listening = self._listeners.of(event.what)
+            listening = self._listeners.concerned(self.state, event)
             if listening:
                 self.queue.on_event(event, now, listening)
 

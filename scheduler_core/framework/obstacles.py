@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from scheduler_core.framework.interface import Hint
+from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.pod import NEVER, Pod
@@ -52,7 +53,6 @@ class Obstacle(Enum):
     VICTIMS = (
         _NODE
         | Happened.POD_ADD
-        | Happened.POD_UPDATE
         | Happened.QUOTA
         | Happened.GROUP
         | Happened.NOMINATION
@@ -67,6 +67,7 @@ class Obstacle(Enum):
 
 NOMINATED_PODS: Final = "NominatedPods"
 PREEMPTION: Final = "Preemption"
+PREEMPTION_BESIDE: Final = "PreemptionBesideOthers"
 
 
 class NominatedPods:
@@ -89,13 +90,42 @@ class Preemption:
         return Obstacle.VICTIMS.hints(_may_find_victims)
 
 
+class PreemptionBeside:
+    """The same for pods that look at others: one that had to stay beside them may be another now."""
+
+    name = PREEMPTION_BESIDE
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Pods that came or changed."""
+        return {Happened.POD_ADD | Happened.POD_UPDATE: None}
+
+
+def searched_for(pod: Pod) -> frozenset[str]:
+    """What stands for the search for victims of a pod that found none."""
+    return frozenset({PREEMPTION, PREEMPTION_BESIDE}) if looks_around(pod) else frozenset({PREEMPTION})
+
+
+def concerns_preemptors(state: ClusterState, event: ClusterEvent) -> bool:
+    """Whether an event may let anybody find victims who found none; told without looking at who waits."""
+    came = event.pod
+    if event.what is not Happened.POD_ADD or came is None or came.assigned:
+        return True
+    # A pod that was placed here matters only if it took its quota above min, where it was not before.
+    ledger, quota = state.ledger, state.ledger.quota_of(came.namespace)
+    if quota is None:
+        return False
+    used = ledger.used(came.namespace)
+    return any(
+        used.get(name, 0) - amount < quota.min.get(name, 0)
+        for name, amount in charged(came.requests).items()
+        if amount > 0 and (name in ledger.total_min or name in quota.max)
+    )
+
+
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     if pod.preemption_policy == NEVER:
         return False
     nomination = state.nominations.get(pod.uid)
-    if event.what & (Happened.POD_ADD | Happened.POD_UPDATE) and (pod.pod_affinity.required or pod.spread):
-        # A pod that had to stay beside it, or a domain that had to be evened out, may have another now.
-        return True
     if event.what & _NODE:
         # Its node may be of no use any more, so that the end of its victims need not be awaited.
         node = event.node or event.old_node

@@ -47,3 +47,8 @@ def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
     if one is None or other is None:
         return other if one is None else one
     return one & other
+
+
+def looks_around(pod: Pod) -> bool:
+    """Whether pods that are placed already may decide where this one may be."""
+    return bool(pod.pod_affinity.required or pod.spread)
