@@ -27,7 +27,7 @@ Percents = dict[str, Int64]
 
 
 class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
-    """`cross_node_preemption`: whether victims on several nodes may make room for one pod's quota."""
+    """`cross_node_preemption`: whether victims on several nodes may make room for one pod."""
 
     cross_node_preemption: bool = True
 

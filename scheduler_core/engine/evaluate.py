@@ -32,6 +32,11 @@ class Reevaluation:
         self._cycle = cycle
         self._first_bits: dict[str, Bits] | None = None
 
+    @property
+    def across_nodes(self) -> bool:
+        """Whether the profile lets victims be on several nodes."""
+        return self._profile.across_nodes
+
     def _fresh(self) -> Cycle:
         cycle = self._cycles.new_cycle(self._profile, self._cycle.pod, self._cycle.now)
         cycle.after_leaving = True

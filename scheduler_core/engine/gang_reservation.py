@@ -26,7 +26,7 @@ from scheduler_core.engine.gang_plan import (
 )
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
-from scheduler_core.engine.unit import QueuedUnit
+from scheduler_core.engine.unit import Part, QueuedUnit
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.profile import Profile
 from scheduler_core.quota.ledger import shift
@@ -116,7 +116,7 @@ class GangReservations:
     def look_after(self, unit: QueuedUnit, now: float) -> None:
         """Others were placed: try the gang again if its quota has no room for it any more."""
         holder = self._queue.units.get(self._kept_for)
-        if holder is None or holder is unit:
+        if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE or holder.entry < 0:
             return
         members = [(self._profiles[pod.scheduler_name], pod) for pod in holder.pods.values()]
         if not self._within_quota(members, self._need):

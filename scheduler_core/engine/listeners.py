@@ -44,9 +44,7 @@ class Listeners:
         """Whether an event may help any pod of a unit that waits."""
         asked = unit.distinct()
         if unit.gang and len(state.nominations):
-            # Each of these waits for a node of its own.
-            own = [pod for uid, pod in unit.pods.items() if state.nominations.get(uid) is not None]
-            asked = [*asked, *own]
+            asked = [*asked, *_waiting_for_nodes(state, unit, event)]
         return any(self._accept(state, unit.plugins, pod, event) for pod in asked)
 
     def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> bool:
@@ -54,7 +52,7 @@ class Listeners:
         known = self._hints[pod.scheduler_name]
         for name in self.of(event.what) & refused_by:
             for kinds, hint in known.get(name, {}).items():
-                if event.what & kinds and (hint is None or hint(state, pod, event)):
+                if event.what & kinds and (hint is None or _accepts(hint, state, pod, event)):
                     return True
         return False
 
@@ -72,3 +70,22 @@ class Listeners:
             names = (name for name, kinds in self._kinds if any(what & kind for kind in kinds))
             found = self._found[what] = frozenset(names)
         return found
+
+
+def _accepts(hint: Hint, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """What a hint says. A broken one costs an attempt too many, not the process."""
+    try:
+        return hint(state, pod, event)
+    except Exception:
+        return True
+
+
+def _waiting_for_nodes(state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> list[Pod]:
+    """Members that were nominated with victims, and those whose node the event is about."""
+    node = event.node or event.old_node
+    found = []
+    for uid, pod in unit.pods.items():
+        item = state.nominations.get(uid)
+        if item is not None and (not item.kept or (node is not None and node.name == item.node)):
+            found.append(pod)
+    return found

@@ -206,6 +206,9 @@ class Scheduler:
             decisions, plugins = self._try_gang(unit, gang, members, now)
         if plugins is None:
             self.queue.retry(unit, now)
+        elif not plugins and unit.key in self.queue.units:
+            # Who is left is kept out by a gate.
+            self.queue.activate(unit, now)
         elif plugins:
             due = self.reservations.due(unit, now) if unit.gang else math.inf
             self.queue.failed(unit, plugins, now, due=due)
@@ -246,9 +249,8 @@ class Scheduler:
         """Decide a gang's waiting members: together up to minMembers, the others one by one."""
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
         if any(lost_its_node(self.state, pod) for pod in members):
-            # The others' nodes were found for all of them together: the gang looks anew.
-            for pod in members:
-                self.state.nominations.remove(pod.uid)
+            # Where the others' nodes were found for all of them together, the gang looks anew.
+            self.state.nominations.remove_group(unit.key)
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:

@@ -13,6 +13,11 @@ Bool = NDArray[np.bool_]
 class Evaluation(Protocol):
     """Re-runs of PreFilter and Filter for one pod; inside a Trial the state says what would be true."""
 
+    @property
+    def across_nodes(self) -> bool:
+        """Whether victims may be on several nodes."""
+        ...
+
     def fits(self, slot: int) -> bool:
         """Whether PreFilter and every filter let the pod onto one node.
 

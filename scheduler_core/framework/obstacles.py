@@ -13,11 +13,13 @@ from typing import Final
 
 from scheduler_core.framework.interface import Hint
 from scheduler_core.framework.pod_terms import looks_around
-from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
+from scheduler_core.state.affinity_index import carries_terms
+from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
@@ -136,12 +138,28 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
             return True
         return _above_min_since(state, pod, event.pod)
     if event.what & Happened.POD_LEAVING and event.pod is not None:
-        # Its room will do for a pod that has no other, and its quota will be within min sooner.
-        return nomination is None
+        return nomination is None and _may_wait_for(state, pod, event.pod)
     if event.what & Happened.POD_DELETE and event.pod is not None:
         was_victim = nomination is not None and event.pod.uid in nomination.victims
-        return was_victim or state.gangs.of(event.pod) is not None
+        return was_victim or _was_torn(state, event.pod)
     return True
+
+
+def _may_wait_for(state: ClusterState, pod: Pod, leaves: Pod) -> bool:
+    """Whether the end of a pod may be what another one can wait for: its quota, its ports, or its room."""
+    quota_of = state.ledger.quota_of
+    if quota_of(pod.namespace) is not None and quota_of(leaves.namespace) is not None:
+        return True
+    if (pod.host_ports and leaves.host_ports) or carries_terms(pod) or carries_terms(leaves) or pod.spread:
+        return True
+    placement = state.placed.get(leaves.uid)
+    return placement is None or room_after_leaving(state, state.vector(pod), placement.slot)
+
+
+def _was_torn(state: ClusterState, gone: Pod) -> bool:
+    """Whether a gang has just fallen below minMembers: its members may go one by one now."""
+    gang = state.gangs.of(gone)
+    return gang is not None and take_census(state, gang.key).allocated == gang.min_members - 1
 
 
 def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:

@@ -73,6 +73,8 @@ class Profile:
         self.queue_sort = sorters[0]
         self.plugins = list({plugin.name: plugin for at in points.values() for plugin in at}.values())
         self.enabled = frozenset(plugin.name for plugin in self.plugins)
+        # Where a profile wants victims on one node only, that holds for all of its plugins.
+        self.across_nodes = all(getattr(plugin, "cross_node", True) for plugin in self.post_filter)
         self.events = [plugin for plugin in self.plugins if isinstance(plugin, EventsPlugin)]
         self._sort_by_scope()
         self.agendas = Agendas(self)

@@ -31,4 +31,4 @@ class DefaultPreemption:
         if reason or cycle.evaluation is None:
             return refused(reason)
         demand = ordinary_demand(cycle.state, cycle.pod, spare_quotas=under_quotas)
-        return Search(cycle, cycle.evaluation, demand).run(across_nodes=True)
+        return Search(cycle, cycle.evaluation, demand).run(across_nodes=cycle.evaluation.across_nodes)

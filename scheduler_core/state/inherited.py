@@ -32,13 +32,20 @@ class Inherited:
         """A waiting pod in a newer form: keep what we decided, believe the API about what we do not know."""
         known = self._nominations.get(pod.uid)
         ref = group_of(pod)
+        ours = self._nominations.was_ours(pod.uid)
+        if not ours and known is not None and known.node != pod.nominated_node:
+            # Another process leads, and has changed its mind.
+            self._nominations.remove(pod.uid)
+            known = None
         if known is not None:
             vector = known.vector if known.pod.requests == pod.requests else vector_of(pod)
             group = ref.key if ref is not None and known.group else ""
-            self._nominations.put(pod, known.node, vector, known.victims, kept=known.kept, group=group)
-        elif pod.nominated_node and not self._nominations.was_ours(pod.uid):
+            self._nominations.put(
+                pod, known.node, vector, known.victims, kept=known.kept, group=group, ours=ours
+            )
+        elif pod.nominated_node and not ours:
             group = ref.key if ref is not None else ""
-            self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group)
+            self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group, ours=False)
             if group:
                 self._groups.add(group)
 
@@ -58,8 +65,10 @@ class Inherited:
             if gang is not None and self._gangs.census(group, self._placed).allocated >= gang.min_members:
                 # The gang has started: each of these is on its own.
                 for item in nominated:
-                    self._nominations.put(item.pod, item.node, item.vector)
+                    self._nominations.put(item.pod, item.node, item.vector, ours=False)
             elif evicted_for.isdisjoint(pod.key for pod in members.values()):
                 for item in nominated:
-                    self._nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
+                    self._nominations.put(
+                        item.pod, item.node, item.vector, kept=True, group=group, ours=False
+                    )
         self._groups.clear()

@@ -67,7 +67,7 @@ class Nominations:
         self._by_node: dict[str, set[str]] = {}
         self._held: set[str] = set()
         self.freed = False
-        self.added: list[Nomination] = []
+        self.added: dict[str, Nomination] = {}
         self._ours: set[str] = set()
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
@@ -85,16 +85,18 @@ class Nominations:
         *,
         kept: bool = False,
         group: str = "",
+        ours: bool = True,
     ) -> None:
-        """Nominate a node for a pod, replacing an earlier nomination."""
+        """Nominate a node for a pod, replacing an earlier nomination; not `ours`: another process did."""
         before, freed = self._by_uid.get(pod.uid), self.freed
         self.remove(pod.uid)
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
         item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group)
         if before is None or before.node != node:
-            self.added.append(item)
-        self._ours.add(pod.uid)
+            self.added[pod.uid] = item
+        if ours:
+            self._ours.add(pod.uid)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
 
@@ -103,6 +105,7 @@ class Nominations:
         item = self._by_uid.pop(uid, None)
         if item is None:
             return
+        self.added.pop(uid, None)
         on_node = self._by_node[item.node]
         on_node.discard(uid)
         if not on_node:
@@ -112,6 +115,11 @@ class Nominations:
         else:
             self._count(item, -1)
             self.freed = True
+
+    def remove_group(self, group: str) -> None:
+        """The nodes that were found for a gang as a whole are not waited for any more."""
+        for uid in [uid for uid, item in self._by_uid.items() if item.group == group]:
+            self.remove(uid)
 
     def was_ours(self, uid: str) -> bool:
         """Whether the pod was ever nominated here, since it is known."""

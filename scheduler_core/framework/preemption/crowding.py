@@ -16,10 +16,10 @@ def look_at_added(state: ClusterState) -> list[Pod]:
     A quota that goes over its min with them has no right any more towards pods within theirs: then room is
     freed, too.
     """
-    added, state.nominations.added = state.nominations.added, []
+    added, state.nominations.added = state.nominations.added, {}
     if not added:
         return []
-    state.nominations.freed |= any(_goes_over_min(state, item) for item in added if not item.kept)
+    state.nominations.freed |= any(_goes_over_min(state, item) for item in added.values() if not item.kept)
     return _crowded_out(state)
 
 

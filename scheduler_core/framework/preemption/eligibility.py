@@ -42,14 +42,7 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
 
 def _will_fit(state: ClusterState, pod: Pod, vector: Int64, slot: int) -> bool:
     """Whether node and quota will have room for a pod once all that leaves is gone."""
-    nodes, placed, going = state.nodes, state.placed, state.table.going
-    width = len(vector)
-    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
-    for uid in nodes.pods[slot]:
-        item = placed[uid]
-        if going[item.row]:
-            free[: len(item.vector)] += item.vector[:width]
-    if ((vector > free) & (vector > 0)).any():
+    if not room_after_leaving(state, vector, slot):
         return False
     own, total = nominated_requests(state, pod)
     namespace, requests = pod.namespace, pod.requests
@@ -57,6 +50,18 @@ def _will_fit(state: ClusterState, pod: Pod, vector: Int64, slot: int) -> bool:
         state.ledger, namespace, requests, nominated=own, nominated_total=total, after_leaving=True
     )
     return refusal is None
+
+
+def room_after_leaving(state: ClusterState, vector: Int64, slot: int) -> bool:
+    """Whether a node has room for requests (int64 [R]) once all that leaves it is gone."""
+    nodes, placed, going = state.nodes, state.placed, state.table.going
+    width = len(vector)
+    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
+    for uid in nodes.pods[slot]:
+        item = placed[uid]
+        if going[item.row]:
+            free[: len(item.vector)] += item.vector[:width]
+    return not ((vector > free) & (vector > 0)).any()
 
 
 def lost_its_node(state: ClusterState, pod: Pod) -> bool:

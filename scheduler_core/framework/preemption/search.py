@@ -87,6 +87,8 @@ class Search:
         table = self.state.table
         # Which nodes other filters refuse is asked before anybody is taken away.
         candidates = [*self._room(), *self._room(refused=True)]
+        if not candidates:
+            return -1
         going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])[:MAX_LEAVING]
         with Trial(self.state, self.now) as trial:
             for pod in list(table.of(going)):
