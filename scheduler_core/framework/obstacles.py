@@ -14,7 +14,7 @@ from typing import Final
 from scheduler_core.framework.interface import Hint
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
-from scheduler_core.framework.preemption.nominated import nominated_requests
+from scheduler_core.framework.preemption.nominated import own_nominated
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
@@ -170,7 +170,7 @@ def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:
     quota = state.ledger.quota_of(pod.namespace)
     if quota is None or came.namespace != pod.namespace:
         return False
-    beside, _ = nominated_requests(state, pod)
+    beside = own_nominated(state, pod) if len(state.nominations) else {}
     if within_min(state.ledger, quota, pod.requests, beside):
         return False
     shift(beside, charged(came.requests), -1)

@@ -22,7 +22,7 @@ from scheduler_core.state.nominations import Nomination, Standing
 
 def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
     """(of the pod's own quota, of all quotas): what nominated pods that go first will use."""
-    own = _own_nominated(state, pod)
+    own = own_nominated(state, pod)
     total = dict(own)
     guaranteed = _guaranteed(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
@@ -54,7 +54,7 @@ def _over_min(state: ClusterState, quota: ElasticQuota, nominated: ResourceList)
     }
 
 
-def _own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
+def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
     """What other nominated pods of the pod's quota, of at least its priority, will use.
 
     Members for whose gang as a whole nodes were found do not stand in each other's way. Of two nominated pods
@@ -116,7 +116,7 @@ class Precedence:
     @property
     def _is_guaranteed(self) -> bool:
         if self._known_guaranteed is None:
-            own = _own_nominated(self._state, self._pod)
+            own = own_nominated(self._state, self._pod)
             self._known_guaranteed = _guaranteed(self._state, self._pod, own)
         return self._known_guaranteed
 
