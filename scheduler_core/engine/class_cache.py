@@ -39,6 +39,16 @@ class ClassCache:
 
     def current(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """The answers for the class of the cycle's pod, brought up to date."""
+        try:
+            return self._current(profile, cycle)
+        except BaseException:
+            # What broken code left half done must not be taken for an answer the next time.
+            self._classes.pop(cycle.signature, None)
+            self._statics.pop(static_signature(cycle.pod), None)
+            self._asked = self._answer = self._newest = None
+            raise
+
+    def _current(self, profile: Profile, cycle: Cycle) -> NodeScores:
         found = self.get(cycle.signature)
         if found is None:
             found = self._classes[cycle.signature] = self._answer = self._make(profile, cycle)

@@ -13,6 +13,7 @@ from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.obstacles import PREEMPTION
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed, rejected
 from tests.unit.engine.test_pod_cycle import Rig
@@ -157,6 +158,20 @@ def test_a_member_that_broke_a_plugin_is_tried_again_without_any_event(
     assert told["m1"].reason == "SchedulerError"
     broken.clear()
     assert placed(made.step(15.0)) == {"m1": "n0"}
+
+
+def test_a_filter_that_broke_once_leaves_no_half_made_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = GangScheduler([9])
+    made.put(make_pod("a/alone").uid("alone").requests(cpu=2))
+    original = NodeResourcesFit.filter
+
+    def breaks(self: Any, cycle: Any, nodes: Any) -> Any:
+        raise RuntimeError("bug")
+
+    monkeypatch.setattr(NodeResourcesFit, "filter", breaks)
+    assert rejected(made.step())["alone"].reason == "SchedulerError"
+    monkeypatch.setattr(NodeResourcesFit, "filter", original)
+    assert placed(made.step(15.0)) == {"alone": "n0"}
 
 
 # Whom a refused pod waits for
