@@ -62,6 +62,11 @@ class GangReservations:
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
 
+    def not_whole(self, unit: QueuedUnit) -> None:
+        """The pods of a unit are tried one by one: nothing is kept for them as a gang."""
+        if unit.key == self._kept_for:
+            self._give_up(unit)
+
     def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
         state = self._cycle.state
         holder = self._queue.units.get(self._kept_for)

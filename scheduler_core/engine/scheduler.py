@@ -256,6 +256,7 @@ class Scheduler:
             if outcome is None:
                 census = take_census(self.state, unit.key)
                 if gang is None or (members and missing(gang, census) == 0):
+                    self.reservations.not_whole(unit)
                     decisions, plugins = self._try_each(members, now)
                     return decisions, plugins and plugins | self._of_groups(pairs)
                 outcome = self.gangs.run(gang, pairs, now)
