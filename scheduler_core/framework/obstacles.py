@@ -146,14 +146,16 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
 
 
 def _may_wait_for(state: ClusterState, pod: Pod, leaves: Pod) -> bool:
-    """Whether the end of a pod may be what another one can wait for: its quota, its ports, or its room."""
+    """Whether the end of a pod may let another one in, with evictions beside: its quota, ports, or room."""
     quota_of = state.ledger.quota_of
     if quota_of(pod.namespace) is not None and quota_of(leaves.namespace) is not None:
         return True
     if (pod.host_ports and leaves.host_ports) or carries_terms(pod) or carries_terms(leaves) or pod.spread:
         return True
     placement = state.placed.get(leaves.uid)
-    return placement is None or room_after_leaving(state, state.vector(pod), placement.slot)
+    return placement is None or room_after_leaving(
+        state, state.vector(pod), placement.slot, evicting_below=pod.priority
+    )
 
 
 def _was_torn(state: ClusterState, gone: Pod) -> bool:

@@ -52,14 +52,20 @@ def _will_fit(state: ClusterState, pod: Pod, vector: Int64, slot: int) -> bool:
     return refusal is None
 
 
-def room_after_leaving(state: ClusterState, vector: Int64, slot: int) -> bool:
-    """Whether a node has room for requests (int64 [R]) once all that leaves it is gone."""
+def room_after_leaving(
+    state: ClusterState, vector: Int64, slot: int, *, evicting_below: int | None = None
+) -> bool:
+    """Whether a node has room for requests (int64 [R]) once all that leaves it is gone.
+
+    With `evicting_below` also once its pods of lower priority are.
+    """
     nodes, placed, going = state.nodes, state.placed, state.table.going
     width = len(vector)
     free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
     for uid in nodes.pods[slot]:
         item = placed[uid]
-        if going[item.row]:
+        lower = evicting_below is not None and item.pod.priority < evicting_below
+        if going[item.row] or lower:
             free[: len(item.vector)] += item.vector[:width]
     return not ((vector > free) & (vector > 0)).any()
 
