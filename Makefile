@@ -41,7 +41,7 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 $(PYTEST) -n 2 --timeout 1800 \
 		tests/unit/webhook/test_webhook_fuzz.py tests/e2e/test_reservations.py tests/property
 
-mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? half an hour
+mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
 
 nightly: $(READY) ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants
