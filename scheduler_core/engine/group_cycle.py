@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from scheduler_core.engine.gang_cycle import TOPOLOGY, GangOutcome, missing
+from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangOutcome, missing
 from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved, in_index_order, most_placed
 from scheduler_core.engine.group_preemption import preempt_groups
@@ -146,9 +146,14 @@ def _oldest(members: Members, number: int) -> Members:
 
 
 def _missing_group(members: Members) -> GangOutcome | None:
-    """Pods that name a group ConfigMap which is not there wait for it; PodGroups are another plugin's."""
+    """Pods wait for a group that is not there: only the group says whether, and where, they go together.
+
+    None where Coscheduling waits for the PodGroup.
+    """
     ref = group_of(members[0][1])
-    if ref is None or ref.dialect != "ConfigMap":
+    if ref is None:
+        return None
+    if ref.dialect != "ConfigMap" and any(COSCHEDULING in profile.enabled for profile, _ in members):
         return None
     text = f"{ref} does not exist; its pods wait until it is created"
     return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)

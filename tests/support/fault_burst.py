@@ -125,6 +125,11 @@ class Burst:
         self._alive[namespace].discard(name)
 
     @property
+    def limited(self) -> set[str]:
+        """The namespaces with a quota."""
+        return set(self._limits)
+
+    @property
     def bound(self) -> int:
         """How many pods have a node by now."""
         return sum(len(self._witness.bound(namespace)) for namespace in self._alive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -88,7 +89,15 @@ class Stage:
         """A new burst, seen by a scheduler that is ready for it."""
         found = Burst(self.cluster, self.ground.witness)
         assert self.process.page("/readyz")[0] == 200
+        # Watches that an earlier fault broke may still be in their backoff: a quota counts once it was seen.
+        eventually(lambda: found.limited <= self._known_quotas(), SETTLE_SECONDS)
         return found
+
+    def _known_quotas(self) -> set[str]:
+        """The namespaces whose quotas the scheduler knows."""
+        status, text = self.process.page("/debug/cache")
+        assert status == 200, text
+        return {quota["quota"].partition("/")[0] for quota in json.loads(text)["quotas"]}
 
     def during(self, *rules: Rule, hits: int = 1) -> Losses:
         """A burst under these faults until they hit so often; then without them to the steady state."""

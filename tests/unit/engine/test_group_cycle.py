@@ -14,12 +14,12 @@ from scheduler_core.engine.group_cycle import no_clock
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
-from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR, TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.model.writes import Patch
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.scenario import load_scenarios
 from scheduler_core.state.cluster import ClusterState
-from tests.support.builders import make_node, make_pod
+from tests.support.builders import make_group, make_node, make_pod
 
 PLUGIN = "ClusterTopologyPlacementGroup"
 CONFIG = """
@@ -171,3 +171,22 @@ def test_a_group_that_is_deleted_leaves_its_pods_and_no_record() -> None:
     made.remove(group(2), 2.0)
     assert made.state.topology.runs == {}
     assert len(made.state.placed) == 2
+
+
+def test_a_profile_for_groups_alone_does_not_start_pods_before_their_pod_group_is_known() -> None:
+    """The watches of pods and PodGroups are not in step: the group may say that its pods go together."""
+    made = scheduler()
+    made.put(make_pod("a/p").requests(cpu="1").group("g").obj(), 0.0)
+    (waits,) = of(made.step(1.0), Rejected)
+    assert waits.message == "PodGroup a/g does not exist; its pods wait until it is created"
+
+    nowhere = (
+        make_group("a/g").needs(1).annotation(TOPOLOGY_CONSTRAINTS_ANNOTATION, '{"row": {"type": "pack"}}')
+    )
+    made.put(nowhere.obj(), 2.0)
+    (waits,) = of(made.step(3.0), Rejected)
+    assert "row: is not a level of the topology" in waits.message
+
+    unconstrained = make_group("a/g").needs(1)
+    made.put(unconstrained.obj(), 4.0)
+    assert [decision.pod.name for decision in of(made.step(5.0), Placed)] == ["p"]
