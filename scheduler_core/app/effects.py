@@ -85,6 +85,11 @@ class Effects:
             case Noticed():
                 self._notice(decision)
 
+    def review(self, decision: Decision, timing: Timing = _NO_TIMING) -> None:
+        """Carry out what looking again at a waiting pod says, where that is news."""
+        if not isinstance(decision, Rejected | Noticed) or self._told_of.is_news(decision):
+            self.submit(decision, timing)
+
     def submit_write(self, write: Write) -> None:
         """Carry a controller's write out, soon."""
         if isinstance(write, Evict):
@@ -209,6 +214,7 @@ class Effects:
     # Refusals and evictions
 
     def _notice(self, decision: Noticed) -> None:
+        self._told_of.noticed(decision)
         about = ObjectReference(
             decision.api_version, decision.kind, decision.namespace, decision.name, decision.uid
         )

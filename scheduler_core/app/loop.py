@@ -42,6 +42,9 @@ _IDLE_SECONDS: Final = 1.0
 # Decisions rest while so many writes have no answer: what is decided later is decided on newer facts.
 _MOST_BACKLOG: Final = 1000
 _BACKLOG_SECONDS: Final = 0.01
+# Looking again at pods that wait takes this share of the loop's time at most, and so many looks a second.
+_REVIEW_SHARE: Final = 0.02
+_REVIEWS_PER_SECOND: Final = 10.0
 # With so many writes under way, outcomes come in crowds, which are waited for together.
 _CROWD: Final = 32
 # Of so many items that come together, the first one's time is near enough.
@@ -74,6 +77,10 @@ class Carrier(Protocol):
 
     def submit(self, decision: Decision, timing: Timing) -> None:
         """Carry a decision out."""
+        ...
+
+    def review(self, decision: Decision, timing: Timing) -> None:
+        """Carry a decision out that came of looking again at a waiting pod, where it is news."""
         ...
 
     def submit_write(self, write: Write) -> None:
@@ -116,6 +123,7 @@ class Loop:
         self._stopping = False
         self._breath = Breath()
         self._drained = 0
+        self._reviewed = 0.0
 
     @property
     def synced(self) -> bool:
@@ -140,6 +148,7 @@ class Loop:
             return
         if carrier.backlog < _MOST_BACKLOG:
             self._decide(carrier, now)
+            self._review(carrier, now)
         for controller in self._controllers:
             for write in controller.reconcile(self.scheduler.state, now):
                 carrier.submit_write(write)
@@ -154,10 +163,25 @@ class Loop:
                 seconds = time.perf_counter() - began
                 self._metrics.decided(decisions, seconds)
                 for decision in decisions:
-                    uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
-                    carrier.submit(decision, self._waits.timing(uid, now, seconds))
+                    carrier.submit(decision, self._timing(decision, now, seconds))
             if not self.scheduler.queue.has_active():
                 return
+
+    def _review(self, carrier: Carrier, now: float) -> None:
+        """In a quiet moment: is what a waiting pod says still true?"""
+        if now < self._reviewed or self.scheduler.queue.has_active():
+            return
+        began = time.perf_counter()
+        decisions = self.scheduler.reviews.review(now)
+        seconds = time.perf_counter() - began
+        if decisions:
+            self._reviewed = now + max(seconds / _REVIEW_SHARE, 1.0 / _REVIEWS_PER_SECOND)
+        for decision in decisions:
+            carrier.review(decision, self._timing(decision, now, seconds))
+
+    def _timing(self, decision: Decision, now: float, seconds: float) -> Timing:
+        uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
+        return self._waits.timing(uid, now, seconds)
 
     def _look_after(self, carrier: Carrier, now: float) -> None:
         """Read what was bound long ago and is still assumed."""
@@ -175,10 +199,14 @@ class Loop:
             return _IDLE_SECONDS
         if self.scheduler.queue.has_active():
             return 0.0 if carrier.backlog < _MOST_BACKLOG else _BACKLOG_SECONDS
-        times = [self.scheduler.queue.next_time()]
+        times = [self.scheduler.queue.next_time(), self._next_review()]
         times += [controller.next_time(self.scheduler.state) for controller in self._controllers]
         due = [moment for moment in times if moment is not None]
         return max(0.0, min(min(due) - self._wall(), _IDLE_SECONDS)) if due else _IDLE_SECONDS
+
+    def _next_review(self) -> float | None:
+        due = self.scheduler.reviews.due()
+        return max(due, self._reviewed) if due is not None else None
 
     def _drain(self, timeout: float) -> None:
         """Take everything that is there, waiting at most `timeout` seconds for the first item."""

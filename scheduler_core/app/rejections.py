@@ -5,31 +5,50 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from scheduler_core.engine.decisions import Rejected
+from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Patch
 
-# Pods of which is remembered what was said last.
+# Pods and groups of which is remembered what was said last.
 _MOST: Final = 10_000
 
 
 class Rejections:
-    """Remembers what was said last of pods: what the watch knows of them may be older than that."""
+    """Remembers what was said last of pods and groups: what the watch knows of them may be older."""
 
     def __init__(self) -> None:
-        self._last: OrderedDict[str, Rejected] = OrderedDict()
+        self._last: OrderedDict[str, Rejected | Noticed] = OrderedDict()
 
     def patch(self, decision: Rejected, now: float) -> Patch | None:
         """What to write of a pod now; None if it says so already."""
-        uid = decision.pod.uid
-        found = rejection_patch(decision, now, self._last.get(uid))
+        last = self._last.get(decision.pod.uid)
+        found = rejection_patch(decision, now, last if isinstance(last, Rejected) else None)
+        self._remember(decision.pod.uid, decision)
+        return found
+
+    def noticed(self, decision: Noticed) -> None:
+        """An event says this of an object."""
+        self._remember(decision.uid, decision)
+
+    def is_news(self, decision: Rejected | Noticed) -> bool:
+        """Whether something else, or nothing, was said of the object before."""
+        uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
+        last = self._last.get(uid)
+        if last is None or (last.reason, last.message) != (decision.reason, decision.message):
+            return True
+        return (
+            isinstance(decision, Rejected)
+            and isinstance(last, Rejected)
+            and last.nominated != decision.nominated
+        )
+
+    def _remember(self, uid: str, decision: Rejected | Noticed) -> None:
         self._last[uid] = decision
         self._last.move_to_end(uid)
         if len(self._last) > _MOST:
             self._last.popitem(last=False)
-        return found
 
 
 def rejection_patch(decision: Rejected, now: float, last: Rejected | None = None) -> Patch | None:

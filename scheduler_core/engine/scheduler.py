@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
-from scheduler_core.engine.gang_cycle import (
-    COSCHEDULING,
-    TOPOLOGY,
-    GangCycle,
-    missing,
-    schedules_group,
-)
+from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, missing, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
@@ -22,6 +16,7 @@ from scheduler_core.engine.loans import with_loans
 from scheduler_core.engine.messages import topology_notices
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
 from scheduler_core.engine.queue import SchedulingQueue
+from scheduler_core.engine.reviews import Reviews
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
@@ -71,6 +66,7 @@ class Scheduler:
         )
         self._listeners = Listeners(profiles.values())
         self.reservations = GangReservations(self.cycle, self.queue, profiles)
+        self.reviews = Reviews(self.queue, state.topology, self._decide)
 
     # Objects come and go
 
@@ -125,8 +121,7 @@ class Scheduler:
 
     def _put_gang(self, gang: Gang, now: float) -> None:
         events = self.state.put_gang(gang)
-        unit = self.queue.units.get(gang.key)
-        if unit is not None:
+        if unit := self.queue.units.get(gang.key):
             unit.created, unit.gang_priority = gang.created, gang.priority
         self.tell(events, now)
 
@@ -145,6 +140,7 @@ class Scheduler:
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""
         for event in events if self.queue.anybody_waits else ():
+            self.reviews.changed()
             listening = self._listeners.concerned(self.state, event)
             if listening:
                 self.queue.on_event(event, now, listening)
@@ -181,11 +177,16 @@ class Scheduler:
             if unit is None:
                 break
             tried += 1
-            made = self.reservations.aside(unit, now, self._schedule)
-            self._tell_placed(unit, made, now)
-            self.queue.reactivate(look_at_added(self.state), now)
-            self._tell_freed(now)
-            decisions += made
+            decisions += self._decide(unit, now)
+        return decisions
+
+    def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
+        """Try a unit that was taken out of the queue, and let others know what that changed."""
+        decisions = self.reservations.aside(unit, now, self._schedule)
+        self._tell_placed(unit, decisions, now)
+        self.queue.reactivate(look_at_added(self.state), now)
+        self._tell_freed(now)
+        self.reviews.heed(decisions)
         return decisions
 
     def _tell_placed(self, unit: QueuedUnit, decisions: Iterable[Decision], now: float) -> None:
@@ -212,6 +213,7 @@ class Scheduler:
         elif plugins:
             due = self.reservations.due(unit, now) if unit.gang else math.inf
             self.queue.failed(unit, plugins, now, due=due)
+            self.reviews.tried(unit, now)
         return decisions
 
     def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:
@@ -303,8 +305,7 @@ class Scheduler:
         events = self.cycle.unreserve(profile, attempt.cycle, attempt.slot)
         if self.state.gangs.of(current) is not None:
             # Its siblings may be bound already: the gang must be able to become whole again.
-            node = self.state.nodes.names[attempt.slot]
-            self.state.nominations.put(current, node, attempt.cycle.vector)
+            self.state.nominations.put(current, self.state.nodes.names[attempt.slot], attempt.cycle.vector)
         self._enqueue(current, now)
         self.queue.undone(current.uid, now)
         self.tell(events, now)
@@ -313,6 +314,5 @@ class Scheduler:
         """The API refused an eviction: the pod stays, and whoever counted on its room looks anew."""
         self.state.reprieve(victim.uid)
         self.queue.undone(preemptor.uid, now)
-        self.tell(
-            [ClusterEvent(Happened.LOAN, namespace=victim.namespace), ClusterEvent(Happened.NOMINATION)], now
-        )
+        loan = ClusterEvent(Happened.LOAN, namespace=victim.namespace)
+        self.tell([loan, ClusterEvent(Happened.NOMINATION)], now)

@@ -11,7 +11,7 @@ from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.preemption.demand import quota_demand
 from scheduler_core.framework.preemption.eligibility import not_eligible
 from scheduler_core.framework.preemption.nominated import nominated_requests
-from scheduler_core.framework.preemption.search import Search, refused
+from scheduler_core.framework.preemption.search import Search, must_wait, refused
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit, within_min
@@ -57,7 +57,7 @@ class CapacityScheduling:
             return refused("Preemption is not helpful for scheduling")
         reason = not_eligible(state, pod)
         if reason or cycle.evaluation is None:
-            return refused(reason)
+            return must_wait(reason)
         demand = quota_demand(state, pod, quota)
         return Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
 

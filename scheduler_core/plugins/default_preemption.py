@@ -6,7 +6,7 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import ordinary_demand
 from scheduler_core.framework.preemption.eligibility import not_eligible
-from scheduler_core.framework.preemption.search import Search, refused
+from scheduler_core.framework.preemption.search import Search, must_wait, refused
 from scheduler_core.framework.status import Code, Diagnosis
 
 _QUOTAS = "CapacityScheduling"
@@ -29,6 +29,6 @@ class DefaultPreemption:
             return refused("Preemption is not helpful for scheduling")
         reason = not_eligible(cycle.state, cycle.pod)
         if reason or cycle.evaluation is None:
-            return refused(reason)
+            return must_wait(reason)
         demand = ordinary_demand(cycle.state, cycle.pod, spare_quotas=under_quotas)
         return Search(cycle, cycle.evaluation, demand).run(across_nodes=cycle.evaluation.across_nodes)

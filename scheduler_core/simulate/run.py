@@ -34,6 +34,9 @@ from scheduler_core.state.cluster import ClusterState
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
 _MAX_ROUNDS: Final = 10_000
 
+# So many waiting units are looked at again when a step is over: their words may be of an earlier moment.
+_MOST_LOOKS: Final = 1000
+
 # What a scenario does with an object, and the path of that object in the file.
 _Write = tuple[Callable[[Mapping[str, Any], str], Change], Mapping[str, Any], str]
 
@@ -90,9 +93,13 @@ class Simulation:
         self.scheduler.put(obj, self.now)
 
     def run_until_idle(self) -> None:
-        """Decide, write, observe, until nothing changes any more."""
+        """Decide, write, observe, until nothing changes any more and what waiting pods say is true."""
+        looks = _MOST_LOOKS
         for _ in range(_MAX_ROUNDS):
             decisions = self.scheduler.step(self.now)
+            if not decisions and looks:
+                looks -= 1
+                decisions = self.scheduler.reviews.review(self.now, after=0.0)
             changed = False
             for decision in decisions:
                 changed |= self._carry_out(decision)

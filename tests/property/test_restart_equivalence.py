@@ -546,6 +546,21 @@ def test_what_a_fresh_scheduler_would_start_or_evict_is_told() -> None:
     assert "restart-evicts" in Scripted([node(), OLD, NEW]).does([])
 
 
+def test_words_that_are_not_true_any_more_are_told() -> None:
+    player = Scripted([node(), pod("p", "5")])
+    player.scheduler.reviews.review = lambda now, after=0.0: []  # type: ignore[method-assign]
+    player.end()
+    assert {item.check for item in player.findings} == {"message"}
+
+
+def test_a_second_look_that_changes_something_is_told() -> None:
+    player = Scripted([node(), NEW])
+    looks = iter([binds(NEW)])
+    player.scheduler.reviews.review = lambda now, after=0.0: next(looks, [])  # type: ignore[method-assign]
+    player.end()
+    assert "review-changes" in {item.check for item in player.findings}
+
+
 def test_decisions_without_an_end_are_told() -> None:
     player = Scripted([node(), OLD])
     player.scheduler.step = lambda now, limit=None: [Rejected(parsed(NEW), "s", "r", "m")]  # type: ignore[method-assign]

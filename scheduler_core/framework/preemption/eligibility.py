@@ -17,13 +17,15 @@ from scheduler_core.state.cluster import ClusterState
 
 
 def not_eligible(state: ClusterState, pod: Pod) -> str:
-    """Why the pod may not preempt now, or an empty text."""
+    """Why the pod may not preempt now, as a sentence, or an empty text."""
     if pod.preemption_policy == NEVER:
-        return "not eligible due to preemptionPolicy=Never"
-    there = awaited(state, pod)
-    if there:
-        return f"not eligible while {len(there)} victims of an earlier preemption are terminating"
-    return ""
+        return "preemption: not eligible due to preemptionPolicy=Never."
+    return waits_on(state.nominations.node_of(pod.uid)) if awaited(state, pod) else ""
+
+
+def waits_on(node: str) -> str:
+    """What is said of a pod whose node gets free by itself, whoever asked the pods there to go."""
+    return f"waiting for pods to end on node {node}."
 
 
 def awaited(state: ClusterState, pod: Pod) -> set[str]:

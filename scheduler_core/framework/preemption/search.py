@@ -25,6 +25,7 @@ from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.conflicts import Conflicts
 from scheduler_core.framework.preemption.demand import Demand, Rows
+from scheduler_core.framework.preemption.eligibility import waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.preemption.order import CheapestFirst, Offer
@@ -49,6 +50,11 @@ def refused(reason: str) -> PostFilterResult:
     return PostFilterResult(unschedulable(reason), message=f"preemption: {reason}.")
 
 
+def must_wait(sentence: str) -> PostFilterResult:
+    """No preemption while this is so."""
+    return PostFilterResult(unschedulable(sentence), message=sentence)
+
+
 class Search:
     """One preemption attempt. `evaluation` re-runs the filters on the state as it is."""
 
@@ -69,7 +75,7 @@ class Search:
             slot = self._slot_after_leaving()
             if slot >= 0:
                 node = self.state.nodes.names[slot]
-                return PostFilterResult(SUCCESS, node, (), f"waiting for pods to end on node {node}.")
+                return PostFilterResult(SUCCESS, node, (), waits_on(node))
         if not demand.eligible.any():
             return refused("No preemption victims found for incoming pod")
         if self._short and not self._enough_anywhere():
@@ -89,6 +95,9 @@ class Search:
         candidates = [*self._room(), *self._room(refused=True)]
         if not candidates:
             return -1
+        # Of several nodes that get free, the one that it waits for already.
+        own = self.state.nodes.slot(self.state.nominations.node_of(self.pod.uid))
+        candidates.sort(key=lambda slot: slot != own)
         going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])[:MAX_LEAVING]
         with Trial(self.state, self.now) as trial:
             for pod in list(table.of(going)):

@@ -30,11 +30,10 @@ def main() -> None:
     parser.add_argument("--shrink", type=Path, metavar="DIR", help="write small scenario files here")
     parser.add_argument("--only", default="", metavar="CHECK", help="only this check")
     parser.add_argument("--all", action="store_true", help="every finding, not the first few of each check")
-    parser.add_argument("--messages", action="store_true", help="compare messages with a fresh scheduler's")
     given = parser.parse_args()
     found: dict[str, list[tuple[World, Finding]]] = {}
     start, played, failing = time.perf_counter(), 0, 0
-    for world, player in _worlds(given.what, given.messages):
+    for world, player in _worlds(given.what):
         played += 1
         failing += bool(player.findings)
         for check in dict.fromkeys(item.check for item in player.findings):
@@ -51,16 +50,16 @@ def main() -> None:
                     _write(given.shrink, world, finding)
 
 
-def _worlds(what: Sequence[str], messages: bool) -> Iterator[tuple[World, Player]]:
+def _worlds(what: Sequence[str]) -> Iterator[tuple[World, Player]]:
     if what[0].isdigit():
         first = int(what[0])
         last = int(what[1]) if len(what) > 1 else first + 1
-        yield from (live(seed, messages=messages) for seed in range(first, last))
+        yield from (live(seed) for seed in range(first, last))
         return
     for name in what:
         world = world_of(Path(name))
         world["name"] = name
-        yield world, play(world, messages=messages)
+        yield world, play(world)
 
 
 def _write(folder: Path, world: World, finding: Finding) -> None:

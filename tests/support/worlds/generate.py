@@ -322,8 +322,8 @@ _ACTS: Final = [act for act, _ in _TABLE]
 _WEIGHTS: Final = [weight for _, weight in _TABLE]
 
 
-def live(seed: int, *, messages: bool = False) -> tuple[World, Player]:
+def live(seed: int) -> tuple[World, Player]:
     """Make the world of a seed while it is played."""
     dreamer = Dreamer(seed)
-    player = play(dreamer.world, dreamer.step, messages=messages)
+    player = play(dreamer.world, dreamer.step)
     return dreamer.world, player

@@ -69,14 +69,13 @@ class Bound(NamedTuple):
 
 
 class Player(Simulation):
-    """One world's cluster. `messages` switches on the comparison of messages with a fresh scheduler's."""
+    """One world's cluster."""
 
-    def __init__(self, world: World, *, messages: bool = False) -> None:
+    def __init__(self, world: World) -> None:
         self.topology = bool(world.get("topology"))
         super().__init__(Scenario(world["name"], "", rest.parsed(self.topology), START, (), ()))
         self.world = world
         self.grace = bool(world.get("grace"))
-        self.messages = messages
         self.findings: list[Finding] = []
         self.step = 0
         self.compiled: list[Raw] = []
@@ -163,11 +162,30 @@ class Player(Simulation):
         self.say(rest.count_faults(view))
         self.say(rest.nomination_faults(view, self.state.nominations.node_of))
         self.say(Fault("state", text) for text in self.state.check())
+        self.say(fault for fault in rest.restart_faults(self._fresh()) if not self._patience(fault))
+
+    def _fresh(self) -> list[Decision]:
+        """What a scheduler that was just started would decide now."""
         seed = int(self.world.get("seed", 0)) + self.step
-        fresh = rest.fresh_decisions(self.known, self.now, self.topology, seed)
-        self.say(fault for fault in rest.restart_faults(fresh) if not self._patience(fault))
-        if self.messages:
-            self.say(rest.message_faults(fresh, self.rejected))
+        return rest.fresh_decisions(self.known, self.now, self.topology, seed)
+
+    def end(self) -> None:
+        """Let the scheduler look again at all who wait: it changes nothing, and what they say then is true.
+
+        Only at the end of a world: a scheduler that looks all the time would not show what it overlooks.
+        """
+        for _ in range(ROUNDS):
+            decisions = self.scheduler.reviews.review(self.now, after=0.0)
+            if not decisions:
+                break
+            for decision in decisions:
+                if isinstance(decision, Placed | Evicted):
+                    text = f"a second look at {decision.pod.key}: {type(decision).__name__}"
+                    self.findings.append(Finding("review-changes", self.step, text))
+                self._carry_out(decision)
+        else:
+            self.findings.append(Finding("endless", self.step, f"looked again {ROUNDS} times"))
+        self.say(rest.message_faults(self._fresh(), self.rejected))
 
     def _patience(self, fault: Fault) -> bool:
         """Whether nodes are kept for a gang because it has waited long, which a fresh scheduler cannot know.
@@ -314,14 +332,17 @@ def _as_written(change: Change) -> Raw:
     return obj
 
 
-def play(world: World, driver: Driver | None = None, *, messages: bool = False) -> Player:
+def play(world: World, driver: Driver | None = None) -> Player:
     """Play all steps of a world, or those of the driver, which are then added to it."""
-    player = Player(world, messages=messages)
+    player = Player(world)
     player.begin()
     steps = iter(world["steps"])
     while True:
         step = next(steps, None) if driver is None else driver(player)
-        if step is None or any(item.check == "crash" for item in player.findings):
+        if any(item.check == "crash" for item in player.findings):
+            return player
+        if step is None:
+            player.end()
             return player
         if driver is not None:
             world["steps"].append(step)

@@ -13,7 +13,7 @@ from scheduler_core.app import effects as effects_module
 from scheduler_core.app.effects import Effects
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, WriteFailed
-from scheduler_core.engine.decisions import Evicted, Placed
+from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, ServerError, Timeout, Unreachable
 from scheduler_core.model.kinds import PODS
@@ -225,3 +225,27 @@ def test_stopping_drops_what_was_not_sent() -> None:
     assert rig.said == ["dropped"]
     rig.effects.verify(placed())
     assert rig.reported == [], "nobody reads any more"
+
+
+def test_looking_again_says_only_what_is_news() -> None:
+    rig = Rig(Server())
+    waits = Rejected(PARSED, "own", "Unschedulable", "0/1 nodes")
+    group = Noticed("v1", "PodGroup", "a", "g", "g", "own", "Unschedulable", "0/1 nodes")
+    for decision in (waits, group):
+        rig.effects.submit(decision)
+    said, written = len(rig.said), len(rig.server.written)
+    assert (said, written) == (2, 1)
+    for decision in (waits, group):
+        rig.effects.review(decision)
+    assert (len(rig.said), len(rig.server.written)) == (said, written)
+    for decision in (waits, group):
+        rig.effects.review(msgspec.structs.replace(decision, message="0/2 nodes"))
+    assert (len(rig.said), len(rig.server.written)) == (said + 2, written + 1)
+    rig.effects.review(msgspec.structs.replace(waits, message="0/2 nodes", nominated="n"))
+    assert len(rig.server.written) == written + 2
+
+
+def test_whoever_can_start_after_all_starts() -> None:
+    rig = Rig(Server())
+    rig.effects.review(placed())
+    assert [type(write) for write in rig.server.written] == [Bind]

@@ -11,7 +11,8 @@ from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import Ask, BindFailed, BindRead, EvictFailed, Inbox, Stop, Timing
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.engine.decisions import Decision, Evicted, Placed
+from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.reviews import REVIEW_AFTER_SECONDS
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.tracker import Event
@@ -32,6 +33,10 @@ class Carried:
         self.decisions: list[Decision] = []
         self.timings: list[Timing] = []
         self.verified: list[Placed] = []
+        self.reviewed: list[Decision] = []
+
+    def review(self, decision: Decision, timing: Timing) -> None:
+        self.reviewed.append(decision)
 
     def submit(self, decision: Decision, timing: Timing) -> None:
         self.decisions.append(decision)
@@ -230,3 +235,51 @@ def test_a_loop_that_breaks_ends_with_its_error() -> None:
     rig.loop.inbox.put(Ask(broken))
     with pytest.raises(RuntimeError, match="broken"):
         rig.loop.run()
+
+
+def waiting(count: int = 1) -> Rig:
+    """A rig with pods that fit no node, and a node more since they were told so."""
+    rig = Rig()
+    rig.sync()
+    rig.turn(*(seen(PODS, pod(f"p{index}", cpu="8")) for index in range(count)))
+    rig.turn(seen(NODES, node("two")))
+    assert rig.carried.reviewed == []
+    return rig
+
+
+def reviewed(rig: Rig) -> list[tuple[str, str]]:
+    rejections = [item for item in rig.carried.reviewed if isinstance(item, Rejected)]
+    return [(item.pod.name, item.message[:22]) for item in rejections]
+
+
+def test_in_a_quiet_moment_a_waiting_pod_is_told_what_is_true_now() -> None:
+    rig = waiting()
+    assert rig.loop._timeout() <= 1.0
+    rig.now += REVIEW_AFTER_SECONDS
+    rig.turn()
+    assert reviewed(rig) == [("p0", "0/2 nodes are availabl")]
+    rig.now += 100.0
+    rig.turn()
+    assert len(rig.carried.reviewed) == 1
+
+
+def test_one_is_looked_at_after_the_other_never_all_at_once() -> None:
+    rig = waiting(3)
+    rig.now += REVIEW_AFTER_SECONDS
+    for _ in range(5):
+        rig.turn()
+    assert len(rig.carried.reviewed) == 1
+    assert rig.loop._next_review() == rig.loop._reviewed > rig.now
+    for _ in range(3):
+        rig.now = rig.loop._reviewed
+        rig.turn()
+    assert [name for name, _ in reviewed(rig)] == ["p0", "p1", "p2"]
+    assert rig.loop._next_review() is None
+
+
+def test_nobody_is_looked_at_while_writes_wait_or_others_are_to_be_decided() -> None:
+    rig = waiting()
+    rig.now += REVIEW_AFTER_SECONDS
+    rig.carried.backlog = 1_000_000
+    rig.turn()
+    assert rig.carried.reviewed == []

@@ -34,9 +34,7 @@ def test_victims_on_their_way_out_are_waited_for_until_they_are_gone() -> None:
     state.condemn("p")
     state.put_pod(make_pod("a/q").uid("q").deleting(2.0).on("n").obj())
     assert awaited(state, state.pods["w"]) == {"p", "q"}
-    assert not_eligible(state, state.pods["w"]) == (
-        "not eligible while 2 victims of an earlier preemption are terminating"
-    )
+    assert not_eligible(state, state.pods["w"]) == "waiting for pods to end on node n."
     state.remove_pod("p")
     state.remove_pod("q")
     assert (awaited(state, state.pods["w"]), not_eligible(state, state.pods["w"])) == (set(), "")
