@@ -8,9 +8,11 @@ from typing import Final
 
 from scheduler_core.engine.node_scores import NodeScores
 from scheduler_core.engine.signature import static_signature
-from scheduler_core.engine.static_scores import StaticScores
+from scheduler_core.engine.static_scores import Calls, StaticScores
+from scheduler_core.errors import PluginError
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Bits
 from scheduler_core.state.cluster import ClusterState
 
 # Columns of cached classes held at most: about 40 bytes each.
@@ -30,6 +32,7 @@ class ClassCache:
         self._asked: Hashable = None
         self._answer: NodeScores | None = None
         self._newest: NodeScores | None = None
+        self._calls = Calls()
 
     def get(self, signature: Hashable) -> NodeScores | None:
         """What is known of a class, as it was when last asked for."""
@@ -38,15 +41,34 @@ class ClassCache:
         return self._answer
 
     def current(self, profile: Profile, cycle: Cycle) -> NodeScores:
-        """The answers for the class of the cycle's pod, brought up to date."""
+        """The answers for the class of the cycle's pod, brought up to date. Raises PluginError."""
         try:
             return self._current(profile, cycle)
-        except BaseException:
-            # What broken code left half done must not be taken for an answer the next time.
-            self._classes.pop(cycle.signature, None)
-            self._statics.pop(static_signature(cycle.pod), None)
-            self._asked = self._answer = self._newest = None
-            raise
+        except BaseException as error:
+            raise self._broken(cycle, error) from error
+
+    def placed(self, cycle: Cycle, slot: int) -> None:
+        """A pod of the class was placed there: what is kept of it follows at once. Raises PluginError."""
+        scores = self.get(cycle.signature)
+        if scores is not None:
+            try:
+                scores.placed(self._state, slot)
+            except BaseException as error:
+                raise self._broken(cycle, error) from error
+
+    def bits(self, scores: NodeScores, cycle: Cycle) -> dict[str, Bits]:
+        """uint64 [N] per STATIC and USAGE filter. Raises PluginError."""
+        try:
+            return scores.all_bits(self._state)
+        except BaseException as error:
+            raise self._broken(cycle, error) from error
+
+    def _broken(self, cycle: Cycle, error: BaseException) -> BaseException:
+        """What to raise: what broken code left half done must not be taken for an answer the next time."""
+        self._classes.pop(cycle.signature, None)
+        self._statics.pop(static_signature(cycle.pod), None)
+        self._asked = self._answer = self._newest = None
+        return PluginError(*self._calls.now, cycle.pod.key, error) if isinstance(error, Exception) else error
 
     def _current(self, profile: Profile, cycle: Cycle) -> NodeScores:
         found = self.get(cycle.signature)
@@ -76,7 +98,7 @@ class ClassCache:
         key = static_signature(cycle.pod)
         found = self._statics.get(key)
         if found is None:
-            found = self._statics[key] = StaticScores(profile, self._own_cycle(profile, cycle))
+            found = self._statics[key] = StaticScores(profile, self._own_cycle(profile, cycle), self._calls)
             while len(self._statics) > _MAX_STATICS:
                 self._statics.popitem(last=False)
         else:

@@ -49,16 +49,13 @@ class NodeScores:
         self.profile = profile
         self.cycle = cycle
         self.static = static
+        self.calls = static.calls
         self.status: Status | None = static.status
         cycle.skipped |= static.cycle.skipped
         cycle.slots = {**static.cycle.slots, **cycle.slots}
         self._pre_filter()
         self._filters = [plugin for plugin in profile.usage_filter if plugin.name not in cycle.skipped]
-        skipped = {
-            plugin.name
-            for plugin in profile.usage_pre_score
-            if plugin.pre_score(cycle, static.ok).code is Code.SKIP
-        }
+        skipped = self._pre_score()
         self._scores = [scoring for scoring in profile.usage_score if scoring.name not in skipped]
         self.total: Int64 = np.zeros(0, dtype=np.int64)  # [N]
         self._static_part = self._usage_score = self.total  # [N] each
@@ -71,12 +68,20 @@ class NodeScores:
 
     def _pre_filter(self) -> None:
         for plugin in self.profile.usage_pre_filter:
-            self.cycle.calling = (plugin.name, "preFilter")
+            self.calls.now = (plugin.name, "preFilter")
             status = plugin.pre_filter(self.cycle)
             if status.code is Code.SKIP or not status.ok:
                 self.cycle.skipped.add(plugin.name)
             if not status.ok and self.status is None:
                 self.status = status.of(plugin.name)
+
+    def _pre_score(self) -> set[str]:
+        skipped = set()
+        for plugin in self.profile.usage_pre_score:
+            self.calls.now = (plugin.name, "preScore")
+            if plugin.pre_score(self.cycle, self.static.ok).code is Code.SKIP:
+                skipped.add(plugin.name)
+        return skipped
 
     # Keeping current
 
@@ -141,7 +146,7 @@ class NodeScores:
     def _sum(self, view: NodeView) -> Int64:
         total: Int64 | None = None  # [M]
         for name, plugin, weight, _, _ in self._scores:
-            self.cycle.calling = (name, "score")
+            self.calls.now = (name, "score")
             score = plugin.score(self.cycle, view)
             score = score if weight == 1 else weight * score
             total = score if total is None else total + score
@@ -153,7 +158,7 @@ class NodeScores:
     def _fits(self, view: NodeView) -> Bool:
         fits: Bool | None = None  # [M]
         for plugin in self._filters:
-            self.cycle.calling = (plugin.name, "filter")
+            self.calls.now = (plugin.name, "filter")
             ok = plugin.filter(self.cycle, view) == 0
             fits = ok if fits is None else fits & ok
         return np.ones(len(view), dtype=np.bool_) if fits is None else fits
@@ -161,7 +166,11 @@ class NodeScores:
     def all_bits(self, state: ClusterState) -> dict[str, Bits]:
         """uint64 [N] per STATIC and USAGE filter; the usage filters are asked anew."""
         view = NodeView.all(state.nodes)
-        return self.static.bits | {f.name: f.filter(self.cycle, view) for f in self._filters}
+        bits = dict(self.static.bits)
+        for plugin in self._filters:
+            self.calls.now = (plugin.name, "filter")
+            bits[plugin.name] = plugin.filter(self.cycle, view)
+        return bits
 
     def best(self, start: int) -> int:
         """As `best_slot(self.total, start)`, quicker in a run of equal pods."""

@@ -97,8 +97,7 @@ class PodCycle:
         except PluginError:
             raise
         except Exception as error:
-            plugin, point = _calling(cycle, scores)
-            raise PluginError(plugin, point, pod.key, error) from error
+            raise PluginError(*cycle.calling, pod.key, error) from error
 
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
         """The first refusal of the plugins that are asked for every attempt, or None.
@@ -125,9 +124,18 @@ class PodCycle:
     def feasible(self, profile: Profile, pod: Pod, now: float) -> Int64:
         """int64 [N]: the score of every node that takes the pod now, INFEASIBLE elsewhere.
 
-        What nominated pods that go first ask of the nodes counts; their ports and rules do not.
+        What nominated pods that go first ask of the nodes counts; their ports and rules do not. Raises
+        PluginError.
         """
         cycle = self.new_cycle(profile, pod, now)
+        try:
+            return self._feasible(profile, cycle)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(*cycle.calling, pod.key, error) from error
+
+    def _feasible(self, profile: Profile, cycle: Cycle) -> Int64:
         size = self.state.nodes.size
         if self.pre_filter(profile, cycle) is not None:
             return np.full(size, INFEASIBLE, dtype=np.int64)  # [N]
@@ -202,6 +210,7 @@ class PodCycle:
                 cycle.calling = (name, "score")
                 raw = scorer.score(cycle, view)
                 if normalize is not None:
+                    cycle.calling = (name, "normalize")
                     raw = normalize.normalize(cycle, raw, feasible)
                 out = out + (raw if weight == 1 else weight * raw)
         return np.where(feasible, out, INFEASIBLE) if asked or out is not total else total
@@ -216,10 +225,11 @@ class PodCycle:
 
     def filter_bits(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> dict[str, Bits]:
         """uint64 [N] per filter in the profile's order, skipped ones left out."""
-        known = scores.all_bits(self.state)
+        known = self.classes.bits(scores, cycle)
         view = NodeView.all(self.state.nodes)
         for plugin in profile.cluster_filter:
             if plugin.name not in cycle.skipped:
+                cycle.calling = (plugin.name, "filter")
                 known[plugin.name] = plugin.filter(cycle, view)
         cycle.slots = {**scores.static.cycle.slots, **scores.cycle.slots, **cycle.slots}
         return {f.name: known[f.name] for f in profile.filter if f.name in known}
@@ -259,10 +269,11 @@ class PodCycle:
             if status.code not in (Code.SUCCESS, Code.WAIT):
                 self.unreserve(profile, cycle, slot)
                 return status
-            scores = self.classes.get(cycle.signature)
-            if scores is not None:
-                scores.placed(self.state, slot)
+            self.classes.placed(cycle, slot)
             return _writes(profile, agenda, cycle, slot)
+        except PluginError:
+            self.unreserve(profile, cycle, slot)
+            raise
         except Exception as error:
             self.unreserve(profile, cycle, slot)
             raise PluginError(*cycle.calling, cycle.pod.key, error) from error
@@ -306,10 +317,3 @@ def _writes(profile: Profile, agenda: Agenda, cycle: Cycle, slot: int) -> Reserv
         cycle.calling = (after.name, "postBind")
         post_bind.extend(after.post_bind(cycle, slot))
     return Reservation(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))
-
-
-def _calling(cycle: Cycle, scores: NodeScores | None) -> tuple[str, str]:
-    """Which plugin was running: the attempt's, or the class cache's."""
-    if cycle.calling[0] or scores is None:
-        return cycle.calling
-    return scores.cycle.calling

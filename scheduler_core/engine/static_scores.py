@@ -16,6 +16,15 @@ from scheduler_core.state.cluster import ClusterState
 Bool = NDArray[np.bool_]
 
 
+class Calls:
+    """`now` is the plugin and the point that run for what is kept, so that broken code can be named."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = ("", "")
+
+
 class StaticScores:
     """Filter bits and raw scores of STATIC scope over all slots [N], kept current with labels, taints, nodes.
 
@@ -24,9 +33,10 @@ class StaticScores:
     `cycle` is that of the first such pod; its slots hold what the plugins left.
     """
 
-    def __init__(self, profile: Profile, cycle: Cycle) -> None:
+    def __init__(self, profile: Profile, cycle: Cycle, calls: Calls) -> None:
         self.profile = profile
         self.cycle = cycle
+        self.calls = calls
         self.status: Status | None = None
         self.version = 0
         self.depends_on_feasible = False
@@ -38,6 +48,7 @@ class StaticScores:
         self._size = -1
         self._seen = -1
         for plugin in profile.static_pre_filter:
+            calls.now = (plugin.name, "preFilter")
             self._pre_filter(plugin.name, plugin.pre_filter(cycle))
         self._filters = [plugin for plugin in profile.static_filter if plugin.name not in cycle.skipped]
 
@@ -64,22 +75,22 @@ class StaticScores:
         self._size = state.nodes.size
         view = NodeView.all(state.nodes)
         for plugin in self._filters:
-            self.cycle.calling = (plugin.name, "filter")
+            self.calls.now = (plugin.name, "filter")
             self.bits[plugin.name] = plugin.filter(self.cycle, view)
         self._set_ok(state)
         self._choose_scores(state)
         for score in self._scores:
-            self.cycle.calling = (score.name, "score")
+            self.calls.now = (score.name, "score")
             self._raw[score.name] = score.plugin.score(self.cycle, view)
 
     def _update(self, state: ClusterState, slots: NDArray[np.int64]) -> None:
         view = NodeView(state.nodes, slots)
         for plugin in self._filters:
-            self.cycle.calling = (plugin.name, "filter")
+            self.calls.now = (plugin.name, "filter")
             self.bits[plugin.name][slots] = plugin.filter(self.cycle, view)
         self._set_ok(state)
         for score in self._scores:
-            self.cycle.calling = (score.name, "score")
+            self.calls.now = (score.name, "score")
             self._raw[score.name][slots] = score.plugin.score(self.cycle, view)
 
     def _set_ok(self, state: ClusterState) -> None:
@@ -91,7 +102,7 @@ class StaticScores:
         """Score plugins in play: not those that skip. True if they are others than before."""
         skipped = set()
         for plugin in self.profile.static_pre_score:
-            self.cycle.calling = (plugin.name, "preScore")
+            self.calls.now = (plugin.name, "preScore")
             if plugin.pre_score(self.cycle, self.ok).code is Code.SKIP:
                 skipped.add(plugin.name)
         before = self._scores
@@ -108,7 +119,7 @@ class StaticScores:
         for name, _, weight, normalize, _ in self._scores:
             raw = self._raw[name]
             if normalize is not None:
-                self.cycle.calling = (name, "normalize")
+                self.calls.now = (name, "normalize")
                 raw = normalize.normalize(self.cycle, raw, feasible)
             part += weight * raw
         self._combined = self.version, part

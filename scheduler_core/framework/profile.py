@@ -82,7 +82,7 @@ class Profile:
     def _sort_by_scope(self) -> None:
         """PreFilter goes with the scope of the plugin's Filter, PreScore with that of its Score."""
         filters = {plugin.name: plugin.scope for plugin in self.filter}
-        scores = {plugin.name: plugin.scope for plugin in self.score}
+        scores = {plugin.name: _score_scope(plugin) for plugin in self.score}
 
         def of(scope: Scope, plugins: Sequence[P], scopes: Mapping[str, Scope]) -> list[P]:
             return [plugin for plugin in plugins if scopes.get(plugin.name) is scope]
@@ -110,6 +110,12 @@ class Profile:
     def weight(self, plugin: Plugin) -> int:
         """Weight of a score plugin, 1 unless configured."""
         return self.weights.get(plugin.name, 1) or 1
+
+
+def _score_scope(plugin: ScorePlugin) -> Scope:
+    """One node's own use is no longer enough where scores are normalized over all nodes."""
+    normalizes = plugin.scope is Scope.USAGE and isinstance(plugin, NormalizePlugin)
+    return Scope.CLUSTER if normalizes else plugin.scope
 
 
 def _at(points: Points, point: str) -> list[Any]:

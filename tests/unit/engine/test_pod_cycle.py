@@ -177,10 +177,31 @@ def test_broken_code_is_named_and_nothing_is_held(
     rig = Rig(second={method: ZeroDivisionError("bug")})
     with pytest.raises(PluginError) as error:
         rig.reserve()
-    text = str(error.value)
-    if scope is Scope.CLUSTER or method not in ("pre_filter", "filter", "pre_score", "score"):
-        assert ("two" in text, point in text) == (True, True)
-    assert ("bug" in text, rig.state.placed) == (True, {})
+    assert (error.value.plugin, error.value.point) == ("two", point)
+    assert ("bug" in str(error.value), rig.state.placed) == (True, {})
+
+
+@pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: scope.value)
+@pytest.mark.parametrize("method", ["pre_filter", "filter"])
+def test_broken_code_is_named_where_all_nodes_are_asked_for(
+    method: str, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plugin, "scope", scope)
+    rig = Rig(second={method: ZeroDivisionError("bug")})
+    pod = make_pod("a/p").uid("p").requests(cpu=1).obj()
+    with pytest.raises(PluginError, match="plugin two failed"):
+        rig.cycle.feasible(rig.profile, pod, 7.0)
+
+
+@pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: scope.value)
+def test_broken_normalization_is_named(scope: Scope) -> None:
+    broken = Rules(scope, normalizes=True)
+    broken.normalize = lambda cycle, raw, feasible: 1 // 0
+    points = {"queueSort": [PrioritySort()], "score": [broken], "bind": [Plugin("b", [], bind=BIND)]}
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=4).obj())
+    with pytest.raises(PluginError, match=f"plugin {scope.value} failed at normalize"):
+        PodCycle(state).attempt(Profile("x", points), make_pod("a/p").obj(), 7.0)
 
 
 def test_broken_post_filters_are_named() -> None:
@@ -307,9 +328,7 @@ def expected(state: ClusterState, plugins: list[Any], pod: PodBuilder, cycle: An
     return best_slot(np.where(feasible, total, -1), rotation(pod.meta["uid"], len(total)))
 
 
-@pytest.mark.parametrize(
-    "normalizing", [None, Scope.STATIC, Scope.CLUSTER], ids=lambda scope: scope.value if scope else "plain"
-)
+@pytest.mark.parametrize("normalizing", [None, *Scope], ids=lambda scope: scope.value if scope else "plain")
 @pytest.mark.parametrize("seed", range(6))
 def test_the_best_node_is_the_best_of_all_however_it_was_found(seed: int, normalizing: Scope | None) -> None:
     rng = random.Random(seed)
