@@ -11,7 +11,7 @@ from scheduler_core.engine.pod_cycle import Attempt
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.status import Status
+from scheduler_core.framework.status import Code, Diagnosis, Status
 from scheduler_core.model.gang import RESOURCES, Gang, group_of
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
 from scheduler_core.state.cluster import ClusterState
@@ -33,7 +33,7 @@ def rejected(
             evicted.append(
                 Evicted(victim, pod, profile.name, eviction_message(state, pod, victim, result.nominated))
             )
-    elif not awaited(state, pod):
+    elif not awaited(state, pod) or _beyond_help(diagnosis):
         state.nominations.remove(pod.uid)
     refused = diagnosis.status
     by_group = refused is not None and refused.plugin == COSCHEDULING
@@ -47,6 +47,11 @@ def rejected(
         event=REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING,
     )
     return [*evicted, waits], diagnosis.plugins
+
+
+def _beyond_help(diagnosis: Diagnosis) -> bool:
+    """Whether no room helps the pod: nobody else need wait for what was kept for it."""
+    return diagnosis.status is not None and diagnosis.status.code is Code.UNRESOLVABLE
 
 
 def not_reserved(state: ClusterState, profile: Profile, attempt: Attempt, status: Status) -> Rejected:

@@ -140,9 +140,16 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
     if event.what & Happened.POD_LEAVING and event.pod is not None:
         return nomination is None and _may_wait_for(state, pod, event.pod)
     if event.what & Happened.POD_DELETE and event.pod is not None:
-        was_victim = nomination is not None and event.pod.uid in nomination.victims
-        return was_victim or _was_torn(state, event.pod)
+        return _waited_for(state, pod, event.pod) or _was_torn(state, event.pod)
     return True
+
+
+def _waited_for(state: ClusterState, pod: Pod, gone: Pod) -> bool:
+    """Whether a nominated pod waited for the end of another one, or now waits for nobody any more."""
+    nomination = state.nominations.get(pod.uid)
+    if nomination is None:
+        return False
+    return gone.uid in nomination.victims or not (nomination.kept or awaited(state, pod))
 
 
 def _may_wait_for(state: ClusterState, pod: Pod, leaves: Pod) -> bool:
