@@ -74,7 +74,10 @@ def seats_held(state: ClusterState, members: Members) -> Plan:
 
 
 def still_possible(cycle: PodCycle, plan: Plan, members: Members, need: int) -> bool:
-    """Whether the seats of a plan are enough, and their nodes can still give them if all else ended."""
+    """Whether the seats of a plan are enough, and their nodes can still give them if all else ended.
+
+    What others evicted for is theirs.
+    """
     nodes = cycle.state.nodes
     waiting = {pod.uid for _, pod in members}
     if sum(seat.pod.uid in waiting for seat in plan.seats) < need:

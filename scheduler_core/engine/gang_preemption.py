@@ -21,7 +21,7 @@ from scheduler_core.engine.gang_capacity import Members, equal_members, leaving,
 from scheduler_core.engine.gang_search import GangSearch
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import violating
-from scheduler_core.framework.preemption.eligibility import not_eligible
+from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.gang import Gang
 from scheduler_core.model.pdb import PodDisruptionBudget
@@ -46,7 +46,7 @@ class GangPreemption(msgspec.Struct, frozen=True):
 def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims that let `need` of the members start, or None if no eviction can; the state is unchanged."""
     state = cycle.state
-    if any(not_eligible(state, pod) for _, pod in members):
+    if gang_not_eligible(state, [pod for _, pod in members]):
         return None
     victims: dict[str, tuple[Pod, Pod]] = {}
     nominated: list[Nominated] = []

@@ -27,7 +27,7 @@ from scheduler_core.engine.gang_plan import (
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.unit import Part, QueuedUnit
-from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.framework.preemption.eligibility import gang_waits
 from scheduler_core.framework.profile import Profile
 from scheduler_core.quota.ledger import shift
 
@@ -54,7 +54,8 @@ class GangReservations:
 
     def tried(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """A gang was tried: keep nodes for it if time may bring the room that it lacks."""
-        if outcome.hopeless or (outcome.too_few and unit.key == self._kept_for):
+        if outcome.hopeless or outcome.too_few:
+            # No room helps it now, so nobody else need wait for what was kept for it.
             self._give_up(unit)
         elif (outcome.reserved or outcome.preemption is not None) and unit.key == self._kept_for:
             # It starts; or what is nominated now was chosen with its victims, and waits for their end.
@@ -71,7 +72,7 @@ class GangReservations:
         state = self._cycle.state
         holder = self._queue.units.get(self._kept_for)
         order = members[0][0].queue_sort.sort_key
-        if any(awaited(state, pod) for _, pod in members):
+        if gang_waits(state, (pod for _, pod in members)):
             return
         held = self._plan_kept if holder is unit else Plan(())
         if unit.since is None:
@@ -119,12 +120,13 @@ class GangReservations:
         return not beyond_quota(state, members, need, used, total)
 
     def look_after(self, unit: QueuedUnit, now: float) -> None:
-        """Others were placed: try the gang again if its quota has no room for it any more."""
+        """Others were placed or nominated: try the gang again if quota or nodes cannot hold it beside them."""
         holder = self._queue.units.get(self._kept_for)
         if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE or holder.entry < 0:
             return
         members = [(self._profiles[pod.scheduler_name], pod) for pod in holder.pods.values()]
-        if not self._within_quota(members, self._need):
+        possible = still_possible(self._cycle, self._plan_kept, members, self._need)
+        if not possible or not self._within_quota(members, self._need):
             self._queue.activate(holder, now)
 
     def _drop(self, unit: QueuedUnit) -> None:

@@ -21,7 +21,7 @@ from scheduler_core.engine.gang_preemption import GangPreemption
 from scheduler_core.engine.group_placement import GroupPlacer, Question, in_layers
 from scheduler_core.engine.group_reclaim import borrowers_to_evict
 from scheduler_core.engine.group_slots import capacity
-from scheduler_core.framework.preemption.eligibility import not_eligible
+from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -40,7 +40,7 @@ class _Group(msgspec.Struct, frozen=True):
 def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangPreemption | None:
     """The groups to evict and where every member waits, or None; the state is unchanged."""
     state = placer.state
-    if any(not_eligible(state, pod) for _, pod in question.members):
+    if gang_not_eligible(state, [pod for _, pod in question.members]):
         return None
     leaving = frozenset(pod.uid for pod in state.table.of(np.flatnonzero(going_rows(state))))
     quota = _quota_of(state, question)

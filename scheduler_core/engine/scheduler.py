@@ -184,6 +184,8 @@ class Scheduler:
         """Try a unit that was taken out of the queue, and let others know what that changed."""
         decisions = self.reservations.aside(unit, now, self._schedule)
         self._tell_placed(unit, decisions, now)
+        if self.state.nominations.added:
+            self.reservations.look_after(unit, now)
         self.queue.reactivate(look_at_added(self.state), now)
         self._tell_freed(now)
         self.reviews.heed(decisions)

@@ -1,19 +1,25 @@
 """May a pod preempt now, or does it still wait for what it evicted before (capacity reference, rule 13)?
 
 It waits as long as waiting will help: its node is usable, and the room will do once its victims are gone.
+Members of a gang whose nodes were found for all of them together wait as long as all of that will do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.matching import match_required
-from scheduler_core.framework.preemption.nominated import nominated_requests
+from scheduler_core.framework.preemption.nominated import nominated_requests, siblings_nominated
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nominations import Nomination
 
 
 def not_eligible(state: ClusterState, pod: Pod) -> str:
@@ -28,30 +34,65 @@ def waits_on(node: str) -> str:
     return f"waiting for pods to end on node {node}."
 
 
+def gang_not_eligible(state: ClusterState, pods: Sequence[Pod]) -> bool:
+    """Whether members may not preempt for their gang now: one of them never does, or they still wait."""
+    return any(pod.preemption_policy == NEVER for pod in pods) or gang_waits(state, pods)
+
+
+def gang_waits(state: ClusterState, pods: Iterable[Pod]) -> bool:
+    """Whether members of a gang wait for the end of others, and all nodes that are kept for them will do."""
+    found = [(pod, item) for pod in pods if (item := state.nominations.get(pod.uid)) is not None]
+    return any(_on_their_way_out(state, item) for _, item in found) and all(
+        _will_do(state, pod, item) for pod, item in found
+    )
+
+
 def awaited(state: ClusterState, pod: Pod) -> set[str]:
     """Pods (uids) whose end a nominated pod waits for; none if its node became unusable for it."""
     nomination = state.nominations.get(pod.uid)
     if nomination is None:
         return set()
+    there = _on_their_way_out(state, nomination)
+    return there if there and _will_do(state, pod, nomination) else set()
+
+
+def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
+    """Pods (uids) that still leave for a nominated pod, wherever they are.
+
+    One that evicted nobody waits for those that leave its node anyhow.
+    """
+    slot = state.nodes.slot(nomination.node)
+    expected = nomination.victims or (state.nodes.pods[slot] if slot is not None else ())
+    return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
+
+
+def _will_do(state: ClusterState, pod: Pod, nomination: Nomination) -> bool:
+    """Whether the node can take the pod, and node and quota have room once all that leaves is gone.
+
+    Of a gang, for all members at once.
+    """
     slot = state.nodes.slot(nomination.node)
     if slot is None or not usable(state, pod, slot):
-        return set()
-    # After a restart the victims are not known by name; those on the node can still be seen going.
-    expected = nomination.victims or state.nodes.pods[slot]
-    there = {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
-    return there if there and _will_fit(state, pod, nomination.vector, slot) else set()
-
-
-def _will_fit(state: ClusterState, pod: Pod, vector: Int64, slot: int) -> bool:
-    """Whether node and quota will have room for a pod once all that leaves is gone."""
-    if not room_after_leaving(state, vector, slot):
         return False
-    own, total = nominated_requests(state, pod)
+    if not room_after_leaving(state, _kept_there(state, nomination), slot):
+        return False
+    own, total = nominated_requests(state, pod, beside=siblings_nominated(state, pod))
     namespace, requests = pod.namespace, pod.requests
     refusal = admit(
         state.ledger, namespace, requests, nominated=own, nominated_total=total, after_leaving=True
     )
     return refusal is None
+
+
+def _kept_there(state: ClusterState, nomination: Nomination) -> Int64:
+    """int64 [R]: what is kept of the node for the pod, and for other members of its gang."""
+    total = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    total[: len(nomination.vector)] = nomination.vector
+    if nomination.group:
+        for item in state.nominations.on_node(nomination.node, nomination.pod):
+            if item.group == nomination.group:
+                total[: len(item.vector)] += item.vector
+    return total
 
 
 def room_after_leaving(

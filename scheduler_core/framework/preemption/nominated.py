@@ -9,6 +9,8 @@ evicted for its room.
 
 from __future__ import annotations
 
+from typing import Final
+
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
@@ -19,10 +21,18 @@ from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination, Standing
 
+_NOTHING: Final[ResourceList] = {}
 
-def nominated_requests(state: ClusterState, pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
-    """(of the pod's own quota, of all quotas): what nominated pods that go first will use."""
+
+def nominated_requests(
+    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING
+) -> tuple[dict[str, int], dict[str, int]]:
+    """(of the pod's own quota, of all quotas): what nominated pods that go first will use.
+
+    `beside` is what the pod's quota will use besides, by pods that do not go first.
+    """
     own = own_nominated(state, pod)
+    shift(own, beside)
     total = dict(own)
     guaranteed = _guaranteed(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
@@ -83,6 +93,21 @@ def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
         if item.rank < itself.rank:
             shift(own, charged(item.pod.requests))
     return own
+
+
+def siblings_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
+    """What the other members will use for which, with the pod, nodes were found together."""
+    nominations = state.nominations
+    itself = nominations.get(pod.uid)
+    found: dict[str, int] = {}
+    if itself is None or not itself.group or state.ledger.quota_of(pod.namespace) is None:
+        return found
+    for standing, sums in nominations.sums.items():
+        if standing.group == itself.group:
+            shift(found, sums)
+    if nominations.counts(pod.uid):
+        shift(found, charged(pod.requests), -1)
+    return found
 
 
 def _evicted_for_it(state: ClusterState, pod: Pod) -> bool:
