@@ -120,7 +120,7 @@ class GangReservations:
         return not beyond_quota(state, members, need, used, total)
 
     def look_after(self, unit: QueuedUnit, now: float) -> None:
-        """Others were placed or nominated: try the gang again if quota or nodes cannot hold it beside them."""
+        """Others were placed or nominated: try the gang again if it cannot start beside them."""
         holder = self._queue.units.get(self._kept_for)
         if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE or holder.entry < 0:
             return

@@ -6,13 +6,16 @@ What the API says of a pod that this process has nominated itself is older than 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.nodes import NodeTable
-from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.nominations import Nomination, Nominations
+
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class Inherited:
@@ -25,7 +28,8 @@ class Inherited:
         self._gangs = gangs
         self._nodes = nodes
         self._placed = placed
-        # Groups of which some member came with a node nominated.
+        # Pods (uids) that came with a node nominated, and groups of which some member did.
+        self._pods: set[str] = set()
         self._groups: set[str] = set()
 
     def renominate(self, pod: Pod, vector_of: Callable[[Pod], Int64]) -> None:
@@ -46,29 +50,53 @@ class Inherited:
         elif pod.nominated_node and not ours:
             group = ref.key if ref is not None else ""
             self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group, ours=False)
+            self._pods.add(pod.uid)
             if group:
                 self._groups.add(group)
 
     def resolve(self) -> None:
-        """Tell what was kept for gangs from what they evicted for.
+        """Name the victims whose end is awaited, and tell what is kept for gangs from what they evicted for.
 
-        Both look alike in the API, but a gang that evicted for its nodes has victims on their way out there.
+        Both look alike in the API, but who evicted has victims on their way out, wherever they are.
         """
-        if not self._groups:
+        if not self._pods:
             return
-        evicted_for = {pod.preempted_for for pods in self._nodes.pods for pod in pods.values()}
+        victims = self._victims()
         for group in self._groups:
-            members = self._gangs.members(group)
-            items = [self._nominations.get(uid) for uid in members]
-            nominated = [item for item in items if item is not None]
-            gang = self._gangs.gangs.get(group)
-            if gang is not None and self._gangs.census(group, self._placed).allocated >= gang.min_members:
-                # The gang has started: each of these is on its own.
-                for item in nominated:
-                    self._nominations.put(item.pod, item.node, item.vector, ours=False)
-            elif evicted_for.isdisjoint(pod.key for pod in members.values()):
-                for item in nominated:
-                    self._nominations.put(
-                        item.pod, item.node, item.vector, kept=True, group=group, ours=False
-                    )
+            self._resolve_group(group, victims)
+        for uid in self._pods:
+            item = self._nominations.get(uid)
+            if item is not None and not item.group:
+                self._renew(item, victims.get(item.pod.key, _NOBODY))
+        self._pods.clear()
         self._groups.clear()
+
+    def _resolve_group(self, group: str, victims: Mapping[str, frozenset[str]]) -> None:
+        members = self._gangs.members(group)
+        nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
+        gang = self._gangs.gangs.get(group)
+        if gang is not None and self._gangs.census(group, self._placed).allocated >= gang.min_members:
+            # The gang has started: each of these is on its own.
+            for item in nominated:
+                self._renew(item, victims.get(item.pod.key, _NOBODY))
+            return
+        theirs = _NOBODY.union(*(victims.get(pod.key, _NOBODY) for pod in members.values()))
+        for item in nominated:
+            self._renew(item, theirs, kept=not theirs, group=group)
+
+    def _renew(
+        self, item: Nomination, victims: frozenset[str], *, kept: bool = False, group: str = ""
+    ) -> None:
+        if self._nominations.counts(item.pod.uid):
+            self._nominations.put(
+                item.pod, item.node, item.vector, victims, kept=kept, group=group, ours=False
+            )
+
+    def _victims(self) -> dict[str, frozenset[str]]:
+        """Pods (uids) on their way out, by the key of the pod that they were evicted for."""
+        found: dict[str, set[str]] = {}
+        for pods in self._nodes.pods:
+            for uid, pod in pods.items():
+                if pod.preempted_for:
+                    found.setdefault(pod.preempted_for, set()).add(uid)
+        return {key: frozenset(uids) for key, uids in found.items()}

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.matching import match_required
-from scheduler_core.framework.preemption.nominated import nominated_requests, siblings_nominated
+from scheduler_core.framework.preemption.nominated import ahead_on, nominated_requests, siblings_nominated
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
@@ -74,7 +72,8 @@ def _will_do(state: ClusterState, pod: Pod, nomination: Nomination) -> bool:
     slot = state.nodes.slot(nomination.node)
     if slot is None or not usable(state, pod, slot):
         return False
-    if not room_after_leaving(state, _kept_there(state, nomination), slot):
+    others = _taken_beside(state, pod, nomination)
+    if not room_after_leaving(state, nomination.vector, slot, others=others):
         return False
     own, total = nominated_requests(state, pod, beside=siblings_nominated(state, pod))
     namespace, requests = pod.namespace, pod.requests
@@ -84,23 +83,26 @@ def _will_do(state: ClusterState, pod: Pod, nomination: Nomination) -> bool:
     return refusal is None
 
 
-def _kept_there(state: ClusterState, nomination: Nomination) -> Int64:
-    """int64 [R]: what is kept of the node for the pod, and for other members of its gang."""
-    total = np.zeros(len(state.index), dtype=np.int64)  # [R]
-    total[: len(nomination.vector)] = nomination.vector
+def _taken_beside(state: ClusterState, pod: Pod, nomination: Nomination) -> list[Int64]:
+    """int64 [R] each: what a pod's siblings will take of its nominated node, and those who go first there."""
+    found = [item.vector for item in ahead_on(state, pod, nomination.node)]
     if nomination.group:
-        for item in state.nominations.on_node(nomination.node, nomination.pod):
-            if item.group == nomination.group:
-                total[: len(item.vector)] += item.vector
-    return total
+        there = state.nominations.on_node(nomination.node, pod)
+        found += [item.vector for item in there if item.group == nomination.group]
+    return found
 
 
 def room_after_leaving(
-    state: ClusterState, vector: Int64, slot: int, *, evicting_below: int | None = None
+    state: ClusterState,
+    vector: Int64,
+    slot: int,
+    *,
+    evicting_below: int | None = None,
+    others: Iterable[Int64] = (),
 ) -> bool:
     """Whether a node has room for requests (int64 [R]) once all that leaves it is gone.
 
-    With `evicting_below` also once its pods of lower priority are.
+    With `evicting_below` also once its pods of lower priority are. `others` (int64 [R] each) take room there.
     """
     nodes, placed, going = state.nodes, state.placed, state.table.going
     width = len(vector)
@@ -110,6 +112,8 @@ def room_after_leaving(
         lower = evicting_below is not None and item.pod.priority < evicting_below
         if going[item.row] or lower:
             free[: len(item.vector)] += item.vector[:width]
+    for other in others:
+        free[: len(other)] -= other[:width]
     return not ((vector > free) & (vector > 0)).any()
 
 

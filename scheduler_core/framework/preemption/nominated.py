@@ -9,6 +9,7 @@ evicted for its room.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler_core.arrays.index import Int64
@@ -166,6 +167,11 @@ class Precedence:
         if beside and own is not None and nominee.kept != own.kept:
             return own.kept
         return own is None or not beside or nominee.rank < own.rank
+
+
+def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:
+    """Nominated pods that go first on one node."""
+    return filter(Precedence(state, pod).goes_first, state.nominations.on_node(node, pod))
 
 
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:

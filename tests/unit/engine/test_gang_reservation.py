@@ -7,7 +7,7 @@ import pytest
 from scheduler_core.engine.gang_plan import plan_on_empty
 from scheduler_core.engine.gang_reservation import patience
 from tests.support.builders import PodBuilder, make_pod, make_quota
-from tests.support.gang_scheduler import GangScheduler, member, placed, rejected
+from tests.support.gang_scheduler import GangScheduler, evicted, member, placed, rejected
 
 PATIENCE = 300.0
 
@@ -274,3 +274,35 @@ def test_a_gang_that_started_is_kept_nothing_any_more() -> None:
     gang.scheduler.remove(gang.state.pods["r"], gang.now)
     assert set(placed(gang.step(later=20.0))) == {"g0", "g1"}
     assert gang.scheduler.reservations.start == 0.0
+
+
+def test_what_was_kept_is_given_up_when_somebody_evicts_for_the_same_node() -> None:
+    gang = starving()
+    gang.now += PATIENCE
+    wake(gang)
+    gang.put(make_pod("b/s").uid("s").requests(cpu=2))
+    assert placed(gang.step()) == {}
+    assert len(gang.state.nominations) == 2
+    urgent = make_pod("a/urgent").uid("urgent").requests(cpu=4).priority(10)
+    gang.put(urgent.selector(**{"kubernetes.io/hostname": "n0"}))
+    assert evicted(gang.step()) == {"r"}
+    assert placed(gang.step(later=20.0)) == {"s": "n1"}
+    assert {name: gang.state.nominations.node_of(name) for name in ("urgent", "g0", "g1")} == {
+        "urgent": "n0",
+        "g0": "",
+        "g1": "",
+    }
+
+
+def test_a_gang_of_too_few_pods_keeps_not_even_what_it_evicted_for() -> None:
+    gang = GangScheduler([4], g=2)
+    gang.put(make_pod("b/v").uid("v").requests(cpu=4).priority(-1).on("n0"))
+    gang.put(member("g0", cpu=2), member("g1", cpu=2))
+    assert evicted(gang.step()) == {"v"}
+    gang.put(make_pod("b/s").uid("s").requests(cpu=2))
+    gang.step()
+    gang.scheduler.remove(gang.state.pods["g1"], gang.now)
+    gang.step(later=20.0)
+    assert gang.state.nominations.node_of("g0") == ""
+    gang.scheduler.remove(gang.state.pods["v"], gang.now)
+    assert placed(gang.step(later=20.0)) == {"s": "n0"}

@@ -98,6 +98,20 @@ def test_who_gives_up_its_nominated_node_wakes_who_may_use_it(how: str) -> None:
     assert placed(made.step(30.0)) == {"low": "n0"}
 
 
+def test_a_pod_that_no_room_can_help_keeps_none() -> None:
+    made = GangScheduler([1])
+    victim = make_pod("f/v").uid("v").requests(cpu=1).on("n0")
+    high = make_pod("f/high").uid("high").requests(cpu=1).priority(5)
+    made.put(victim, high, make_pod("f/low").uid("low").requests(cpu=1))
+    made.step()
+    assert made.state.nominations.node_of("high") == "n0"
+    made.put(high.group("nowhere"))
+    assert "does not exist" in rejected(made.step(30.0))["high"].message
+    assert made.state.nominations.node_of("high") == ""
+    made.scheduler.remove(victim.obj(), made.now)
+    assert placed(made.step(30.0)) == {"low": "n0"}
+
+
 def test_nobody_binds_is_broken_code() -> None:
     rig = Rig(second={"bind": None})
     with pytest.raises(PluginError, match="no bind plugin answered"):
