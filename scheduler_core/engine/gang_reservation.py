@@ -125,8 +125,10 @@ class GangReservations:
         if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE or holder.entry < 0:
             return
         members = [(self._profiles[pod.scheduler_name], pod) for pod in holder.pods.values()]
-        possible = still_possible(self._cycle, self._plan_kept, members, self._need)
-        if not possible or not self._within_quota(members, self._need):
+        # Only who is nominated may have what is kept.
+        nominated = bool(self._cycle.state.nominations.added)
+        lost = nominated and not still_possible(self._cycle, self._plan_kept, members, self._need)
+        if lost or not self._within_quota(members, self._need):
             self._queue.activate(holder, now)
 
     def _drop(self, unit: QueuedUnit) -> None:

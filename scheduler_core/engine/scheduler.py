@@ -184,8 +184,6 @@ class Scheduler:
         """Try a unit that was taken out of the queue, and let others know what that changed."""
         decisions = self.reservations.aside(unit, now, self._schedule)
         self._tell_placed(unit, decisions, now)
-        if self.state.nominations.added:
-            self.reservations.look_after(unit, now)
         self.queue.reactivate(look_at_added(self.state), now)
         self._tell_freed(now)
         self.reviews.heed(decisions)
@@ -195,8 +193,9 @@ class Scheduler:
         """What was placed just now may be what others want to be near, and it may be borrowed."""
         pods = (item.pod for item in decisions if isinstance(item, Placed))
         placed = [ClusterEvent(Happened.POD_ADD, pod=pod) for pod in pods]
-        if placed:
+        if placed or self.state.nominations.added:
             self.reservations.look_after(unit, now)
+        if placed:
             self.tell(with_loans(self.state, placed), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
