@@ -65,7 +65,10 @@ def test_a_pod_without_a_node_that_is_kept_waits_for_nobody() -> None:
 
 def test_who_must_not_preempt_never_does() -> None:
     state = cluster("r")
-    assert not_eligible(state, make_pod("a/x").never().obj()) == "not eligible due to preemptionPolicy=Never"
+    assert (
+        not_eligible(state, make_pod("a/x").never().obj())
+        == "preemption: not eligible due to preemptionPolicy=Never."
+    )
 
 
 def changed(**more: Any) -> Callable[[ClusterState], Any]:
