@@ -48,6 +48,10 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     state = cycle.state
     if gang_not_eligible(state, [pod for _, pod in members]):
         return None
+    fewer = _Fewer(cycle, members, need, now)
+    if leaving(state).any() and fewer.fits(()):
+        # Nobody has to go. Below, each member for itself might take the node that another one waits for.
+        return GangPreemption((), tuple(fewer.seats))
     victims: dict[str, tuple[Pod, Pod]] = {}
     nominated: list[Nominated] = []
     with Trial(state, now) as trial:
@@ -61,9 +65,8 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
                 nominated.append(placed)
     if len(nominated) < need:
         return None
-    fewer = _Fewer(cycle, members, need, now)
     kept = fewer.of([victim for victim, _ in victims.values()])
-    if fewer.seats is None:
+    if not fewer.seats:
         return None
     return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
 
@@ -109,21 +112,21 @@ class _Fewer:
         self._now = now
         self._equal = equal_members(cycle.state, members)
         self._proofs = MOST_PROOFS
-        self.seats: list[Nominated] | None = None
+        self.seats: list[Nominated] = []
 
     def of(self, victims: Sequence[Pod]) -> list[Pod]:
         """The victims without any that can be spared; all of them where that cannot be told."""
-        if not self._fits(victims):
+        if not self.fits(victims):
             return list(victims)
         blocks = blocks_of(self._cycle.state, victims)
 
         def enough(chosen: frozenset[int]) -> bool:
-            return self._fits([pod for index in chosen for pod in blocks[index]])
+            return self.fits([pod for index in chosen for pod in blocks[index]])
 
         kept = spared(range(len(blocks)), enough)
         return [pod for index in sorted(kept) for pod in blocks[index]]
 
-    def _fits(self, victims: Iterable[Pod]) -> bool:
+    def fits(self, victims: Iterable[Pod]) -> bool:
         """Whether enough members find nodes, each after those before it, once the victims are gone."""
         cycle, state, now = self._cycle, self._cycle.state, self._now
         with Trial(state, now) as trial:
