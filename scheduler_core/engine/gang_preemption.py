@@ -1,14 +1,15 @@
 """Preemption for a whole gang: in one trial, and only if the whole gang then fits (reference, item 11).
 
-Member after member gets a node, evicting where nothing else helps. What the first members evicted may turn
-out to be needless once the others have theirs, so in the end every victim is given back without which the
-gang still fits somewhere; members of a gang that would be torn are given back together.
+Member after member gets a node, evicting where nothing else helps; where that fails, in another order. What
+the first members evicted may turn out to be needless once the others have theirs, so in the end every victim
+is given back without which the gang still fits somewhere; members of a gang that would be torn are given back
+together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, equal_members, leaving, room_for
-from scheduler_core.engine.gang_search import GangSearch
+from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import violating
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
@@ -52,23 +53,52 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     if leaving(state).any() and fewer.fits(()):
         # Nobody has to go. Below, each member for itself might take the node that another one waits for.
         return GangPreemption((), tuple(fewer.seats))
+    for order in _orders(cycle, members, now):
+        victims = _one_by_one(cycle, order, need, now)
+        if victims is not None:
+            kept = fewer.of([victim for victim, _ in victims.values()])
+            if fewer.seats:
+                return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
+    return None
+
+
+def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:
+    """The members as they are; where they differ, also by open nodes, fewest first, or by priority.
+
+    Whoever could go elsewhere, by evicting if need be, leaves the free room to those who could not.
+    """
+    yield members
+    if len(members) > MOST_MEMBERS or equal_members(cycle.state, members):
+        return
+    open_to: dict[str, int] = {}
+    for profile, pod in members:
+        own = cycle.new_cycle(profile, pod, now)
+        open_to[pod.uid] = int(cycle.scores_for(profile, own).static.ok.sum())
+    tried = [list(members)]
+    for key in (
+        lambda member: (open_to[member[1].uid], member[1].priority),
+        lambda member: (member[1].priority, open_to[member[1].uid]),
+    ):
+        order = sorted(members, key=key)
+        if order not in tried:
+            tried.append(order)
+            yield order
+
+
+def _one_by_one(
+    cycle: PodCycle, members: Members, need: int, now: float
+) -> dict[str, tuple[Pod, Pod]] | None:
+    """Victims, by uid, with the member each goes for, if `need` members get nodes in this order."""
     victims: dict[str, tuple[Pod, Pod]] = {}
-    nominated: list[Nominated] = []
-    with Trial(state, now) as trial:
+    found = 0
+    with Trial(cycle.state, now) as trial:
         for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
-            if len(nominated) >= need:
+            if found >= need:
                 break
-            if len(nominated) + left < need:
+            if found + left < need:
                 return None
-            placed = _place(cycle, trial, profile, pod, now, victims)
-            if placed is not None:
-                nominated.append(placed)
-    if len(nominated) < need:
-        return None
-    kept = fewer.of([victim for victim, _ in victims.values()])
-    if not fewer.seats:
-        return None
-    return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
+            found += _place(cycle, trial, profile, pod, now, victims)
+    return victims if found >= need else None
 
 
 def _place(
@@ -78,18 +108,18 @@ def _place(
     pod: Pod,
     now: float,
     victims: dict[str, tuple[Pod, Pod]],
-) -> Nominated | None:
-    """Give one member a node inside the trial, evicting for it where nothing else helps."""
+) -> bool:
+    """Whether one member has a node now, inside the trial; for it, victims go where nothing else helps."""
     state = cycle.state
     attempt = cycle.attempt(profile, pod, now)
     slot = attempt.slot
     if slot < 0:
         result = attempt.post_filter
         if result is None:
-            return None
+            return False
         found = state.nodes.slot(result.nominated)
         if found is None:
-            return None
+            return False
         slot = found
         for victim in result.victims:
             victims[victim.uid] = (victim, pod)
@@ -97,9 +127,9 @@ def _place(
         for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
             trial.lift(uid)
         if not Reevaluation(cycle, profile, attempt.cycle).fits(slot):
-            return None
+            return False
     trial.place(pod, slot)
-    return pod, state.nodes.names[slot], attempt.cycle.vector
+    return True
 
 
 class _Fewer:

@@ -96,3 +96,19 @@ def test_a_gang_keeps_its_nodes_while_others_than_its_victims_leave() -> None:
     gang.scheduler.remove(gang.state.pods["low"], gang.now)
     assert evicted(gang.step(later=20.0)) == set()
     assert {f"p{i}": gang.state.nominations.node_of(f"p{i}") for i in range(4)} == nodes
+
+
+def test_members_that_may_evict_leave_the_free_room_to_those_that_may_not() -> None:
+    gang = GangScheduler([2, 1], g=3)
+    gang.put(make_pod("b/low").uid("low").requests(cpu=1).on("n1"))
+    gang.put(*(member(f"p{i}").priority(10 if i < 2 else 0) for i in range(3)))
+    assert evicted(gang.step()) == {"low"}
+
+
+def test_members_that_may_go_elsewhere_leave_the_free_room_to_those_that_may_not() -> None:
+    gang = GangScheduler([1, 1], g=2)
+    gang.put(make_pod("b/low").uid("low").requests(cpu=1).on("n1"))
+    bound = member("p1").priority(10).selector(**{"kubernetes.io/hostname": "n0"})
+    gang.put(member("p0").priority(10), bound)
+    assert evicted(gang.step()) == {"low"}
+    assert gang.state.nominations.node_of("p0") == "n1"
