@@ -1,9 +1,9 @@
 """Preemption for a whole gang: in one trial, and only if the whole gang then fits (reference, item 11).
 
-Member after member gets a node, evicting where nothing else helps; where that fails, in another order. What
-the first members evicted may turn out to be needless once the others have theirs, so in the end every victim
-is given back without which the gang still fits somewhere; members of a gang that would be torn are given back
-together.
+Member after member gets a node, evicting where nothing else helps; where that fails, on other nodes, and in
+another order. What the first members evicted may turn out to be needless once the others have theirs, so in
+the end every victim is given back without which the gang still fits somewhere; members of a gang that would
+be torn are given back together.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from scheduler_core.state.trial import Trial
 
 # How often a gang is placed anew to see whether it can do without some victims.
 MOST_PROOFS: Final = 64
+# How often the members of a small gang are placed, each time with one node more on which nobody goes.
+MOST_DETOURS: Final = 8
 
 Nominated = tuple[Pod, str, Int64]
 
@@ -54,7 +56,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
         # Nobody has to go. Below, each member for itself might take the node that another one waits for.
         return GangPreemption((), tuple(fewer.seats))
     for order in _orders(cycle, members, now):
-        victims = _one_by_one(cycle, order, need, now)
+        victims = _victims_for(cycle, order, need, now)
         if victims is not None:
             kept = fewer.of([victim for victim, _ in victims.values()])
             if fewer.seats:
@@ -85,51 +87,69 @@ def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:
             yield order
 
 
-def _one_by_one(
+def _victims_for(
     cycle: PodCycle, members: Members, need: int, now: float
 ) -> dict[str, tuple[Pod, Pod]] | None:
-    """Victims, by uid, with the member each goes for, if `need` members get nodes in this order."""
-    victims: dict[str, tuple[Pod, Pod]] = {}
-    found = 0
-    with Trial(cycle.state, now) as trial:
-        for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
-            if found >= need:
-                break
-            if found + left < need:
-                return None
-            found += _place(cycle, trial, profile, pod, now, victims)
-    return victims if found >= need else None
+    """Victims, by uid, with the member each goes for, if `need` members get nodes in this order.
+
+    Each member takes the node that is best for itself. Where that leaves too little for those after it, the
+    node on which somebody had to go last is left alone, and once more.
+    """
+    tries = _OneByOne(cycle, now)
+    for _ in range(MOST_DETOURS if len(members) <= MOST_MEMBERS else 1):
+        if tries.place(members, need):
+            return tries.victims
+        if tries.cleared < 0:
+            return None
+        tries.spared |= {tries.cleared}
+    return None
 
 
-def _place(
-    cycle: PodCycle,
-    trial: Trial,
-    profile: Profile,
-    pod: Pod,
-    now: float,
-    victims: dict[str, tuple[Pod, Pod]],
-) -> bool:
-    """Whether one member has a node now, inside the trial; for it, victims go where nothing else helps."""
-    state = cycle.state
-    attempt = cycle.attempt(profile, pod, now)
-    slot = attempt.slot
-    if slot < 0:
-        result = attempt.post_filter
-        if result is None:
-            return False
-        found = state.nodes.slot(result.nominated)
-        if found is None:
-            return False
-        slot = found
-        for victim in result.victims:
-            victims[victim.uid] = (victim, pod)
-            trial.lift(victim.uid)
-        for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
-            trial.lift(uid)
-        if not Reevaluation(cycle, profile, attempt.cycle).fits(slot):
-            return False
-    trial.place(pod, slot)
-    return True
+class _OneByOne:
+    """Gives members nodes, one after the other. `victims` and `cleared` are those of the last try.
+
+    `cleared` is the last node that somebody had to go for, -1 for none; on the `spared` nodes nobody has to.
+    """
+
+    def __init__(self, cycle: PodCycle, now: float) -> None:
+        self._cycle = cycle
+        self._now = now
+        self.spared: frozenset[int] = frozenset()
+        self.victims: dict[str, tuple[Pod, Pod]] = {}
+        self.cleared = -1
+
+    def place(self, members: Members, need: int) -> bool:
+        """Whether `need` members get nodes; the state is unchanged."""
+        self.victims, self.cleared = {}, -1
+        found = 0
+        with Trial(self._cycle.state, self._now) as trial:
+            for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
+                if found >= need or found + left < need:
+                    break
+                found += self._place(trial, profile, pod)
+        return found >= need
+
+    def _place(self, trial: Trial, profile: Profile, pod: Pod) -> bool:
+        """Whether one member has a node now, in the trial; for it, victims go where nothing else helps."""
+        cycle, state = self._cycle, self._cycle.state
+        attempt = cycle.attempt(profile, pod, self._now, spared=self.spared)
+        slot = attempt.slot
+        if slot < 0:
+            result = attempt.post_filter
+            found = state.nodes.slot(result.nominated) if result is not None else None
+            if result is None or found is None:
+                return False
+            slot = found
+            for victim in result.victims:
+                self.victims[victim.uid] = (victim, pod)
+                self.cleared = slot
+                trial.lift(victim.uid)
+            for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
+                trial.lift(uid)
+            if not Reevaluation(cycle, profile, attempt.cycle).fits(slot):
+                return False
+        trial.place(pod, slot)
+        return True
 
 
 class _Fewer:

@@ -74,12 +74,22 @@ class PodCycle:
 
     # Steps 1 to 5
 
-    def attempt(self, profile: Profile, pod: Pod, now: float, *, post_filter: bool = True) -> Attempt:
+    def attempt(
+        self,
+        profile: Profile,
+        pod: Pod,
+        now: float,
+        *,
+        post_filter: bool = True,
+        spared: frozenset[int] = frozenset(),
+    ) -> Attempt:
         """Try one pod; the state is unchanged afterwards. Raises PluginError for broken plugin code.
 
-        Without `post_filter` a pod that fits nowhere is only diagnosed.
+        Without `post_filter` a pod that fits nowhere is only diagnosed. On the `spared` slots nobody is
+        evicted for its room.
         """
         cycle = self.new_cycle(profile, pod, now)
+        cycle.spared = spared
         scores = None
         try:
             status = self.pre_filter(profile, cycle)

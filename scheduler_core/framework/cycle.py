@@ -24,7 +24,7 @@ class Cycle(msgspec.Struct, eq=False):
     the pod shares with equal pods; `agenda` says, from PreFilter on, who has anything to do for the pod.
     `refused` are the plugins whose PreFilter refused the pod.
     `evaluation` is there for PostFilter, and while it looks again `after_leaving` says that pods on their
-    way out do not count any more.
+    way out do not count any more. For room on the `spared` slots nobody is to be evicted.
     """
 
     state: ClusterState
@@ -40,4 +40,5 @@ class Cycle(msgspec.Struct, eq=False):
     calling: tuple[str, str] = ("", "")
     evaluation: Evaluation | None = None
     after_leaving: bool = False
+    spared: frozenset[int] = frozenset()
     agenda: Agenda | None = None

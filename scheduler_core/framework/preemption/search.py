@@ -62,6 +62,7 @@ class Search:
         self.state = cycle.state
         self.pod = cycle.pod
         self.now = cycle.now
+        self._spared = cycle.spared
         self.evaluation = evaluation
         self.demand = demand
         self.budgets = Budgets(self.state.table, self.state.objects.get("PodDisruptionBudget", {}).values())
@@ -167,7 +168,9 @@ class Search:
 
     @cached_property
     def _hopeless(self) -> Bool:
-        return self.evaluation.hopeless()
+        hopeless = self.evaluation.hopeless()
+        hopeless[list(self._spared)] = True
+        return hopeless
 
     def contended(self, slot: int) -> Bool:
         """bool [R]: what victims for a node go for."""

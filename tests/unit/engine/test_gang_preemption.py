@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.builders import make_pod, make_quota
+from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
 
 
@@ -112,3 +112,18 @@ def test_members_that_may_go_elsewhere_leave_the_free_room_to_those_that_may_not
     gang.put(member("p0").priority(10), bound)
     assert evicted(gang.step()) == {"low"}
     assert gang.state.nominations.node_of("p0") == "n1"
+
+
+def test_a_gang_that_cannot_start_with_the_best_victims_looks_for_others() -> None:
+    """x is the cheapest victim, but beside it is memory for one member only, and then a borrows no more."""
+    gang = GangScheduler()
+    for name, cpu, memory in (("n0", 4, 2), ("n1", 2, 9)):
+        gang.scheduler.put(make_node(name).allocatable(cpu=cpu, memory=memory).obj(), gang.now)
+    gang.scheduler.put(make_quota("a/q").min(cpu=2).obj(), gang.now)
+    gang.scheduler.put(make_quota("b/q").min(cpu=4).obj(), gang.now)
+    gang.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), gang.now)
+    for name, node, priority in (("x", "n0", 0), ("y", "n1", 5), ("z", "n0", 5)):
+        gang.put(make_pod(f"b/{name}").uid(name).requests(cpu=2).priority(priority).on(node))
+    gang.put(*(make_pod(f"a/{name}").uid(name).group("g").requests(cpu=1, memory=2) for name in "pq"))
+    assert evicted(gang.step()) == {"y"}
+    assert {gang.state.nominations.node_of(name) for name in "pq"} == {"n1"}
