@@ -6,6 +6,7 @@ for the pod when those pods of the domain are gone, wherever in it they run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -105,33 +106,53 @@ class Conflicts:
 
         Nodes that lack no resource (`lacks` bool [N]) go before those that do.
         """
-        open_: Bool = refused.copy()
-        price: Int64 = np.zeros(len(refused), dtype=np.int64)  # [N]
-        table, size = self._state.table, len(refused)
-        kinds: list[Int64] = []
-        for item in self._all:
-            kind = item.domains.raw[:size]
-            there: Int64 = np.zeros(len(item.total), dtype=np.int64)  # [V + 1]
-            np.add.at(there, item.domains.raw[table.slot[np.flatnonzero(item.pods)]], 1)
-            there[-1] = 0
-            total = item.total.copy()
-            total[-1] = 0
-            if item.all_go:
-                open_ &= (there >= total)[kind]
-            price += there[kind]
-            kinds.append(kind)
-        if not kinds or not any(item.pods.any() for item in self._all):
-            return
-        slots = np.flatnonzero(open_ & (price > 0))
-        names = self._state.nodes.name_ranks()
-        tried: dict[tuple[int, ...], int] = {}
+        names, price = self._state.nodes.name_ranks(), self._price
+        slots = np.flatnonzero(refused & self._may_open & (price > 0))
+        tried: Counter[tuple[int, ...]] = Counter()
         for slot in slots[np.lexsort((names[slots], lacks[slots], price[slots]))].tolist():
-            domain = tuple(int(kind[slot]) for kind in kinds)
-            if tried.get(domain, 0) < _PER_DOMAIN:
-                tried[domain] = tried.get(domain, 0) + 1
+            domain = tuple(int(item.domains.raw[slot]) for item in self._all)
+            if tried[domain] < _PER_DOMAIN:
+                tried[domain] += 1
                 yield slot
-            if sum(tried.values()) >= MOST_NODES:
+            if tried.total() >= MOST_NODES:
                 return
+
+    def nodes_to_clear(self, refused: Bool) -> list[int]:
+        """Slots of a few refused nodes (bool [N]) on which pods may go, those with the fewest first."""
+        here: Int64 = np.zeros(len(refused), dtype=np.int64)  # [N]
+        np.add.at(here, self._state.table.slot[np.flatnonzero(self._eligible)], 1)
+        slots = np.flatnonzero(refused & self._may_open & (here > 0))
+        order = np.lexsort((self._state.nodes.name_ranks()[slots], here[slots], self._price[slots]))
+        found: list[int] = slots[order][:MOST_NODES].tolist()
+        return found
+
+    @cached_property
+    def _may_open(self) -> Bool:
+        """bool [N]: nodes that nobody closes who must stay."""
+        size = self._state.nodes.size
+        open_: Bool = np.ones(size, dtype=np.bool_)
+        for item in self._all:
+            if item.all_go:
+                there, total = self._per_domain(item)
+                open_ &= (there >= total)[item.domains.raw[:size]]
+        return open_
+
+    @cached_property
+    def _price(self) -> Int64:
+        """int64 [N]: how many pods that may go, or are going, close a node."""
+        size = self._state.nodes.size
+        price: Int64 = np.zeros(size, dtype=np.int64)
+        for item in self._all:
+            price += self._per_domain(item)[0][item.domains.raw[:size]]
+        return price
+
+    def _per_domain(self, item: _Conflict) -> tuple[Int64, Int64]:
+        """int64 [V + 1] each: the pods that may go or are going, and all; none outside of the domains."""
+        total = item.total.copy()
+        there: Int64 = np.zeros(len(total), dtype=np.int64)
+        np.add.at(there, item.domains.raw[self._state.table.slot[np.flatnonzero(item.pods)]], 1)
+        there[-1] = total[-1] = 0
+        return there, total
 
     def _near(self, slot: int) -> Bool:
         """bool [rows]: pods that keep the pod off a node."""

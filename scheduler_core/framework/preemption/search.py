@@ -39,6 +39,8 @@ Bool = NDArray[np.bool_]
 # How many of the best nodes are tried with all filters, and how many whose filters need evictions to clear.
 MAX_TRIALS: Final = 16
 MAX_EXACT_NODES: Final = 100
+# How many of the least important pods of the whole cluster are taken away where a node's own do not suffice.
+MAX_ANYWHERE: Final = 256
 # How many pods that leave anyhow are taken as gone where a pod could wait for them.
 MAX_LEAVING: Final = 256
 # How often the search starts anew without the members of gangs that turned out to be nobody's victims.
@@ -93,7 +95,7 @@ class Search:
         """A node that takes the pod once all that leaves anyhow is gone, wherever it runs; else -1."""
         table = self.state.table
         # Which nodes other filters refuse is asked before anybody is taken away.
-        candidates = [*self._room(), *self._room(refused=True)]
+        candidates = self._room()
         if not candidates:
             return -1
         # Of several nodes that get free, the one that it waits for already.
@@ -256,23 +258,32 @@ class Search:
         return choice.best if better else found
 
     def _beyond_the_node(self) -> Found | None:
-        """Nodes that anti-affinity or spread refuse because of pods that run on other nodes."""
+        """Nodes that other filters refuse because of pods elsewhere, or beside which quota is lacking."""
         refused_there = self.evaluation.beyond_resources() & ~self._hopeless
         if not refused_there.any():
             return None
-        conflicts = self._conflicts
-        choice, anywhere = self._choice(), self._anywhere
+        conflicts, choice = self._conflicts, self._choice()
         lacks: Bool = np.asarray((self._lacking > 0).any(axis=0))
-        need = self.demand.need
         for slot in conflicts.nodes(refused_there, lacks):
-            rows = conflicts.rows(slot, whole_node=bool(lacks[slot]))
-            freed = self.state.table.requests[: len(need)][:, rows].sum(axis=1)
-            rest = anywhere.rest(rows, self.contended(slot), np.maximum(need - freed, 0))
-            if rest is not None:
-                every = np.concatenate([rows, rest])
-                wanted = anywhere.candidates[np.isin(anywhere.candidates, every)]
-                self._all_away(slot, wanted, choice, conflicts.leaving(slot))
+            self._opened(slot, conflicts, choice, whole_node=bool(lacks[slot]))
+        if choice.best is None:
+            for slot in conflicts.nodes_to_clear(refused_there):
+                self._opened(slot, conflicts, choice, whole_node=True)
         return choice.best
+
+    def _opened(self, slot: int, conflicts: Conflicts, choice: Choice, *, whole_node: bool) -> None:
+        """Offer those who close a node, with whoever else frees the quota that is lacking.
+
+        Not all who are there need to go, so the quota may have to come from elsewhere although they would do.
+        """
+        anywhere, need = self._anywhere, self.demand.need
+        rows, leaving = conflicts.rows(slot, whole_node=whole_node), conflicts.leaving(slot)
+        freed = self.state.table.requests[: len(need)][:, rows].sum(axis=1)
+        rest = anywhere.rest(rows, self.contended(slot), np.maximum(need - freed, 0))
+        if rest is not None:
+            self._all_away(slot, np.concatenate([rows, rest]), choice, leaving)
+        if choice.best is None and self._short:
+            self._all_away(slot, np.union1d(rows, anywhere.candidates[:MAX_ANYWHERE]), choice, leaving)
 
     def _settled(self, found: Found) -> Found:
         """Without those who can be spared because the pod fits another node."""
@@ -293,13 +304,15 @@ class Search:
     def _conflicts(self) -> Conflicts:
         return Conflicts(self.state, self.pod, self.demand.eligible)
 
-    def _room(self, *, refused: bool = False) -> list[int]:
-        """Nodes on which the pod's resources are free: those that other filters refuse, or the rest."""
+    def _room(self) -> list[int]:
+        """Nodes on which the pod's resources are free, those last that other filters refused at first."""
         lacks = self._free() < self.demand.request[:, None]
         lacks[self.demand.request == 0] = False
-        fits = ~lacks.any(axis=0) & ~self._hopeless & (self.evaluation.beyond_resources() == refused)
-        slots: list[int] = np.flatnonzero(fits)[:MAX_TRIALS].tolist()
-        return slots
+        fits = ~lacks.any(axis=0) & ~self._hopeless
+        refused = self.evaluation.beyond_resources()
+        slots = [np.flatnonzero(fits & ~refused)[:MAX_TRIALS], np.flatnonzero(fits & refused)[:MAX_TRIALS]]
+        found: list[int] = np.concatenate(slots).tolist()
+        return found
 
     # The proof
 

@@ -48,6 +48,35 @@ def test_who_goes_for_a_quota(running: list[PodBuilder], cpu: int, victims: str)
     assert " ".join(sorted(evicted(made.step()))) == victims
 
 
+def port(made: PodBuilder) -> PodBuilder:
+    (container,) = made.raw["spec"]["containers"]
+    return made.containers({**container, "ports": [{"containerPort": 80, "hostPort": 80}]})
+
+
+# Mins: a 2, b 1, c 0; n0 of 4 CPUs is the only node with room, and b/x holds the port there that a/p asks for.
+PORTS: list[tuple[str, list[PodBuilder], str]] = [
+    ("the port here and the quota there", [port(runs("c/x", "n0")), runs("c/y", "n1", 2)], "x y"),
+    ("the port here suffices", [port(runs("b/x", "n0", 2)), runs("c/y", "n1")], "x"),
+    (
+        "the one here that is guaranteed stays where the quota there will do",
+        [port(runs("b/x", "n0", priority=9)), runs("b/z", "n0"), runs("c/y", "n1")],
+        "x y",
+    ),
+    (
+        "nobody where a quota within its min holds the port",
+        [port(runs("b/x", "n0")), runs("c/y", "n1", 2)],
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("running", "victims"), [s[1:] for s in PORTS], ids=[s[0] for s in PORTS])
+def test_who_goes_for_a_port_and_for_a_quota(running: list[PodBuilder], victims: str) -> None:
+    made = world([4, 1], *running, quotas=(quota("a", 2), quota("b", 1), quota("c", 0)))
+    made.put(port(asks("a/p", 2, priority=0)))
+    assert " ".join(sorted(evicted(made.step()))) == victims
+
+
 def test_a_protected_borrower_stays_where_another_one_will_do_on_whatever_node() -> None:
     """Room is on n1; the quota's need may come from either node."""
     for safe, victim in (("x", "y"), ("y", "x")):

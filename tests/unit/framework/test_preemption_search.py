@@ -34,6 +34,12 @@ def away_from(made: PodBuilder, app: str) -> PodBuilder:
     return made.spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
 
 
+def holds_port(made: PodBuilder) -> PodBuilder:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    asked = {"requests": {"cpu": "1"}}
+    return made.containers({"name": "main", "image": "i", "ports": ports, "resources": asked})
+
+
 def spread(made: PodBuilder, skew: int = 1) -> PodBuilder:
     constraint = {
         "maxSkew": skew,
@@ -125,6 +131,13 @@ def test_who_is_on_the_way_out_is_no_reason_for_more_victims() -> None:
     asking = away_from(pod("p", priority=9, app="db"), "web").obj()
     leaving = pod("w2", "n2").deleting(0.5)
     assert search(asking, *ONE_ZONE, pod("w1", "n1"), leaving) == ("n1", ["w1"])
+
+
+def test_a_node_that_a_port_closed_at_first_spares_those_who_hold_another_one() -> None:
+    """Who avoids the pod closes the whole zone; n2 has its port taken, too."""
+    asking = holds_port(pod("p", priority=9)).obj()
+    running = (away_from(holds_port(pod("d1", "n1", app="db")), "web"), holds_port(pod("d2", "n1", app="db")))
+    assert search(asking, *ONE_ZONE, *running) == ("n2", ["d1"])
 
 
 def test_a_gang_that_may_not_go_is_nobodys_victim() -> None:
