@@ -84,7 +84,7 @@ def test_a_single_pod_goes_rather_than_a_whole_gang() -> None:
 
 
 def test_a_gang_keeps_its_nodes_while_others_than_its_victims_leave() -> None:
-    """Its victim on n0 is gone, somebody on n1 still leaves; one member is no more important than who waits."""
+    """Its victim on n0 is gone, somebody on n1 still leaves; one member is only as important as who waits."""
     gang = GangScheduler([2, 2], g=4)
     gang.put(make_pod("b/goes").uid("goes").requests(cpu=2).on("n1").deleting(gang.now))
     gang.put(make_pod("b/waits").uid("waits").requests(cpu=2).created(-1).nominated("n1"))
@@ -92,7 +92,8 @@ def test_a_gang_keeps_its_nodes_while_others_than_its_victims_leave() -> None:
     gang.put(*(member(f"p{i}").priority(5 if i else 0) for i in range(4)))
     assert evicted(gang.step()) == {"low"}
     nodes = {f"p{i}": gang.state.nominations.node_of(f"p{i}") for i in range(4)}
-    assert nodes["p0"] == "n0" and sorted(nodes.values()) == ["n0", "n0", "n1", "n1"]
+    assert nodes["p0"] == "n0"
+    assert sorted(nodes.values()) == ["n0", "n0", "n1", "n1"]
     gang.scheduler.remove(gang.state.pods["low"], gang.now)
     assert evicted(gang.step(later=20.0)) == set()
     assert {f"p{i}": gang.state.nominations.node_of(f"p{i}") for i in range(4)} == nodes

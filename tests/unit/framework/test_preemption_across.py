@@ -53,7 +53,7 @@ def port(made: PodBuilder) -> PodBuilder:
     return made.containers({**container, "ports": [{"containerPort": 80, "hostPort": 80}]})
 
 
-# Mins: a 2, b 1, c 0; n0 of 4 CPUs is the only node with room, and b/x holds the port there that a/p asks for.
+# Mins: a 2, b 1, c 0; n0 of 4 CPUs is the only node with room, and x holds the port there that a/p asks for.
 PORTS: list[tuple[str, list[PodBuilder], str]] = [
     ("the port here and the quota there", [port(runs("c/x", "n0")), runs("c/y", "n1", 2)], "x y"),
     ("the port here suffices", [port(runs("b/x", "n0", 2)), runs("c/y", "n1")], "x"),
