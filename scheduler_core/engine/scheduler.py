@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from scheduler_core.engine.aftermath import nodes_given, placements, surplus
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, missing, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
@@ -21,7 +22,7 @@ from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.crowding import look_at_added
+from scheduler_core.framework.preemption.crowding import crowded_out
 from scheduler_core.framework.preemption.eligibility import lost_its_node
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
@@ -183,20 +184,20 @@ class Scheduler:
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
         """Try a unit that was taken out of the queue, and let others know what that changed."""
         decisions = self.reservations.aside(unit, now, self._schedule)
-        self._tell_placed(unit, decisions, now)
-        self.queue.reactivate(look_at_added(self.state), now)
+        self._tell_decided(unit, decisions, now)
+        self.queue.reactivate(crowded_out(self.state, nodes_given(decisions)), now)
         self._tell_freed(now)
         self.reviews.heed(decisions)
         return decisions
 
-    def _tell_placed(self, unit: QueuedUnit, decisions: Iterable[Decision], now: float) -> None:
-        """What was placed just now may be what others want to be near, and it may be borrowed."""
-        pods = (item.pod for item in decisions if isinstance(item, Placed))
-        placed = [ClusterEvent(Happened.POD_ADD, pod=pod) for pod in pods]
+    def _tell_decided(self, unit: QueuedUnit, decisions: Iterable[Decision], now: float) -> None:
+        """What was placed may be what others want to be near, and is borrowed; what leaves helps others."""
+        placed = placements(decisions)
         if placed or self.state.nominations.added:
             self.reservations.look_after(unit, now)
         if placed:
             self.tell(with_loans(self.state, placed), now)
+        self.tell(surplus(self.state, decisions), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
         if not unit.gang:

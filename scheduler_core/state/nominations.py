@@ -214,10 +214,11 @@ class Nominations:
         held = self._held
         return (item for uid, item in self._by_uid.items() if uid != pod.uid and uid not in held)
 
-    def on_node(self, node: str, pod: Pod) -> list[Nomination]:
-        """Nominations of other waiting pods for one node."""
+    def on_node(self, node: str, besides: Pod | None = None) -> list[Nomination]:
+        """Nominations of waiting pods for one node, without the pod that is asked for."""
         uids = sorted(self._by_node.get(node, ()))
-        return [self._by_uid[uid] for uid in uids if uid != pod.uid and uid not in self._held]
+        own = besides.uid if besides is not None else ""
+        return [self._by_uid[uid] for uid in uids if uid != own and uid not in self._held]
 
     def __len__(self) -> int:
         return len(self._by_uid)

@@ -1,8 +1,13 @@
-"""Nominated pods whose wait helps no more, because others with better rights were nominated since."""
+"""Nominated pods whose wait helps no more: others with better rights were nominated or placed since."""
 
 from __future__ import annotations
 
-from scheduler_core.framework.preemption.eligibility import awaited
+from collections.abc import Collection
+
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
@@ -10,17 +15,22 @@ from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination, Standing
 
 
-def look_at_added(state: ClusterState) -> list[Pod]:
-    """The pods that those nominated since the last time have crowded out.
+def crowded_out(state: ClusterState, given: Collection[str]) -> list[Pod]:
+    """The pods that those nominated since the last time, and those placed just now have crowded out.
 
-    A quota that goes over its min with them has no right any more towards pods within theirs: then room is
-    freed, too.
+    `given` are the nodes of the latter. A quota that goes over its min with those nominated has no
+    right any more towards pods within theirs: then room is freed, too. Pods that evicted for their room, and
+    would not fit even when all that leaves is gone, are looked for only where nodes or quotas cannot hold all
+    that is nominated.
     """
     added, state.nominations.added = state.nominations.added, {}
-    if not added:
-        return []
     state.nominations.freed |= any(_goes_over_min(state, item) for item in added.values() if not item.kept)
-    return _crowded_out(state)
+    if not len(state.nominations):
+        return []
+    tight = bool(added or given) and _quotas_overbooked(state)
+    if tight or (added and _nodes_overbooked(state)) or any(_overbooked(state, node) for node in given):
+        return [item.pod for item in state.nominations.waiting(_paid) if not awaited(state, item.pod)]
+    return []
 
 
 def _goes_over_min(state: ClusterState, added: Nomination) -> bool:
@@ -39,16 +49,6 @@ def _goes_over_min(state: ClusterState, added: Nomination) -> bool:
         if 0 < over <= asked.get(name, 0):
             return True
     return False
-
-
-def _crowded_out(state: ClusterState) -> list[Pod]:
-    """Pods that evicted for their room, and would not fit even when all that leaves is gone.
-
-    They are looked for only where nodes or quotas cannot hold all that is nominated.
-    """
-    if not (_quotas_overbooked(state) or _nodes_overbooked(state)):
-        return []
-    return [item.pod for item in state.nominations.waiting(_paid) if not awaited(state, item.pod)]
 
 
 def _paid(standing: Standing) -> bool:
@@ -85,3 +85,15 @@ def _nodes_overbooked(state: ClusterState) -> bool:
     free = (nodes.allocatable - nodes.requested)[:, : nodes.size]
     free = free + state.table.leaving(nodes.size)[: len(free)]
     return bool(((room > free) & (room > 0)).any())
+
+
+def _overbooked(state: ClusterState, node: str) -> bool:
+    """Whether one node cannot hold all for whom it is nominated, once all that leaves it is gone."""
+    slot = state.nodes.slot(node)
+    waiting = [item for item in state.nominations.on_node(node) if not item.kept]
+    if slot is None or not waiting:
+        return False
+    total: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
+    for item in waiting:
+        total[: len(item.vector)] += item.vector
+    return not room_after_leaving(state, total, slot)
