@@ -18,6 +18,7 @@ import numpy as np
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
+from scheduler_core.engine.gang_at_once import victims_at_once
 from scheduler_core.engine.gang_capacity import Members, equal_members, leaving, room_for
 from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch
 from scheduler_core.engine.pod_cycle import PodCycle
@@ -61,7 +62,17 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
             kept = fewer.of([victim for victim, _ in victims.values()])
             if fewer.seats:
                 return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
-    return None
+    return _at_once(cycle, members, need, now)
+
+
+def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
+    """Victims of the gang as a whole, for its most important member."""
+    fewer = _Fewer(cycle, members, need, now)
+    found = victims_at_once(cycle.state, members, need, fewer.fits)
+    if found is None or not fewer.fits(found):
+        return None
+    top = max((pod for _, pod in members), key=lambda pod: pod.priority)
+    return GangPreemption(tuple((victim, top) for victim in found), tuple(fewer.seats))
 
 
 def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:

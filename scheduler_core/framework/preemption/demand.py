@@ -68,9 +68,14 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
     return Demand(pod, state.vector(pod), none, victims)
 
 
-def quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Demand:
-    """Preemption under a quota: reclaim from those over min, or lower priorities of the own namespace."""
-    asked = charged(pod.requests)
+def quota_demand(
+    state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList | None = None
+) -> Demand:
+    """Preemption under a quota: reclaim from those over min, or lower priorities of the own namespace.
+
+    `asked` is what is charged to the quota, the pod's requests unless given.
+    """
+    asked = charged(pod.requests) if asked is None else asked
     reclaim = reclaim_demand(state, pod, quota, asked)
     if reclaim is not None:
         return reclaim

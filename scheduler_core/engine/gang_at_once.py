@@ -1,0 +1,68 @@
+"""Victims for a gang as a whole: all who may go are taken away, and whoever can be spared is given back.
+
+Members that evict one after the other each take the least that they need for themselves; who comes after them
+and may evict nobody finds no room then, though other victims would have made room for all. Only few pods are
+looked at in this way, and none of gangs: every look places the whole gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.arrays.sparing import spared
+from scheduler_core.engine.gang_capacity import CAPACITY, Members, least
+from scheduler_core.framework.preemption.budgets import Budgets
+from scheduler_core.framework.preemption.choice import Choice
+from scheduler_core.framework.preemption.demand import Demand, Rows, ordinary_demand, quota_demand
+from scheduler_core.framework.preemption.loans import contended_by, loans_of
+from scheduler_core.framework.preemption.proof import Found
+from scheduler_core.model.pod import Pod
+from scheduler_core.quota.ledger import charged
+from scheduler_core.state.cluster import ClusterState
+
+# With more who may go nobody is looked for in this way: to find out who is spared takes two looks for each.
+MOST_CANDIDATES: Final = 28
+# Nor with so many, members of gangs included.
+_MOST_ROWS: Final = 256
+
+
+def victims_at_once(
+    state: ClusterState, members: Members, need: int, enough: Callable[[Sequence[Pod]], bool]
+) -> list[Pod] | None:
+    """Lawful victims, enough and none too many; None if there are none, or if too many pods may go."""
+    if not all(profile.across_nodes for profile, _ in members):
+        return None
+    demand = _demand(state, members, need)
+    if np.count_nonzero(demand.eligible) > _MOST_ROWS:
+        return None
+    rows = state.table.removal_order(demand.eligible)
+    alone = [pod is not None and state.gangs.of(pod) is None for pod in (state.table.pods[r] for r in rows)]
+    rows = rows[np.array(alone, dtype=np.bool_)]
+    if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
+        return None
+    budgets = Budgets(state.table, state.objects.get("PodDisruptionBudget", {}).values())
+    contended = contended_by(demand, demand.need)
+    choice = Choice(state, loans_of(state.table, demand), budgets, lambda _: contended)
+    order = choice.give_back_all(rows, contended)
+    found = _without_spared(state, order, enough)
+    if not choice.is_lawful(found):
+        found = _without_spared(state, choice.overdrawn_first(order, found), enough)
+    return found.victims if choice.is_lawful(found) else None
+
+
+def _demand(state: ClusterState, members: Members, need: int) -> Demand:
+    """Who may go: those whom the most important member may evict, or what the quota reclaims for all."""
+    profile, top = max(members, key=lambda member: member[1].priority)
+    quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
+    if quota is None:
+        return ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
+    return quota_demand(state, top, quota, least(need, (charged(pod.requests) for _, pod in members)))
+
+
+def _without_spared(state: ClusterState, order: Rows, enough: Callable[[Sequence[Pod]], bool]) -> Found:
+    pods = list(state.table.of(order))
+    kept = spared(range(len(pods)), lambda chosen: enough([pods[index] for index in chosen]))
+    return Found(-1, [pods[index] for index in sorted(kept)], [])
