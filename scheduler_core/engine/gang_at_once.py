@@ -2,7 +2,7 @@
 
 Members that evict one after the other each take the least that they need for themselves; who comes after them
 and may evict nobody finds no room then, though other victims would have made room for all. Only few pods are
-looked at in this way, and none of gangs: every look places the whole gang.
+looked at in this way: every look places the whole gang.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scheduler_core.engine.gang_capacity import CAPACITY, Members, least
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.demand import Demand, Rows, ordinary_demand, quota_demand
+from scheduler_core.framework.preemption.gangs import torn_gangs
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.proof import Found
 from scheduler_core.model.pod import Pod
@@ -25,8 +26,6 @@ from scheduler_core.state.cluster import ClusterState
 
 # With more who may go nobody is looked for in this way: to find out who is spared takes two looks for each.
 MOST_CANDIDATES: Final = 28
-# Nor with so many, members of gangs included.
-_MOST_ROWS: Final = 256
 
 
 def victims_at_once(
@@ -36,21 +35,17 @@ def victims_at_once(
     if not all(profile.across_nodes for profile, _ in members):
         return None
     demand = _demand(state, members, need)
-    if np.count_nonzero(demand.eligible) > _MOST_ROWS:
-        return None
-    rows = state.table.removal_order(demand.eligible)
-    alone = [pod is not None and state.gangs.of(pod) is None for pod in (state.table.pods[r] for r in rows)]
-    rows = rows[np.array(alone, dtype=np.bool_)]
+    rows = np.flatnonzero(demand.eligible)
     if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
         return None
     budgets = Budgets(state.table, state.objects.get("PodDisruptionBudget", {}).values())
     contended = contended_by(demand, demand.need)
     choice = Choice(state, loans_of(state.table, demand), budgets, lambda _: contended)
     order = choice.give_back_all(rows, contended)
-    found = _without_spared(state, order, enough)
-    if not choice.is_lawful(found):
-        found = _without_spared(state, choice.overdrawn_first(order, found), enough)
-    return found.victims if choice.is_lawful(found) else None
+    found = _without_spared(state, demand, order, enough)
+    if found is not None and not choice.is_lawful(found):
+        found = _without_spared(state, demand, choice.overdrawn_first(order, found), enough)
+    return found.victims if found is not None and choice.is_lawful(found) else None
 
 
 def _demand(state: ClusterState, members: Members, need: int) -> Demand:
@@ -62,7 +57,27 @@ def _demand(state: ClusterState, members: Members, need: int) -> Demand:
     return quota_demand(state, top, quota, least(need, (charged(pod.requests) for _, pod in members)))
 
 
-def _without_spared(state: ClusterState, order: Rows, enough: Callable[[Sequence[Pod]], bool]) -> Found:
-    pods = list(state.table.of(order))
-    kept = spared(range(len(pods)), lambda chosen: enough([pods[index] for index in chosen]))
-    return Found(-1, [pods[index] for index in sorted(kept)], [])
+def _without_spared(
+    state: ClusterState, demand: Demand, order: Rows, enough: Callable[[Sequence[Pod]], bool]
+) -> Found | None:
+    """Who is left when all that can be spared were given back, in order; gangs that are torn go as a whole.
+
+    None where a gang would have to go of which somebody must not.
+    """
+    victims = _kept([[pod] for pod in state.table.of(order)], enough)
+    torn = torn_gangs(state, victims)
+    members = {pod.uid: pod for gang in torn for pod in gang.members}
+    if not all(demand.eligible[state.placed[uid].row] for uid in members):
+        return None
+    if torn:
+        # What the whole gang frees may spare others.
+        alone = [[pod] for pod in victims if pod.uid not in members]
+        victims = _kept([*alone, *(list(gang.members) for gang in torn)], enough)
+    return Found(-1, victims, torn_gangs(state, victims))
+
+
+def _kept(blocks: Sequence[list[Pod]], enough: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+    def are_enough(chosen: frozenset[int]) -> bool:
+        return enough([pod for index in chosen for pod in blocks[index]])
+
+    return [pod for index in sorted(spared(range(len(blocks)), are_enough)) for pod in blocks[index]]

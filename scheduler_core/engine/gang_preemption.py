@@ -32,8 +32,9 @@ from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 
-# How often a gang is placed anew to see whether it can do without some victims.
+# How often a gang is placed anew to see whether it can do without some victims; and where all went at once.
 MOST_PROOFS: Final = 64
+_MOST_AT_ONCE: Final = 128
 # How often the members of a small gang are placed, each time with one node more on which nobody goes.
 MOST_DETOURS: Final = 8
 
@@ -67,7 +68,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
 
 def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims of the gang as a whole, for its most important member."""
-    fewer = _Fewer(cycle, members, need, now)
+    fewer = _Fewer(cycle, members, need, now, _MOST_AT_ONCE)
     found = victims_at_once(cycle.state, members, need, fewer.fits)
     if found is None or not fewer.fits(found):
         return None
@@ -166,13 +167,15 @@ class _OneByOne:
 class _Fewer:
     """Gives victims back. `seats` are the nodes of the members beside the victims that are left."""
 
-    def __init__(self, cycle: PodCycle, members: Members, need: int, now: float) -> None:
+    def __init__(
+        self, cycle: PodCycle, members: Members, need: int, now: float, proofs: int = MOST_PROOFS
+    ) -> None:
         self._cycle = cycle
         self._members = members
         self._need = need
         self._now = now
         self._equal = equal_members(cycle.state, members)
-        self._proofs = MOST_PROOFS
+        self._proofs = proofs
         self.seats: list[Nominated] = []
 
     def of(self, victims: Sequence[Pod]) -> list[Pod]:

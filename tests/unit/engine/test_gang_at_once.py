@@ -50,11 +50,26 @@ def test_the_protected_one_is_spared_where_others_are_enough() -> None:
     assert evicted(made.step()) == {"x", "y"}
 
 
-def test_members_of_gangs_are_not_taken_in_this_way() -> None:
+def test_a_gang_that_is_torn_goes_as_a_whole_and_spares_others() -> None:
+    """The gang v is at its minimum on n0; without it nobody else need go."""
     made = GangScheduler([3], g=2, v=2)
-    made.put(runs("b/small", 1, priority=1))
-    made.put(*(member(f"v{i}", "v").on("n0").started(1) for i in range(2)), *mixed((5, 0)))
-    assert "small" not in evicted(made.step())
+    made.put(runs("b/small", 1), *(member(f"v{i}", "v").on("n0").started(1) for i in range(2)))
+    made.put(*mixed((5, 0)))
+    assert evicted(made.step()) == {"v0", "v1"}
+
+
+def test_a_gang_above_its_minimum_loses_a_single_member() -> None:
+    made = GangScheduler([3], g=2, v=1)
+    made.put(runs("b/small", 1), *(member(f"v{i}", "v").on("n0").started(1) for i in range(2)))
+    made.put(*mixed((5, 0)))
+    victims = evicted(made.step())
+    assert victims in ({"small", "v0"}, {"small", "v1"})
+
+
+def test_a_gang_of_which_somebody_must_not_go_stays() -> None:
+    made = GangScheduler([3], g=2, v=2)
+    made.put(member("v0", "v").on("n0"), member("v1", "v", 2).on("n0").priority(9), *mixed((5, 0)))
+    assert evicted(made.step()) == set()
 
 
 def test_what_reclaims_stays_within_the_loans() -> None:
