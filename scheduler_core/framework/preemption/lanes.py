@@ -129,7 +129,8 @@ class Lanes:
             if (self.freed[:, lane] < self.deficit[:, lane]).any():
                 self.removed[:, lane] = False
                 self.freed[:, lane] = 0
-                shares = self.vectors[:, :, lane] / np.maximum(self.deficit[:, lane, None], 1)
+                lacks = self.deficit[:, lane] > 0
+                shares = self.vectors[lacks][:, :, lane] / self.deficit[lacks, lane, None]
                 largest = np.argsort(-shares.sum(axis=0), kind="stable").tolist()
                 for stage in (WITHIN, OTHERS):
                     self._sweep(lane, largest, loans, owner, stage)
