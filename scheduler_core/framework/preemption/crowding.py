@@ -11,6 +11,7 @@ from scheduler_core.framework.preemption.eligibility import awaited, room_after_
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import relevant
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination, Standing
 
@@ -44,8 +45,8 @@ def _goes_over_min(state: ClusterState, added: Nomination) -> bool:
         if standing.namespace == namespace:
             shift(nominated, sums)
     used, leaving = state.ledger.used(namespace), state.ledger.leaving(namespace)
-    for name, value in nominated.items():
-        over = used.get(name, 0) - leaving.get(name, 0) + value - quota.min.get(name, 0)
+    for name in relevant(state.ledger, quota) & nominated.keys():
+        over = used.get(name, 0) - leaving.get(name, 0) + nominated[name] - quota.min.get(name, 0)
         if 0 < over <= asked.get(name, 0):
             return True
     return False

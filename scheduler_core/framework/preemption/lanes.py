@@ -124,7 +124,7 @@ class Lanes:
             return
         owner = loans.owners(self.rows)
         for lane in np.flatnonzero(~self.satisfied).tolist():
-            order = [j for late in self._rounds for j in self._columns if self.protected[j, lane] == late]
+            order = np.argsort(self.protected[:, lane], kind="stable").tolist()
             self._sweep(lane, order, loans, owner, OTHERS)
             if (self.freed[:, lane] < self.deficit[:, lane]).any():
                 self.removed[:, lane] = False
@@ -145,8 +145,6 @@ class Lanes:
         asked[self._lacking[self.deficit[:, lane] > 0]] = True
         for j in order:
             needs = self.freed[:, lane] < self.deficit[:, lane]
-            if not needs.any():
-                return
             if removed[j] or not (needs & (self.vectors[:, j, lane] > 0)).any():
                 continue
             quota = owner[j, lane]
@@ -161,9 +159,7 @@ class Lanes:
 
     def reprieve(self) -> None:
         """Give back every victim that its lane can spare, in the reverse of the order of removal."""
-        for stage in (OTHERS, BEYOND, WITHIN):
-            if not (self.removed & (self.stage == stage)).any():
-                continue
+        for stage in np.unique(self.stage[self.removed])[::-1].tolist():
             for late in reversed(self._rounds):
                 for j in reversed(self._columns):
                     due = self.removed[j] & (self.stage[j] == stage) & (self.protected[j] == late)
@@ -183,10 +179,10 @@ class Lanes:
         reach: Int64 = np.zeros(len(self.slots), dtype=np.int64)
         strangers: Int64 = np.zeros(len(self.slots), dtype=np.int64)
         loans = self._loans
-        later = (self.removed & (self.stage > WITHIN)).any(axis=0)  # [L]
-        if loans is None or not later.any():
+        if loans is None or not self.stage[self.removed].any():
+            # What was taken within loans costs nothing of either.
             return reach, strangers
-        places, lanes = np.nonzero(self.removed & later)
+        places, lanes = np.nonzero(self.removed)
         owners = loans.owners(self.rows[places, lanes])
         contended = self.deficit.T > 0  # [L, K]
         borrows = (loans.left > 0) & loans.counts  # [Q, R]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler_core.framework.preemption.eligibility import (
     awaited,
     gang_not_eligible,
     gang_waits,
+    lost_its_node,
     not_eligible,
+    room_after_leaving,
     usable,
 )
 from scheduler_core.state.cluster import ClusterState
@@ -110,6 +114,7 @@ def test_nobody_waits_for_a_node_that_cannot_take_the_pod(
     assert (not_eligible(state, state.pods["w"]) != "") is waits
     slot = state.nodes.slot("n")
     assert slot is None or usable(state, state.pods["w"], slot) is waits
+    assert lost_its_node(state, state.pods["w"]) is not waits
 
 
 def test_a_node_whose_name_nobody_knows_keeps_nobody_waiting() -> None:
@@ -228,3 +233,95 @@ def test_a_gang_with_a_member_that_never_preempts_does_not() -> None:
     state.remove_pod("v")
     members = [state.pods["g"], member("n").never().obj()]
     assert gang_not_eligible(state, members)
+
+
+def test_only_who_is_nominated_can_lose_a_node() -> None:
+    state = cluster("r")
+    assert not lost_its_node(state, state.pods["p"])
+    waiting = state.pods["w"]
+    state.nominations.put(waiting, "nowhere", state.vector(waiting))
+    assert lost_its_node(state, waiting)
+
+
+def crowded(cpu: int, memory: int, *, quota: dict[str, Any] | None = None, **others: int) -> set[str]:
+    """Whom a pod of 2 CPUs and 1 of memory waits for: r goes from n, which has room for so much in all.
+
+    r takes 1 and 1 of it, q, which stays, the same; `others` are the CPUs of further nominated pods of a and
+    b, both with a quota where `quota` says what that of a has.
+    """
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=cpu, memory=memory).obj())
+    if quota is not None:
+        state.put_quota(make_quota("a/q").min(cpu=quota.get("min", 9)).max(cpu=quota.get("max", 99)).obj())
+        state.put_quota(make_quota("b/q").min(cpu=0).obj())
+    for uid in "qr":
+        pod = make_pod(f"a/{uid}").uid(uid).requests(cpu=1, memory=1).on("n")
+        state.put_pod((pod.deleting(1.0) if uid == "r" else pod).obj())
+    asked = {"a-w": ("a/w", 2, 1)} | {f"{space}-x": (f"{space}/x", size, 0) for space, size in others.items()}
+    for uid, (key, size, more) in asked.items():
+        requests = {"cpu": size} | ({"memory": more} if more else {})
+        state.put_pod(make_pod(key).uid(uid).requests(**requests).created(2.0 if uid == "a-w" else 1.0).obj())
+        pod = state.pods[uid]
+        state.nominations.put(pod, "n", state.vector(pod))
+    found = awaited(state, state.pods["a-w"])
+    if not found:
+        assert not_eligible(state, state.pods["a-w"]) == ""
+    return found
+
+
+WAITS: list[tuple[str, set[str], bool]] = [
+    ("room for who stays and the pod", crowded(3, 2), True),
+    ("a CPU less", crowded(2, 2), False),
+    ("less memory", crowded(3, 1), False),
+    ("its quota has as much", crowded(3, 2, quota={"max": 3}), True),
+    ("its quota has less", crowded(3, 2, quota={"max": 2}), False),
+    ("all quotas together have as much", crowded(3, 2, quota={"min": 3}), True),
+    ("all quotas together have less", crowded(3, 2, quota={"min": 2}), False),
+    ("another pod of its quota goes first", crowded(9, 9, quota={"max": 3}, a=1), False),
+    ("and there is enough for both", crowded(9, 9, quota={"max": 4}, a=1), True),
+    ("a pod of another quota goes first", crowded(9, 9, quota={"min": 2, "max": 9}, b=1), False),
+    ("all quotas are enough for both", crowded(9, 9, quota={"min": 4}, b=1), True),
+]
+
+
+@pytest.mark.parametrize(("found", "waits"), [w[1:] for w in WAITS], ids=[w[0] for w in WAITS])
+def test_a_pod_waits_while_there_will_be_room_and_quota(found: set[str], waits: bool) -> None:
+    assert found == ({"r"} if waits else set())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_room_is_what_nobody_holds_who_stays(seed: int) -> None:
+    rng = random.Random(seed)
+    state = ClusterState()
+    rooms = {name: (rng.randint(0, 6), rng.randint(0, 4)) for name in ("m", "n")}
+    for name, (cpu, memory) in rooms.items():
+        state.put_node(make_node(name).allocatable(cpu=cpu, memory=memory, pods=9).obj())
+    stays = {(name, limit): [0, 0] for name in rooms for limit in (None, 5)}
+    for i in range(rng.randint(0, 6)):
+        name, sizes, priority = (
+            rng.choice("mn"),
+            (rng.randint(0, 2), rng.randint(0, 1)),
+            rng.choice((0, 5, 9)),
+        )
+        pod = (
+            make_pod(f"a/p{i}")
+            .uid(f"p{i}")
+            .requests(cpu=sizes[0], memory=sizes[1])
+            .priority(priority)
+            .on(name)
+        )
+        going = rng.random() < 0.4
+        state.put_pod((pod.deleting(1.0) if going else pod).obj())
+        for (where, limit), held in stays.items():
+            if where == name and not going and (limit is None or priority >= limit):
+                held[:] = held[0] + sizes[0], held[1] + sizes[1]
+    asked = (rng.randint(0, 4), rng.choice((0, 0, 2)))
+    listed = {key: size for key, size in zip(("cpu", "memory"), asked, strict=True) if size}
+    vector = state.vector(make_pod("a/x").requests(**listed).obj())
+    before = state.nodes.requested.copy()
+    for (name, limit), held in stays.items():
+        slot = state.nodes.slot(name)
+        assert slot is not None
+        fits = all(not asked[r] or held[r] + asked[r] <= rooms[name][r] for r in (0, 1))
+        assert room_after_leaving(state, vector, slot, evicting_below=limit) is fits
+    assert np.array_equal(before, state.nodes.requested)

@@ -156,7 +156,11 @@ def test_too_many_candidates_are_not_tried_but_those_that_free_nothing_needed_do
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     useful = [Runs("cpu", "b", 1, (1, 0, 0)), Runs("memory", "b", 0, (0, 1, 0))]
-    useless = [Runs("elsewhere", "b", 1, (0, 1, 0)), Runs("gpu", "b", 0, (0, 0, 1)), Runs("none", "b", 0, (0, 0, 0))]
+    useless = [
+        Runs("elsewhere", "b", 1, (0, 1, 0)),
+        Runs("gpu", "b", 0, (0, 0, 1)),
+        Runs("none", "b", 0, (0, 0, 0)),
+    ]
     given = Given((*useful, *useless), slots=2)
     need, lacking = np.array([1, 0, 0]), np.array([0, 1, 0])
     monkeypatch.setattr(across, "MOST_CANDIDATES", 2)
@@ -180,9 +184,7 @@ def test_what_may_come_free_within_loans(seed: int) -> None:
         for name, loan in given.loans.items():
             amount = 0
             for pod in given.running:
-                fits = all(
-                    loan[k] is None or pod.sizes[k] <= max(0, loan[k] or 0) for k in lacks
-                )
+                fits = all(loan[k] is None or pod.sizes[k] <= max(0, loan[k] or 0) for k in lacks)
                 if pod.namespace == name and pod.eligible and fits:
                     amount += pod.sizes[r]
             total += amount if loan[r] is None else min(amount, max(0, loan[r] or 0))

@@ -56,7 +56,9 @@ def test_nobody_costs_nothing() -> None:
 
 def test_every_victim_adds_to_the_price_however_low_its_priority() -> None:
     pods = [Runs(f"v{i}", "b", 0, (1, 0, 0), priority=-5) for i in range(2)]
-    keys = prices_of(Given(tuple(pods)), pods).keys(np.array([[1, 0], [1, 1]]), np.ones(WIDTH, dtype=np.bool_))
+    keys = prices_of(Given(tuple(pods)), pods).keys(
+        np.array([[1, 0], [1, 1]]), np.ones(WIDTH, dtype=np.bool_)
+    )
     assert keys[4].tolist() == [PRIORITY_OFFSET - 5, 2 * (PRIORITY_OFFSET - 5)]
 
 
