@@ -186,7 +186,7 @@ def some(rng: random.Random, *, slots: int = 3, most: int = 6, lends: bool | Non
                     sizes,
                     rng.choice((-2, 0, 0, 3)),
                     rng.randint(1, 3),
-                    rng.choice("xyz"),
+                    rng.choice("xxy"),
                     rng.random() < 0.9,
                 )
             )
@@ -196,7 +196,9 @@ def some(rng: random.Random, *, slots: int = 3, most: int = 6, lends: bool | Non
         name: tuple(rng.choice((None, -1, 0, 1, 2, 3, 5)) if rng.random() < 0.8 else 9 for _ in range(WIDTH))
         for name in "bcd"
     }
-    budgets = tuple((rng.choice("bc"), rng.choice("xy"), rng.randint(0, 2)) for _ in range(rng.randint(0, 2)))
+    budgets = tuple(
+        (rng.choice("bbc"), rng.choice("xxy"), rng.randint(0, 2)) for _ in range(rng.randint(0, 3))
+    )
     asks = tuple(rng.choice((0, 1, 2, 3)) for _ in range(WIDTH))
     need = tuple(rng.randint(0, 3) if asked else 0 for asked in asks)
     return Given(tuple(running), asks, need, loans if lends else None, budgets, slots)

@@ -85,7 +85,7 @@ def test_the_rest_is_taken_from_the_least_important_up(
         rng = random.Random(seed)
         given = some(rng, most=4)
         local = [pod for pod in given.running if rng.random() < 0.15]
-        need = tuple(rng.choice((0, 1, 2, 4)) for _ in range(WIDTH))
+        need = tuple(rng.choice((0, 1, 3, 5)) for _ in range(WIDTH))
         contended = sorted({r for r in range(WIDTH) if need[r] or rng.random() < 0.3})
         rows = np.array([given.running.index(pod) for pod in local], dtype=np.int64)
         found = anywhere(given).rest(rows, mask(contended), np.array(need, dtype=np.int64))
@@ -94,6 +94,19 @@ def test_the_rest_is_taken_from_the_least_important_up(
         assert (found is None) is (expected is None), told
         if found is not None and expected is not None:
             assert sorted(given.names(found)) == sorted(pod.name for pod in expected), told
+
+
+def test_a_larger_victim_goes_where_the_least_important_would_end_a_loan_in_vain() -> None:
+    """b borrows one CPU, so one of its pods may go; only v frees memory, too. In parts of the need it is larger."""
+    running = (
+        Runs("u", "b", 0, (3, 0, 0)),
+        Runs("v", "b", 0, (2, 1, 0), priority=1),
+        Runs("w", "c", 0, (2, 0, 0), priority=2),
+    )
+    given = Given(running, loans={"b": (1, 0, 0), "c": (2, 0, 0)})
+    found = anywhere(given).rest(np.zeros(0, dtype=np.int64), mask([0, 1]), np.array([4, 1, 0]))
+    assert found is not None
+    assert sorted(given.names(found)) == ["v", "w"]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,0 +1,200 @@
+"""Victims are taken away and whoever can be spared stays: held against the same with plain sets."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pytest
+
+from scheduler_core.framework.evaluation import Evaluation
+from scheduler_core.framework.preemption.demand import Demand
+from scheduler_core.framework.preemption.proof import Found, Proof
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import make_group, make_node, make_pod
+
+GANGS = ("g", "h")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Pods p0, p1, ... in order of importance, on all of which some rule looks.
+
+    A node takes the asking pod when at most `most[slot]` of its pods are there, none of those in `apart`
+    (slot, pod) is anywhere, and none of the pairs in `only_with` has its first pod without its second.
+    """
+
+    slot_of: tuple[int, ...]
+    gang_of: tuple[str, ...]
+    quorum: dict[str, int]
+    barred: frozenset[int]
+    most: tuple[int, int]
+    apart: frozenset[tuple[int, int]]
+    only_with: frozenset[tuple[int, int]]
+
+    def state(self) -> ClusterState:
+        state = ClusterState()
+        for slot in range(2):
+            state.put_node(make_node(f"n{slot}").allocatable(cpu=99).obj())
+        for name, quorum in self.quorum.items():
+            state.put_gang(make_group(f"a/{name}").needs(quorum).obj())
+        for number, slot in enumerate(self.slot_of):
+            pod = make_pod(f"a/p{number}").uid(f"p{number}").on(f"n{slot}").started(number)
+            if self.gang_of[number]:
+                pod.group(self.gang_of[number])
+            state.put_pod(pod.obj())
+        return state
+
+    def fits(self, there: set[int], slot: int) -> bool:
+        return (
+            sum(self.slot_of[pod] == slot for pod in there) <= self.most[slot]
+            and not any((slot, pod) in self.apart for pod in there)
+            and not any(one in there and other not in there for one, other in self.only_with)
+        )
+
+    @property
+    def everybody(self) -> set[int]:
+        return set(range(len(self.slot_of)))
+
+    def members(self, gang: str) -> list[int]:
+        return [number for number, name in enumerate(self.gang_of) if name == gang]
+
+    def torn(self, gone: list[int]) -> list[str]:
+        """Gangs that run now and could not without those, in the order in which they are met."""
+        found: list[str] = []
+        for name in (self.gang_of[pod] for pod in gone):
+            if name and name not in found:
+                stay = len(set(self.members(name)) - set(gone))
+                if len(self.members(name)) >= self.quorum[name] > stay:
+                    found.append(name)
+        return found
+
+    def look(self, gone: set[int], slot: int, others: list[int]) -> int:
+        """The node if it takes the pod without those, else another one that does."""
+        there = self.everybody - gone
+        return next((at for at in (slot, *others) if self.fits(there, at)), -1)
+
+    def needed(
+        self, slot: int, units: list[list[list[int]]], leaving: set[int], others: list[int]
+    ) -> tuple[int, list[int]] | None:
+        gone = leaving | {pod for unit in units for step in unit for pod in step}
+        slot = self.look(gone, slot, others)
+        if slot < 0:
+            return None
+        left = [list(unit) for unit in units]
+        changed = True
+        while changed:
+            changed = False
+            for unit in left:
+                while unit and (at := self.look(gone - set(unit[0]), slot, others)) >= 0:
+                    gone -= set(unit.pop(0))
+                    slot, changed = at, True
+        return slot, [pod for unit in left for step in unit for pod in step]
+
+    def proved(
+        self, slot: int, order: list[int], leaving: set[int], others: list[int], barred: set[str]
+    ) -> tuple[int, list[int], list[str]] | None:
+        kept = self.needed(slot, [[[pod]] for pod in order], leaving, others)
+        if kept is None:
+            return None
+        torn = self.torn(kept[1])
+        if torn:
+            may_not = {name for name in torn if self.barred & set(self.members(name))}
+            barred |= {f"a/{name} PodGroup" for name in may_not}
+            if may_not:
+                return None
+            single = [[[pod]] for pod in kept[1] if self.gang_of[pod] not in torn]
+            wholes = [
+                [self.members(name)[: self.quorum[name]], *([pod] for pod in self.members(name)[self.quorum[name] :])]
+                for name in torn
+            ]
+            kept = self.needed(slot, [*single, *wholes], leaving, others)
+            if kept is None:
+                return None
+        return kept[0], kept[1], self.torn(kept[1])
+
+
+class Rule:
+    """What `Given.fits` says of the state as it is."""
+
+    def __init__(self, given: Given, state: ClusterState) -> None:
+        self._given = given
+        self._state = state
+        self.asked = 0
+
+    def fits(self, slot: int) -> bool:
+        self.asked += 1
+        there = {number for number in self._given.everybody if f"p{number}" in self._state.placed}
+        return self._given.fits(there, slot)
+
+
+def drawn(rng: random.Random) -> Given:
+    size = rng.randint(1, 6)
+    gang_of = tuple(rng.choice(("", "", *GANGS)) for _ in range(size))
+    pods = range(size)
+    return Given(
+        tuple(rng.choice((0, 0, 1)) for _ in pods),
+        gang_of,
+        {name: rng.randint(1, 3) for name in GANGS},
+        frozenset(pod for pod in pods if rng.random() < 0.1),
+        (rng.randint(0, 4), rng.randint(0, 3)),
+        frozenset((rng.randint(0, 1), pod) for pod in pods if rng.random() < 0.2),
+        frozenset((rng.choice(pods), rng.choice(pods)) for _ in range(rng.choice((0, 0, 1, 2)))),
+    )
+
+
+def proof_of(given: Given, state: ClusterState) -> tuple[Proof, Rule]:
+    rule = Rule(given, state)
+    eligible = np.ones(state.table.size, dtype=np.bool_)
+    eligible[[state.placed[f"p{pod}"].row for pod in given.barred]] = False
+    none = np.zeros(len(state.index), dtype=np.int64)
+    demand = Demand(make_pod("a/asks").obj(), none, none, eligible)
+    return Proof(state, 1.0, cast(Evaluation, rule), demand), rule
+
+
+def numbers(found: Found | None) -> tuple[int, list[int], list[str]] | None:
+    if found is None:
+        return None
+    names = [torn.key.removeprefix("a/").removesuffix(" PodGroup") for torn in found.torn]
+    return found.slot, [int(pod.name[1:]) for pod in found.victims], names
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_whoever_can_be_spared_stays(batch: int) -> None:
+    for seed in range(batch, 400, 10):
+        rng = random.Random(seed)
+        given = drawn(rng)
+        state = given.state()
+        proof, _ = proof_of(given, state)
+        order = rng.sample(sorted(given.everybody), rng.randint(1, len(given.slot_of)))
+        leaving = {pod for pod in given.everybody - set(order) if rng.random() < 0.3 and not given.gang_of[pod]}
+        told, barred = f"seed {seed}: {given}, {order}, {leaving}", set[str]()
+        victims = [state.pods[f"p{pod}"] for pod in order]
+        gone = [f"p{pod}" for pod in leaving]
+        slot = rng.randint(0, 1)
+        found = proof.on(slot, victims, gone)
+        assert numbers(found) == given.proved(slot, order, leaving, [], barred), told
+        assert proof.barred == barred, told
+        assert state.check() == []
+        assert {int(uid[1:]) for uid in state.placed} == given.everybody, told
+        if found is None:
+            continue
+        before = numbers(found)
+        assert before is not None
+        for others in ([], [slot], [1 - slot], [slot, 1 - slot]):
+            elsewhere = proof.anywhere(found, gone, lambda slots=others: slots)  # type: ignore[misc]
+            expected = before
+            if any(at != slot for at in others):
+                expected = given.proved(slot, before[1], leaving, others, barred) or before
+            assert numbers(elsewhere) == expected, f"{told}, {others}"
+        assert state.check() == []
+
+
+def test_nobody_is_asked_twice_where_all_could_stay_at_once() -> None:
+    given = Given((0, 0, 0), ("", "", ""), {}, frozenset(), (1, 0), frozenset(), frozenset())
+    state = given.state()
+    proof, rule = proof_of(given, state)
+    assert numbers(proof.on(0, [state.pods[f"p{pod}"] for pod in range(3)])) == (0, [1, 2], [])
+    assert rule.asked == 4, "all gone, and once for each"
