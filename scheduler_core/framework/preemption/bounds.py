@@ -140,8 +140,8 @@ class Bounds:
         within = np.flatnonzero(self._reach == 0)
         beyond, length = np.flatnonzero(self._reach), _FIRST_BLOCK
         while len(within):
-            tops = self._top[within]
-            limit = np.partition(tops, min(length, len(within)) - 1)[min(length, len(within)) - 1]
+            tops, last = self._top[within], min(length, len(within)) - 1
+            limit = np.partition(tops, last)[last]
             order, within = self._sorted(within[tops <= limit]), within[tops > limit]
             # A cost without the later keys is smaller than any with them.
             others: Cost | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import ceil, inf
 
 import numpy as np
@@ -46,6 +47,9 @@ def least(given: Given, slot: int, lacks: Sizes, all_lacks: list[Sizes], rank: i
 def drawn(rng: random.Random) -> tuple[Given, list[Sizes], list[int]]:
     """Who runs on up to eight nodes, what lacks on each, and the places of their names."""
     given = some(rng, slots=rng.randint(1, 8), most=4)
+    if rng.random() < 0.3:
+        # As with bytes: what lies beyond a loan is less than a millionth of the request.
+        given = replace(given, asks=tuple(10**7 * amount for amount in given.asks))
     named = [rng.random() < 0.7 for _ in range(WIDTH)]
     lacks = [tuple(rng.choice((0, 1, 2, 3)) * named[r] for r in range(WIDTH)) for _ in range(given.slots)]
     return given, lacks, rng.sample(range(20), given.slots)
@@ -110,6 +114,22 @@ def test_nodes_on_which_only_some_are_looked_at_have_their_own_columns() -> None
         field = Field(table, given.demand(table), np.array(slots), 4)
         assert field.amounts(0).max(axis=0).tolist() == [slot + 1 for slot in slots]
         assert field.chosen.sum() == len(slots)
+
+
+def test_cells_without_a_pod_hold_nothing_even_where_the_table_is_full() -> None:
+    """An empty cell reads the last row of the table."""
+    last = Runs("last", "b", 1, (5, 0, 0))
+    running = (*(Runs(f"v{i}", "b", 0, (1, 0, 0)) for i in range(63)), last)
+    given = Given(running, asks=(5, 0, 0), loans={"b": (1, 0, 0)}, slots=2)
+    table = given.table()
+    assert len(table.alive) == len(running)
+    field = Field(table, given.demand(table), np.array([1, 0]), 2)
+    assert field.chosen.sum(axis=0).tolist() == [63, 1] or field.chosen.sum(axis=0).tolist() == [1, 63]
+    assert sorted(field.amounts(0).sum(axis=0).tolist()) == [5, 63]
+    names = np.array([0, 1])
+    found = Bounds(field, loans_of(table, given.demand(table)), np.array([[5, 5], [0, 0], [0, 0]]), names)
+    reaches = {int(found.lanes[p]): found.cost(int(p))[0] for part, _ in found.blocks() for p in part}
+    assert sorted(reaches.values()) == [0, 800_000], "of the many small ones none is beyond the loan by itself"
 
 
 Found = list[tuple[Cost, int, list[str]]]
