@@ -1,7 +1,7 @@
 """Searches where more than room and quota keeps a pod off, held against all subsets of the candidates.
 
-Nodes are closed to the pod, pods that it avoids are in the way, others leave already, and victims belong to
-gangs. What is known of plain worlds (`tests/property/test_victims_oracle.py`) is not asked again here.
+Nodes are closed to the pod, have shrunk, or are kept for a nominated pod in part; pods that it avoids are in
+the way, others leave already, and victims belong to gangs. What is known of plain worlds (`tests/property/test_victims_oracle.py`) is not asked again here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.model.names import LABEL_HOSTNAME, LABEL_ZONE, MUSTER_SCHEDULER
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
-from tests.property.test_victims_oracle import CONFIGS, RESOURCES, Runs, World, random_world
+from tests.property.test_victims_oracle import CONFIGS, RESOURCES, Runs, Sizes, World, random_world
 from tests.support.builders import make_budget, make_group, make_node, make_pod, make_quota
 
 # Of each kind and feature; a deep run: 2000.
 WORLDS: Final = int(os.environ.get("MUSTER_ORACLE_SEARCHES", "80"))
+FEATURES: Final = ("closed", "shrunk", "booked", "leaving", "apart", "gangs")
 NONE: Final[frozenset[Runs]] = frozenset()
 Way = tuple[frozenset[Runs], str]
 
@@ -34,7 +35,7 @@ Way = tuple[frozenset[Runs], str]
 class Harder(World):
     """Also nodes that are `closed`, their zones, pods that are `going`, and gangs by (quorum, members).
 
-    With `avoids` the pod may not be in the same zone, or on the same node, as any pod of app x.
+    `booked` is what a nominated pod that goes first will take of a node. With `avoids` the pod may not be in the same zone, or on the same node, as any pod of app x.
     """
 
     closed: frozenset[str]
@@ -42,12 +43,15 @@ class Harder(World):
     going: frozenset[str]
     gangs: dict[str, tuple[int, frozenset[str]]]
     avoids: str
+    booked: dict[str, Sizes]
 
     def leaving(self) -> frozenset[Runs]:
         return frozenset(pod for pod in self.running if pod.name in self.going)
 
     def room(self, node: str, gone: frozenset[Runs]) -> tuple[int, int]:
-        return super().room(node, gone | self.leaving())
+        cpu, memory = super().room(node, gone | self.leaving())
+        taken = self.booked.get(node, (0, 0))
+        return cpu - taken[0], memory - taken[1]
 
     def used(self, namespace: str, gone: frozenset[Runs], r: int) -> int:
         return super().used(namespace, gone | self.leaving(), r)
@@ -144,8 +148,17 @@ def harder(seed: int, kind: str, feature: str) -> Harder:
             members.setdefault(f"{pod.namespace}/{rng.choice('gh')}", set()).add(pod.name)
     gangs = {key: (rng.randint(1, len(names_)), frozenset(names_)) for key, names_ in members.items()}
     avoids = rng.choice((LABEL_ZONE, LABEL_ZONE, LABEL_HOSTNAME)) if feature == "apart" else ""
+    rooms = dict(plain.nodes)
+    if feature == "shrunk":
+        rooms = {
+            name: (max(0, cpu - rng.randint(0, 3)), max(0, memory - rng.randint(0, 3)))
+            for name, (cpu, memory) in rooms.items()
+        }
+    booked = {}
+    if feature == "booked":
+        booked = {name: (rng.randint(0, 2), rng.randint(0, 1)) for name in nodes if rng.random() < 0.5}
     return Harder(
-        plain.nodes,
+        rooms,
         plain.mins,
         plain.running,
         plain.budgets if feature != "gangs" else {},
@@ -158,6 +171,7 @@ def harder(seed: int, kind: str, feature: str) -> Harder:
         going,
         gangs,
         avoids,
+        booked,
     )
 
 
@@ -182,6 +196,11 @@ def answer(world: Harder) -> tuple[frozenset[Runs], str, bool] | None:
         if pod.name in gang_of:
             built.group(gang_of[pod.name].partition("/")[2])
         made.put((built.deleting(1.0) if pod.name in world.going else built).obj(), 0.0)
+    for name, taken in world.booked.items():
+        sizes = {key: value for key, value in zip(RESOURCES, taken, strict=True) if value}
+        first = make_pod(f"f/for-{name}").uid(f"for-{name}").requests(**sizes).priority(9).obj()
+        made.state.put_pod(first)
+        made.state.nominations.put(first, name, made.state.vector(first))
     sizes = {key: value for key, value in zip(RESOURCES, world.asks, strict=True) if value}
     asking = make_pod(f"{world.namespace}/p").requests(**sizes).priority(world.priority)
     if world.avoids:
@@ -231,7 +250,7 @@ def wrong(world: Harder) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["reclaim", "own", "free"])
-@pytest.mark.parametrize("feature", ["closed", "leaving", "apart", "gangs"])
+@pytest.mark.parametrize("feature", FEATURES)
 def test_victims_are_lawful_needed_and_found(feature: str, kind: str) -> None:
     for seed in range(WORLDS):
         world = harder(seed, kind, feature)

@@ -10,6 +10,7 @@ evicted for its room.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from scheduler_core.arrays.index import Int64
@@ -137,14 +138,10 @@ class Precedence:
         self._group = _group(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
-        self._known_guaranteed: bool | None = None
 
-    @property
+    @cached_property
     def _is_guaranteed(self) -> bool:
-        if self._known_guaranteed is None:
-            own = own_nominated(self._state, self._pod)
-            self._known_guaranteed = _guaranteed(self._state, self._pod, own)
-        return self._known_guaranteed
+        return _guaranteed(self._state, self._pod, own_nominated(self._state, self._pod))
 
     def concedes(self, standing: Standing) -> bool:
         """Whether pods of a standing never go before the pod, on whatever node."""
@@ -163,10 +160,11 @@ class Precedence:
         if self.concedes(nominee.standing):
             return False
         own = self._own
-        beside = own is not None and own.node == nominee.node
-        if beside and own is not None and nominee.kept != own.kept:
+        if own is None or own.node != nominee.node:
+            return True
+        if nominee.kept != own.kept:
             return own.kept
-        return own is None or not beside or nominee.rank < own.rank
+        return nominee.rank < own.rank
 
 
 def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:

@@ -60,9 +60,7 @@ class Runs:
         made.priority(self.priority).started(1.0)
         if self.avoids:
             terms = [term.wire() for term in self.avoids]
-            made.spec(
-                affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-            )
+            made.spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
         if self.key:
             constraint = {
                 "maxSkew": 1,
@@ -142,7 +140,9 @@ def drawn(rng: random.Random) -> Given:
     zones = {f"n{i}": rng.choice(("z1", "z1", "z2", "")) for i in range(rng.randint(2, 6))}
 
     def term(own: str) -> Term:
-        return Term(rng.choice(("zone", "zone", "host")), rng.choice("xy"), rng.choice((None, (own,), ("a", "b"))))
+        return Term(
+            rng.choice(("zone", "zone", "host")), rng.choice("xy"), rng.choice((None, (own,), ("a", "b")))
+        )
 
     running = []
     for i in range(rng.randint(1, 8)):
@@ -209,7 +209,9 @@ def test_nodes_come_in_the_order_of_how_many_must_go(batch: int, monkeypatch: py
                 if whole:
                     wanted |= {pod for pod in given.running if pod.eligible and pod.node == name}
                 rows = found.rows(slot, whole_node=whole).tolist()
-                assert [by_row[row] for row in rows] == [by_row[r] for r in order if by_row[r] in wanted], told
+                assert [by_row[row] for row in rows] == [by_row[r] for r in order if by_row[r] in wanted], (
+                    told
+                )
 
 
 def test_of_a_crowded_domain_the_least_important_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +225,9 @@ def test_of_a_crowded_domain_the_least_important_are_looked_at(monkeypatch: pyte
 
 def test_pods_that_came_after_the_candidates_were_chosen_are_nobodys_victims() -> None:
     term = Term("zone", "x", ("a",))
-    given = Given({"n0": "z1"}, (Runs("v0", "a", "x", "n0", eligible=True),), Runs("p", "a", "y", avoids=(term,)))
+    given = Given(
+        {"n0": "z1"}, (Runs("v0", "a", "x", "n0", eligible=True),), Runs("p", "a", "y", avoids=(term,))
+    )
     state = given.state()
     found, _ = asked(given, state)
     state.put_pod(Runs("v1", "a", "x", "n0").built().obj())

@@ -46,7 +46,10 @@ class Nominee:
 
 @dataclass(frozen=True)
 class Given:
-    """Quotas by min (None: it is not named), what they use and what of it leaves, and who is nominated."""
+    """Quotas by min (None: it is not named), what they use and what of it leaves, and who is nominated.
+
+    The pod that asks may be nominated `itself`, and may be given a node just now (`held`).
+    """
 
     mins: dict[str, tuple[int | None, int | None]]
     used: dict[str, tuple[int, int]]
@@ -54,6 +57,7 @@ class Given:
     nominees: tuple[Nominee, ...]
     asking: Nominee
     itself: bool
+    held: bool
 
     def state(self) -> ClusterState:
         state = ClusterState()
@@ -63,14 +67,17 @@ class Given:
             listed = {key: value for key, value in zip(NAMES, low, strict=True) if value is not None}
             state.put_quota(make_quota(f"{name}/q").min(**listed).obj())
         for name in self.used:
+            # What is 0 is not asked for at all.
             for kind, sizes in (("stays", self.used[name]), ("goes", self.leaving[name])):
-                pod = make_pod(f"{name}/{kind}").uid(f"{name}-{kind}").requests(cpu=sizes[0], memory=sizes[1])
-                pod.on("m")
+                listed = {key: size for key, size in zip(NAMES, sizes, strict=True) if size}
+                pod = make_pod(f"{name}/{kind}").uid(f"{name}-{kind}").requests(**listed).on("m")
                 state.put_pod((pod.deleting(1.0) if kind == "goes" else pod).obj())
         for item in (*self.nominees, *((self.asking,) if self.itself else ())):
             state.put_pod(item.built().obj())
             pod_, group = state.pods[item.name], item.group and f"{item.namespace}/{item.group} PodGroup"
             state.nominations.put(pod_, item.node, state.vector(pod_), kept=item.kept, group=group)
+        if self.held:
+            state.nominations.hold(self.asking.name)
         return state
 
     def uses(self, namespace: str, r: int) -> int:
@@ -133,7 +140,7 @@ class Given:
                 return False
         elif item.kept and self.guaranteed:
             return False
-        if not self.itself or item.node != asking.node:
+        if not self.itself or self.held or item.node != asking.node:
             return True
         if item.kept != asking.kept:
             return asking.kept
@@ -161,10 +168,11 @@ def drawn(rng: random.Random) -> Given:
         for name in ("a", "b")
         if rng.random() < 0.85
     }
-    used = {name: (rng.randint(0, 2), rng.randint(0, 1)) for name in ("a", "b")}
-    leaving = {name: (rng.randint(0, 3), rng.randint(0, 1)) for name in ("a", "b")}
+    used = {name: (rng.randint(0, 2), rng.randint(0, 1)) for name in ("a", "b") if rng.random() < 0.8}
+    leaving = {name: (rng.randint(0, 3), rng.randint(0, 1)) for name in used}
+    itself = rng.random() < 0.5
     nominees = tuple(nominee(f"w{i}") for i in range(rng.randint(0, 5)))
-    return Given(mins, used, leaving, nominees, nominee("p"), rng.random() < 0.5)
+    return Given(mins, used, leaving, nominees, nominee("p"), itself, itself and rng.random() < 0.2)
 
 
 @pytest.mark.parametrize("batch", range(10))
@@ -187,7 +195,7 @@ def test_sums_and_rooms_are_those_of_all_that_go_first(batch: int) -> None:
                 first = [item for item in given.nominees if item.node == node and given.goes_first(item)]
                 assert room[slot] == unit * given.total_of(first, r), f"{told} on {node}"
         precedence = Precedence(state, asking)
-        for item in given.nominees:
+        for item in given.nominees if not given.held else ():
             known = state.nominations.get(item.name)
             assert known is not None
             assert precedence.goes_first(known) is given.goes_first(item), told

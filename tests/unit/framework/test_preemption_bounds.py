@@ -129,7 +129,9 @@ def test_cells_without_a_pod_hold_nothing_even_where_the_table_is_full() -> None
     names = np.array([0, 1])
     found = Bounds(field, loans_of(table, given.demand(table)), np.array([[5, 5], [0, 0], [0, 0]]), names)
     reaches = {int(found.lanes[p]): found.cost(int(p))[0] for part, _ in found.blocks() for p in part}
-    assert sorted(reaches.values()) == [0, 800_000], "of the many small ones none is beyond the loan by itself"
+    assert sorted(reaches.values()) == [0, 800_000], (
+        "of the many small ones none is beyond the loan by itself"
+    )
 
 
 Found = list[tuple[Cost, int, list[str]]]

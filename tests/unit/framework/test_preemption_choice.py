@@ -105,9 +105,7 @@ def test_orders_of_giving_back(batch: int) -> None:
         alone = [[pod] for pod in gone if not any(pod in gang for gang in gangs)]
         units = [*gangs, *alone]
         overdrawn = {
-            name
-            for name in "bcd"
-            if not given.lawful([pod for pod in gone if pod.namespace == name], units)
+            name for name in "bcd" if not given.lawful([pod for pod in gone if pod.namespace == name], units)
         }
         again = asked.choice.overdrawn_first(rows, asked.found(gone, gangs))
         assert given.names(again) == [
@@ -129,7 +127,10 @@ CHEAP, DEAR, PROTECTED = (
 )
 FOREIGN = Runs("foreign", "c", 0, (1, 0, 0))
 CHOICE = Given(
-    (CHEAP, DEAR, PROTECTED, FOREIGN), loans={"b": (5, 0, 0), "c": (0, 0, 0)}, budgets=(("b", "x", 0),), slots=3
+    (CHEAP, DEAR, PROTECTED, FOREIGN),
+    loans={"b": (5, 0, 0), "c": (0, 0, 0)},
+    budgets=(("b", "x", 0),),
+    slots=3,
 )
 
 

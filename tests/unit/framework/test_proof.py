@@ -107,7 +107,10 @@ class Given:
                 return None
             single = [[[pod]] for pod in kept[1] if self.gang_of[pod] not in torn]
             wholes = [
-                [self.members(name)[: self.quorum[name]], *([pod] for pod in self.members(name)[self.quorum[name] :])]
+                [
+                    self.members(name)[: self.quorum[name]],
+                    *([pod] for pod in self.members(name)[self.quorum[name] :]),
+                ]
                 for name in torn
             ]
             kept = self.needed(slot, [*single, *wholes], leaving, others)
@@ -169,7 +172,9 @@ def test_whoever_can_be_spared_stays(batch: int) -> None:
         state = given.state()
         proof, _ = proof_of(given, state)
         order = rng.sample(sorted(given.everybody), rng.randint(1, len(given.slot_of)))
-        leaving = {pod for pod in given.everybody - set(order) if rng.random() < 0.3 and not given.gang_of[pod]}
+        leaving = {
+            pod for pod in given.everybody - set(order) if rng.random() < 0.3 and not given.gang_of[pod]
+        }
         told, barred = f"seed {seed}: {given}, {order}, {leaving}", set[str]()
         victims = [state.pods[f"p{pod}"] for pod in order]
         gone = [f"p{pod}" for pod in leaving]
