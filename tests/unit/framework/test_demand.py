@@ -123,3 +123,89 @@ def test_a_loan_is_of_the_resources_that_somebody_guarantees_or_the_quota_bounds
     assert lenders is not None
     assert (lenders.used[0, 0], lenders.min[0, 0]) == (3000, 1000)
     assert lenders.counts[0, :2].tolist() == [True, False]
+
+
+def with_memory(*running: PodBuilder, **minima: dict[str, int]) -> ClusterState:
+    """Quotas with these minima, no max; pods that run or leave."""
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=99, memory=99).obj())
+    for namespace, low in minima.items():
+        state.put_quota(make_quota(f"{namespace}/q").min(**low).obj())
+    for pod in running:
+        state.put_pod(pod.obj())
+    return state
+
+
+def runs(key: str, **requests: int) -> PodBuilder:
+    return make_pod(key).uid(key).requests(**requests).on("n")
+
+
+def test_nobody_reclaims_from_the_own_quota_and_none_lends_that_is_within_its_min() -> None:
+    """a is over its min in memory, of which the pod asks nothing."""
+    state = with_memory(
+        runs("a/own", memory=2),
+        runs("b/x", cpu=2),
+        runs("c/y", cpu=1),
+        runs("free/z", cpu=3),
+        a={"cpu": 5, "memory": 1},
+        b={"cpu": 1},
+        c={"cpu": 1},
+    )
+    found = demanded(state, asking("a/p"))
+    assert found.lenders is not None
+    assert [quota.namespace for quota in found.lenders.quotas] == ["b"]
+    assert eligible(state, found) == {"b/x"}
+    assert found.quota is state.ledger.quota_of("a")
+
+
+def test_members_of_the_pods_own_group_are_nobodys_victims() -> None:
+    state = with_memory(runs("free/other", cpu=1), runs("free/sibling", cpu=1).group("g"))
+    waiting = make_pod("free/waiting").uid("waiting").group("g")
+    state.put_pod(waiting.obj())
+    found = ordinary_demand(state, asking("free/p").group("g").obj(), spare_quotas=True)
+    assert eligible(state, found) == {"free/other"}
+    assert eligible(state, ordinary_demand(state, asking("free/p").obj(), spare_quotas=True)) == {
+        "free/other",
+        "free/sibling",
+    }
+
+
+def test_each_lender_has_what_stays_of_its_use_and_its_min_in_what_is_its_business() -> None:
+    state = with_memory(
+        runs("b/x", cpu=3, memory=2),
+        runs("b/leaves", cpu=1).deleting(1.0),
+        runs("c/y", cpu=2, gpu=1),
+        a={"cpu": 1},
+        b={"cpu": 1, "memory": 4},
+        c={},
+    )
+    lenders = demanded(state, asking("a/p")).lenders
+    assert lenders is not None
+    rows = [state.index.row(name) for name in ("cpu", "memory", "nvidia.com/gpu")]
+    place = {quota.namespace: number for number, quota in enumerate(lenders.quotas)}
+    assert set(place) == {"b", "c"}
+    assert lenders.used[place["b"], rows].tolist() == [3000, 2, 0]
+    assert lenders.min[place["b"], rows].tolist() == [1000, 4, 0]
+    assert lenders.used[place["c"], rows].tolist() == [2000, 0, 0]
+    assert lenders.min[place["c"], rows].tolist() == [0, 0, 0]
+    assert lenders.counts[:, rows].tolist() == [[True, True, False]] * 2
+    spaces = state.table.namespaces
+    assert {name: int(lenders.of[spaces.find(name)]) for name in ("b", "c")} == place
+
+
+def test_what_is_lacking_is_told_per_resource_that_is_asked_for() -> None:
+    state = with_memory(
+        runs("b/x", cpu=3, memory=4),
+        runs("b/leaves", memory=1).deleting(1.0),
+        a={"cpu": 2, "memory": 2},
+        b={},
+    )
+    rows = [state.index.row(name) for name in ("cpu", "memory")]
+    for requests, needs in (
+        ({"cpu": 2}, [3000, 0]),
+        ({"cpu": 1, "memory": 2}, [2000, 4]),
+        ({"memory": 1}, [0, 3]),
+    ):
+        found = demanded(state, make_pod("a/p").requests(**requests))
+        assert found.need[rows].tolist() == needs, requests
+        assert found.request[rows].tolist() == [1000 * requests.get("cpu", 0), requests.get("memory", 0)]

@@ -10,6 +10,7 @@ from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import ordinary_demand
 from scheduler_core.framework.preemption.search import Search
 from scheduler_core.framework.registry import build_profiles
@@ -52,6 +53,12 @@ def spread(made: PodBuilder, skew: int = 1) -> PodBuilder:
 
 def search(asking: Pod, *objects: Any, across: bool = True) -> tuple[str, list[str]]:
     """(node, names of the victims), of a search by priority alone."""
+    result = answer(asking, *objects, across=across)
+    return result.nominated, sorted(victim.name for victim in result.victims)
+
+
+def answer(asking: Pod, *objects: Any, across: bool = True) -> PostFilterResult:
+    """What a search by priority alone says."""
     made = Scheduler(ClusterState(), build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS))
     for item in objects:
         made.put(item.obj(), 0.0)
@@ -60,7 +67,7 @@ def search(asking: Pod, *objects: Any, across: bool = True) -> tuple[str, list[s
     demand = ordinary_demand(made.state, asking, spare_quotas=True)
     result = Search(cycle, Reevaluation(made.cycle, profile, cycle), demand).run(across_nodes=across)
     assert made.state.check() == []
-    return result.nominated, sorted(victim.name for victim in result.victims)
+    return result
 
 
 ONE_ZONE = (node("n1", "z1"), node("n2", "z1"))
@@ -150,3 +157,95 @@ def test_of_a_torn_gang_the_quorum_stays_if_the_others_are_enough() -> None:
     gang = (make_group("a/g").needs(1), *(pod(f"g{i}", "n1", i).group("g") for i in range(3)))
     filled = (node("n1", "z1", cpu=3), *gang)
     assert search(pod("p", priority=8, cpu=2).obj(), *filled) == ("n1", ["g0", "g1"])
+
+
+def full(*pods: PodBuilder, cpu: int = 2) -> tuple[Any, ...]:
+    return (node("n1", "z1", cpu=cpu), *pods)
+
+
+SAID: dict[str, tuple[tuple[Any, ...], int, str]] = {
+    "nobody is less important": (
+        full(pod("high", "n1", 9, 2)),
+        1,
+        "preemption: No preemption victims found for incoming pod.",
+    ),
+    "all together are not enough": (
+        full(pod("high", "n1", 9), pod("low", "n1")),
+        2,
+        "preemption: No set of victims makes room for the pod.",
+    ),
+    "no node is one for the pod": (
+        (node("n1", "z1").taint("closed"), pod("low", "n1", cpu=4)),
+        1,
+        "preemption: No set of victims makes room for the pod.",
+    ),
+    "somebody leaves anyhow": (
+        full(pod("low", "n1"), pod("gone", "n1", 9).deleting(0.5)),
+        1,
+        "waiting for pods to end on node n1.",
+    ),
+    "five go": (
+        full(*(pod(f"v{i}", "n1", i) for i in range(5)), cpu=5),
+        5,
+        "preempting 5 pods for node n1: a/v4, a/v3, a/v2, a/v1, a/v0",
+    ),
+    "six go": (
+        full(*(pod(f"v{i}", "n1", i) for i in range(6)), cpu=6),
+        6,
+        "preempting 6 pods for node n1: a/v5, a/v4, a/v3, a/v2, a/v1, ...",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "cpu", "said"), SAID.values(), ids=SAID)
+def test_what_is_said_of_a_search(objects: tuple[Any, ...], cpu: int, said: str) -> None:
+    result = answer(pod("p", priority=9, cpu=cpu).obj(), *objects)
+    assert result.message == said
+    assert result.status.ok is bool(result.nominated)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "waits_on"),
+    [
+        pytest.param(1, "n2", id="a node that no other filter refuses is waited for first"),
+        pytest.param(
+            3, "n1", id="a node that those who leave keep closed is waited for where it has the room"
+        ),
+    ],
+)
+def test_who_leaves_makes_room_wherever_it_runs(cpu: int, waits_on: str) -> None:
+    """web leaves n3; as long as it is there all of zone z1 is closed. n2 is in z2 and too small, or full."""
+    asking = away_from(pod("p", priority=9, cpu=cpu, app="db"), "web").obj()
+    leaving = (pod("web", "n3").deleting(0.5), pod("job", "n2", 9, app="job").deleting(0.5))
+    nodes = (node("n1", "z1"), node("n2", "z2", cpu=1), node("n3", "z1"))
+    busy = (pod("j1", "n3", 9, 2, app="job"), pod("j2", "n1", 9, 1, app="job"))
+    assert search(asking, *nodes, *leaving, *busy) == (waits_on, [])
+
+
+def test_only_so_many_of_those_who_leave_are_taken_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaving = [pod(f"w{i}", "n2").deleting(0.5) for i in range(3)]
+    asking = away_from(pod("p", priority=9, cpu=4, app="db"), "web").obj()
+    for most, waits_on in ((3, "n1"), (2, "")):
+        monkeypatch.setattr("scheduler_core.framework.preemption.search.MAX_LEAVING", most)
+        assert search(asking, node("n1", "z1"), node("n2", "z1", cpu=3), *leaving) == (waits_on, [])
+
+
+def test_who_asks_for_nothing_of_it_goes_to_a_node_that_has_less_than_is_used_of_it() -> None:
+    """The node shrank to less memory than its pods have."""
+    small = make_node("n1").allocatable(cpu=2, memory=1)
+    big = make_pod("a/big").uid("big").requests(cpu=1, memory=4).priority(9).on("n1").started(1)
+    assert search(pod("p", priority=9).obj(), small, big, pod("low", "n1")) == ("n1", ["low"])
+
+
+def test_of_several_gangs_that_may_not_go_none_goes() -> None:
+    """Each search without one of them finds the next."""
+    gangs = [make_group(f"a/g{i}").needs(2) for i in range(3)]
+    members = [
+        pod(f"g{i}-{n}", "n1", priority=9 * n + i, cpu=1).group(f"g{i}") for i in range(3) for n in range(2)
+    ]
+    single = pod("single", "n1", priority=7)
+    assert search(pod("p", priority=8).obj(), node("n1", "z1", cpu=7), *gangs, *members, single) == (
+        "n1",
+        ["single"],
+    )
+    assert search(pod("p", priority=8).obj(), node("n1", "z1", cpu=6), *gangs, *members) == ("", [])

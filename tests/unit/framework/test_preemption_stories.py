@@ -219,6 +219,12 @@ def test_the_message_says_how_many_go_for_which_node() -> None:
     )
 
 
+def test_the_message_names_the_quota_for_which_somebody_goes() -> None:
+    made = world([2], runs("b/x", cpu=2), quotas=(quota("a", 2), quota("b", 0)))
+    made.put(asks("a/p"))
+    assert "preempting 1 pods for node n0 under ElasticQuota a/q: b/x" in message(made.step())
+
+
 # Under quotas
 
 
