@@ -1,7 +1,8 @@
 """Searches where more than room and quota keeps a pod off, held against all subsets of the candidates.
 
 Nodes are closed to the pod, have shrunk, or are kept for a nominated pod in part; pods that it avoids are in
-the way, others leave already, and victims belong to gangs. What is known of plain worlds (`tests/property/test_victims_oracle.py`) is not asked again here.
+the way, others leave already, and victims belong to gangs. What is known of plain worlds
+(`test_victims_oracle.py`) is not asked again here.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Final
 
 import pytest
 
+from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
-from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.model.names import LABEL_HOSTNAME, LABEL_ZONE, MUSTER_SCHEDULER
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
@@ -25,7 +26,7 @@ from tests.property.test_victims_oracle import CONFIGS, RESOURCES, Runs, Sizes, 
 from tests.support.builders import make_budget, make_group, make_node, make_pod, make_quota
 
 # Of each kind and feature; a deep run: 2000.
-WORLDS: Final = int(os.environ.get("MUSTER_ORACLE_SEARCHES", "80"))
+WORLDS: Final = int(os.environ.get("MUSTER_ORACLE_SEARCHES", "50"))
 FEATURES: Final = ("closed", "shrunk", "booked", "leaving", "apart", "gangs")
 NONE: Final[frozenset[Runs]] = frozenset()
 Way = tuple[frozenset[Runs], str]
@@ -35,7 +36,8 @@ Way = tuple[frozenset[Runs], str]
 class Harder(World):
     """Also nodes that are `closed`, their zones, pods that are `going`, and gangs by (quorum, members).
 
-    `booked` is what a nominated pod that goes first will take of a node. With `avoids` the pod may not be in the same zone, or on the same node, as any pod of app x.
+    `booked` is what a nominated pod that goes first will take of a node. With `avoids` the pod may not be in
+    the same zone, or on the same node, as any pod of app x.
     """
 
     closed: frozenset[str]

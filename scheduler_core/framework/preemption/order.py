@@ -69,18 +69,11 @@ class CheapestFirst:
     def _by_removal(self) -> Iterator[Offer]:
         """Only if borrowers of what is lacking suffice nowhere do the others come into question (rule 10)."""
         found = False
-        if self._borrowers_of_what_lacks():
-            for offer in self._in_order():
-                found = True
-                yield offer
+        for offer in self._in_order():
+            found = True
+            yield offer
         if not found and self._loans is not None:
             yield from self._in_order(rest=True)
-
-    def _borrowers_of_what_lacks(self) -> bool:
-        if self._loans is None or not len(self._bounds.lacking):
-            return True
-        contended = np.asarray((self._deficit > 0).any(axis=1))  # [R]
-        return bool(self._loans.borrowers(contended).any())
 
     def _in_order(self, *, rest: bool = False) -> Iterator[Offer]:
         """A block of nodes is decided exactly only when its bound is below the cheapest offer so far."""

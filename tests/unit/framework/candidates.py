@@ -1,11 +1,11 @@
-"""Candidates for eviction as arrays, and a slow reading of loans and budgets: plain numbers, one pod at a time."""
+"""Candidates for eviction as arrays, and a slow reading of loans and budgets: one pod after the other."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf
 from typing import Final
@@ -15,7 +15,6 @@ import numpy as np
 from scheduler_core.framework.preemption.bounds import NO_VICTIM, PRIORITY_OFFSET, Cost
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import NO_QUOTA, Demand, Lenders
-from scheduler_core.framework.preemption.loans import Loans
 from scheduler_core.state.pods import PodTable
 from tests.support.builders import make_budget, make_pod
 
@@ -52,7 +51,6 @@ class Given:
     loans: dict[str, tuple[int | None, ...]] | None = None
     budgets: tuple[tuple[str, str, int], ...] = ()
     slots: int = 1
-    rows: dict[Runs, int] = field(default_factory=dict, compare=False)
 
     def order(self, pods: Iterable[Runs]) -> list[Runs]:
         """Least important first."""
@@ -173,7 +171,7 @@ class Given:
 
 
 def some(rng: random.Random, *, slots: int = 3, most: int = 6, lends: bool | None = None) -> Given:
-    """Up to so many pods per node, of three quotas and three resources; sizes are small, so that much is equal."""
+    """Up to so many pods per node, of three quotas and three resources; much is equal, as sizes are small."""
     running: list[Runs] = []
     for slot in range(slots):
         for _ in range(rng.randint(0, most)):
@@ -192,10 +190,8 @@ def some(rng: random.Random, *, slots: int = 3, most: int = 6, lends: bool | Non
             )
     rng.shuffle(running)
     lends = rng.random() < 0.7 if lends is None else lends
-    loans = {
-        name: tuple(rng.choice((None, -1, 0, 1, 2, 3, 5)) if rng.random() < 0.8 else 9 for _ in range(WIDTH))
-        for name in "bcd"
-    }
+    lent = {name: rng.choice(((None, -1, 0), (None, -1, 0, 1, 2, 3, 5), (0, 2, 9))) for name in "bcd"}
+    loans = {name: tuple(rng.choice(amounts) for _ in range(WIDTH)) for name, amounts in lent.items()}
     budgets = tuple(
         (rng.choice("bbc"), rng.choice("xxy"), rng.randint(0, 2)) for _ in range(rng.randint(0, 3))
     )

@@ -1,4 +1,4 @@
-"""Which nodes victims on other nodes could open, and whose eviction that takes: each pod looked at by itself."""
+"""Which nodes victims on other nodes could open, and who that would be: each pod looked at by itself."""
 
 from __future__ import annotations
 

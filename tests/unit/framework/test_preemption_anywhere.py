@@ -97,7 +97,7 @@ def test_the_rest_is_taken_from_the_least_important_up(
 
 
 def test_a_larger_victim_goes_where_the_least_important_would_end_a_loan_in_vain() -> None:
-    """b borrows one CPU, so one of its pods may go; only v frees memory, too. In parts of the need it is larger."""
+    """b borrows one CPU, so one of its pods may go; only v frees memory, too, and is the larger part."""
     running = (
         Runs("u", "b", 0, (3, 0, 0)),
         Runs("v", "b", 0, (2, 1, 0), priority=1),
@@ -178,7 +178,8 @@ def test_too_many_candidates_are_not_tried_but_those_that_free_nothing_needed_do
     need, lacking = np.array([1, 0, 0]), np.array([0, 1, 0])
     monkeypatch.setattr(across, "MOST_CANDIDATES", 2)
     found = anywhere(given).best(0, lacking, need)
-    assert found is not None and set(given.names(found)) == {"cpu", "memory"}
+    assert found is not None
+    assert set(given.names(found)) == {"cpu", "memory"}
     monkeypatch.setattr(across, "MOST_CANDIDATES", 1)
     assert anywhere(given).best(0, lacking, need) is None
 

@@ -14,6 +14,7 @@ from scheduler_core.framework.preemption.bounds import NO_VICTIM, PRIORITY_OFFSE
 from scheduler_core.framework.preemption.loans import loans_of
 from scheduler_core.framework.preemption.order import CheapestFirst
 from tests.unit.framework.candidates import WIDTH, Given, Runs, Sizes, some
+from tests.unit.framework.test_preemption_lanes import OneNode
 
 
 def least(given: Given, slot: int, lacks: Sizes, all_lacks: list[Sizes], rank: int) -> Cost | None:
@@ -88,7 +89,8 @@ def test_bounds_are_what_sums_say(batch: int, monkeypatch: pytest.MonkeyPatch) -
             if number + 1 < len(blocks):
                 after = found.cost(int(blocks[number + 1][0][0]))
                 before = found.cost(int(part[-1]))
-                assert others is not None and before[: len(others)] <= others <= after, told
+                assert others is not None, told
+                assert before[: len(others)] <= others <= after, told
                 assert others == after[: len(others)], "as near as is known without looking"
             else:
                 assert others is None, told
@@ -181,44 +183,90 @@ def test_flaws_are_offered_only_where_no_set_is_without_them(
             assert names == [pod.name for pod in gone][::-1], told
             assert cost[-1] == ranks[slot]
             assert given.lawful(gone), told
+            assert given.cost(gone, given.contended(lacks[slot])) == cost[:-1], told
             if any(cost[:3]):
                 # Where nothing else is told apart the node is.
                 assert cost[:-1] == best[0], told
             assert best[0] <= cost[:-1], told
 
 
-def many(priority: int, **more: int) -> Given:
-    """Three nodes with one candidate each, as large as what lacks, of quotas that lend less than that."""
-    running = tuple(Runs(f"v{slot}", "b", slot, (2, 0, 0), priority) for slot in range(3))
-    return Given(running, asks=(2, 0, 0), loans={"b": (1, 0, 0)}, slots=3)
+def by_order_alone(given: Given, lacks: list[Sizes], ranks: list[int]) -> Found:
+    """The offers of an order of removal on every node; only if there are none quotas of other loans are asked."""
+    found: Found = []
+    for rest in (False, True) if given.loans is not None else (False,):
+        for slot in range(given.slots):
+            node = OneNode(given, slot, lacks[slot])
+            node.remove()
+            if rest:
+                node.remove_rest()
+            node.reprieve()
+            contended = [r for r in range(WIDTH) if lacks[slot][r]]
+            if not node.missing():
+                cost = (*given.cost(list(node.gone), contended), ranks[slot])
+                found.append((cost, slot, node.victims()))
+        if found:
+            break
+    return sorted(found)
 
 
-def test_nodes_with_too_many_candidates_and_those_beyond_the_first_are_decided_by_order(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("batch", range(5))
+def test_where_no_node_is_decided_exactly_the_order_of_removal_decides(
+    batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, lacks = many(0), [(2, 0, 0)] * 3
+    monkeypatch.setattr(order, "MOST_EXACT_LANES", 0)
+    for seed in range(batch, 150, 5):
+        rng = random.Random(9000 + seed)
+        given, lacks, ranks = drawn(rng)
+        monkeypatch.setattr(bounds, "_FIRST_BLOCK", rng.choice((1, 2, 64)))
+        assert offers(given, lacks, ranks) == by_order_alone(given, lacks, ranks), f"seed {seed}: {given}"
+
+
+def alike(count: int, *loan: int) -> tuple[Given, list[Sizes]]:
+    """Nodes with one candidate each, as large as what lacks, of a quota that lends so much."""
+    running = tuple(Runs(f"v{slot}", "b", slot, (2, 0, 1)) for slot in range(count))
+    return Given(running, asks=(2, 0, 0), loans={"b": loan}, slots=count), [(2, 0, 0)] * count
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MOST_CANDIDATES", 0), *(("MOST_EXACT_LANES", n) for n in range(3))]
+)
+def test_nodes_that_are_not_decided_exactly_come_in_their_place(
+    name: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, lacks = alike(3, 1, 0, 0)
+    assert [slot for _, slot, _ in offers(given, lacks, [2, 0, 1])] == [1, 2, 0]
     expected = offers(given, lacks, [2, 0, 1])
-    assert [slot for _, slot, _ in expected] == [1, 2, 0]
-    for module, name, value in (
-        (order, "MOST_CANDIDATES", 0),
-        (order, "MOST_EXACT_LANES", 0),
-        (order, "MOST_EXACT_LANES", 1),
-        (order, "MOST_EXACT_LANES", 2),
-    ):
-        monkeypatch.setattr(module, name, value)
-        assert offers(given, lacks, [2, 0, 1]) == expected
-        monkeypatch.undo()
+    monkeypatch.setattr(order, name, value)
+    assert offers(given, lacks, [2, 0, 1]) == expected
 
 
 def test_only_so_many_nodes_are_searched_for_what_borrows_nothing_that_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody lends the resource that lacks, so the quotas over min in another one are asked."""
-    running = tuple(Runs(f"v{slot}", "b", slot, (2, 0, 1)) for slot in range(3))
-    given = Given(running, asks=(2, 0, 0), loans={"b": (0, 0, 1)}, slots=3)
+    given, lacks = alike(8, 0, 0, 1)
     monkeypatch.setattr(order, "MOST_EXACT_LANES", 0)
-    for most in (1, 2, 3):
+    for most in (1, 2, 3, 5, 8, 9):
         monkeypatch.setattr(order, "_MOST_SINGLE_LANES", most)
-        for block in (1, 64):
+        for block in (1, 2, 64):
             monkeypatch.setattr(bounds, "_FIRST_BLOCK", block)
-            assert [slot for _, slot, _ in offers(given, [(2, 0, 0)] * 3, [2, 0, 1])] == [1, 2, 0][:most]
+            assert [slot for _, slot, _ in offers(given, lacks, list(range(8)))] == list(range(8))[:most]
+
+
+def test_of_few_candidates_that_free_something_needed_all_sets_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The least important together are more than is lent; the large one alone is as much."""
+    running = (
+        *(Runs(f"small{i}", "b", 0, (2, 0, 0)) for i in range(2)),
+        Runs("large", "b", 0, (3, 0, 0), priority=1),
+        Runs("useless", "b", 0, (0, 1, 0)),
+    )
+    given = Given(running, asks=(3, 0, 0), loans={"b": (3, 0, 0)})
+    lacks = [(3, 0, 0)]
+    (exact,) = offers(given, lacks, [0])
+    monkeypatch.setattr(order, "MOST_CANDIDATES", 3)
+    assert offers(given, lacks, [0]) == [exact], "three of them free what is lacking"
+    monkeypatch.setattr(order, "MOST_CANDIDATES", 2)
+    (by_order,) = offers(given, lacks, [0])
+    assert (exact[2], by_order[2]) == (["large"], ["small1", "small0"])

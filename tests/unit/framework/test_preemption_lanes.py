@@ -94,7 +94,7 @@ class OneNode:
         return [pod.name for pod in self.pods[::-1] if pod in self.gone]
 
 
-SEEDS = [(seed, rest) for seed in range(300) for rest in (False, True)]
+SEEDS = [(seed, rest) for seed in range(200) for rest in (False, True)]
 
 
 @pytest.mark.parametrize("batch", range(10))
