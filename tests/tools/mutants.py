@@ -50,6 +50,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "scheduler_core/framework/preemption",
         (
             "tests/unit/framework/test_*.py",
+            "tests/property/test_search_oracle.py",
             "tests/property/test_victims_oracle.py",
             "tests/property/test_preemption_*.py",
             "tests/property/test_restart_equivalence.py",

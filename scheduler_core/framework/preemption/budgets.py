@@ -34,8 +34,6 @@ class Protection(NamedTuple):
         """bool [J, L]: cells of `among` that exceed a budget, which the more important ones spend first."""
         out: Bool = np.zeros_like(among)
         here = among[self.places, self.lanes]
-        if not here.any():
-            return out
         budgets, places, lanes = self.budgets[here], self.places[here], self.lanes[here]
         order = np.lexsort((-places, lanes, budgets))
         budgets, places, lanes = budgets[order], places[order], lanes[order]

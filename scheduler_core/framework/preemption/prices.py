@@ -40,7 +40,7 @@ class Prices:
         """bool [S]: every victim's quota is over its min before the victim goes, in some order (rule 7).
 
         `units` are candidates that go together, by their places; else each goes alone. The victims of a quota
-        may go in any order if one of them may be the last, or if the quota is over its min without all of them.
+        may go in any order if one of them may be the last, or if their quota stays over its min.
         """
         out: Bool = np.ones(len(picks), dtype=np.bool_)
         loans = self._loans

@@ -135,8 +135,7 @@ class Search:
         if np.array_equal(eligible, self.demand.eligible):
             return False
         self.demand = msgspec.structs.replace(self.demand, eligible=eligible)
-        self.proof = Proof(self.state, self.now, self.evaluation, self.demand)
-        return bool(eligible.any())
+        return True
 
     def _anything_leaves(self) -> bool:
         table = self.state.table
@@ -156,7 +155,6 @@ class Search:
         less what nominated pods of at least this priority will take.
         """
         nodes, table = self.state.nodes, self.state.table
-        table.cover(len(nodes.allocatable))
         free: Int64 = (nodes.allocatable - nodes.requested)[:, : nodes.size]
         return free + table.leaving(nodes.size)[: len(free)] - nominated_room(self.state, self.pod)
 
@@ -207,8 +205,6 @@ class Search:
 
     def _by_filters(self, slots: Rows, choice: Choice) -> None:
         """Nodes that another filter refuses: take all candidates away, give back what can be spared."""
-        if not len(slots):
-            return
         field = Field(self.state.table, self.demand, slots, self.state.nodes.size)
         for lane, slot in enumerate(slots.tolist()):
             rows = field.rows[field.chosen[:, lane], lane].astype(np.int64)

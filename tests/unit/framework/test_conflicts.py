@@ -214,6 +214,21 @@ def test_nodes_come_in_the_order_of_how_many_must_go(batch: int, monkeypatch: py
                 )
 
 
+def test_who_wants_to_be_near_the_pod_is_no_reason_to_keep_it_off() -> None:
+    given = Given({"n0": "z1"}, (), Runs("p", "a", "x"))
+    state = given.state()
+    term = Term("zone", "x", ("a",)).wire()
+    near = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    rather = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    for number, kind in enumerate((near, rather)):
+        pod = make_pod(f"a/v{number}").uid(f"v{number}").on("n0").spec(affinity={"podAffinity": kind})
+        state.put_pod(pod.obj())
+    found = Conflicts(state, given.asking.built().obj(), np.ones(2, dtype=np.bool_))
+    every = np.ones(1, dtype=np.bool_)
+    assert list(found.nodes(every, ~every)) == []
+    assert found.rows(0, whole_node=False).tolist() == []
+
+
 def test_of_a_crowded_domain_the_least_important_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     term = Term("zone", "x", ("a",))
     running = tuple(Runs(f"v{i}", "a", "x", "n0", eligible=True, priority=i) for i in range(4))

@@ -41,7 +41,7 @@ class Given:
     def state(self) -> ClusterState:
         state = ClusterState()
         for name, (cpu, memory) in self.rooms.items():
-            state.put_node(make_node(name).allocatable(cpu=cpu, memory=memory).obj())
+            state.put_node(make_node(name).allocatable(cpu=cpu, memory=memory, gpu=1).obj())
         for name, (low, high) in self.quotas.items():
             made = make_quota(f"{name}/q").min(**_listed(low)).max(**_listed(high))
             state.put_quota(made.obj())
@@ -127,7 +127,8 @@ def drawn(rng: random.Random) -> Given:
     )
     stays = {name: (rng.randint(0, 3), rng.randint(0, 1)) for name in "abf" if rng.random() < 0.6}
     leaves = {name: (rng.randint(0, 3), rng.randint(0, 2)) for name in "abf" if rng.random() < 0.5}
-    room = (rng.randint(8, 14), rng.randint(5, 9))
+    used = [sum(sizes[r] for held in (stays, leaves) for sizes in held.values()) for r in (0, 1)]
+    room = (max(0, used[0] + rng.randint(-2, 4)), max(0, used[1] + rng.randint(-1, 2)))
     return Given(
         {"n0": room, "n1": (rng.randint(0, 6), 9)},
         quotas,

@@ -191,7 +191,7 @@ def test_flaws_are_offered_only_where_no_set_is_without_them(
 
 
 def by_order_alone(given: Given, lacks: list[Sizes], ranks: list[int]) -> Found:
-    """The offers of an order of removal on every node; only if there are none quotas of other loans are asked."""
+    """The offers of an order of removal on every node; if there are none, of other quotas as well."""
     found: Found = []
     for rest in (False, True) if given.loans is not None else (False,):
         for slot in range(given.slots):

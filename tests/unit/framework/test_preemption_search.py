@@ -243,9 +243,32 @@ def test_of_several_gangs_that_may_not_go_none_goes() -> None:
     members = [
         pod(f"g{i}-{n}", "n1", priority=9 * n + i, cpu=1).group(f"g{i}") for i in range(3) for n in range(2)
     ]
+    members.append(pod("waits", priority=1).group("g0"))
     single = pod("single", "n1", priority=7)
     assert search(pod("p", priority=8).obj(), node("n1", "z1", cpu=7), *gangs, *members, single) == (
         "n1",
         ["single"],
     )
     assert search(pod("p", priority=8).obj(), node("n1", "z1", cpu=6), *gangs, *members) == ("", [])
+
+
+def test_no_attempt_is_lost_on_nodes_that_evictions_do_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cheapest victim is on n1, which is closed to the pod or has a pod that it avoids and that stays."""
+    monkeypatch.setattr("scheduler_core.framework.preemption.search.MAX_TRIALS", 1)
+    cheap, dear = pod("cheap", "n1", 0, 4, "job"), pod("dear", "n2", 5, 4, "job")
+    assert search(
+        pod("p", priority=9).obj(), node("n1", "z1").taint("closed"), node("n2", "z2"), cheap, dear
+    ) == (
+        "n2",
+        ["dear"],
+    )
+    asking = away_from(pod("p", priority=9, app="db"), "web").obj()
+    stays = pod("stays", "n1", 9, cpu=1)
+    assert search(asking, node("n1", "z1", cpu=5), node("n2", "z2"), cheap, dear, stays) == ("n2", ["dear"])
+
+
+def test_nodes_that_only_lack_room_come_before_those_that_another_filter_refuses() -> None:
+    asking = away_from(pod("p", priority=9, app="db"), "web").obj()
+    refuses, dear = pod("refuses", "n1", 0, 1), pod("dear", "n2", 5, 4, "job")
+    assert search(asking, node("n1", "z1"), node("n2", "z2"), refuses, dear) == ("n2", ["dear"])
+    assert search(asking, node("n1", "z1"), refuses) == ("n1", ["refuses"])

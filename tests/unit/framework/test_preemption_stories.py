@@ -194,6 +194,19 @@ def test_protected_pods_are_spared_first_where_another_filter_demands_evictions_
     assert outcome(made, asks(cpu=2).spec(affinity=affinity)) == ("n0", "b web")
 
 
+def test_a_quota_keeps_its_min_where_another_filter_demands_one_of_its_pods() -> None:
+    """b borrows one CPU and must lose web; the second CPU comes from c, though z is less important than y."""
+    running = (runs("b/web", app="web", priority=2), runs("b/z"), runs("c/y", priority=1))
+    made = world([3], *running, quotas=(quota("a", 2), quota("b", 1), quota("c", 0)))
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "namespaceSelector": {},
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert outcome(made, asks("a/p", 2, priority=0).spec(affinity=affinity)) == ("n0", "web y")
+
+
 def test_room_that_comes_free_by_itself_is_waited_for() -> None:
     made = world([2, 2], runs("a", cpu=2).deleting(50.0), runs("b", "n1", cpu=2))
     made.put(asks(cpu=2))
@@ -300,6 +313,35 @@ def test_nobody_goes_where_the_quota_could_not_take_the_pod_all_the_same() -> No
         set(),
         True,
     )
+
+
+FREES_TOO_LITTLE: list[tuple[str, list[PodBuilder], dict[str, int]]] = [
+    ("of one of two resources", [make_pod("a/own").uid("own").requests(cpu=2)], {"cpu": 1, "memory": 2}),
+    (
+        "without those that are more important",
+        [
+            make_pod("a/high").uid("high").requests(cpu=1).priority(9),
+            make_pod("a/low").uid("low").requests(cpu=1),
+        ],
+        {"cpu": 2, "memory": 0},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("running", "asked"), [f[1:] for f in FREES_TOO_LITTLE], ids=[f[0] for f in FREES_TOO_LITTLE]
+)
+def test_nobody_goes_where_all_that_may_free_too_little_of_the_quota(
+    running: list[PodBuilder], asked: dict[str, int]
+) -> None:
+    limit = make_quota("a/q").min(cpu=0, memory=0).max(cpu=2, memory=1)
+    made = world([], quotas=(limit,))
+    made.scheduler.put(make_node("n0").allocatable(cpu=9, memory=9).obj(), made.now)
+    made.put(*(pod.started(1).on("n0") for pod in running))
+    made.put(make_pod("a/p").uid("p").requests(**asked).priority(5))
+    decisions = made.step()
+    assert evicted(decisions) == set()
+    assert "No set of victims frees enough of the quota" in message(decisions)
 
 
 def test_a_gang_goes_as_a_whole_only_where_no_single_pod_does() -> None:
