@@ -1,4 +1,4 @@
-"""Whose turn it is to have nodes kept: what each outcome of an attempt changes, and who may pass meanwhile."""
+"""Whose turn it is to have nodes kept: what each outcome changes, and who may pass meanwhile."""
 
 from __future__ import annotations
 
