@@ -1,4 +1,4 @@
-"""One attempt of a gang: what it holds afterwards, what every member is told, and what is asked for no more."""
+"""One attempt of a gang: what it holds afterwards, what each member is told, what is looked for."""
 
 from __future__ import annotations
 

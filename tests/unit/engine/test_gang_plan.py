@@ -84,7 +84,7 @@ class World:
         return [(self.made.scheduler.profiles[pod.scheduler_name], pod) for pod in pods]
 
     def free(self, moment: float | None) -> list[list[int]]:
-        """CPU and memory of each node that pods leave which have not ended by then; None: what is free now."""
+        """CPU and memory of each node that pods leave which have not ended by then; None: now."""
         left = [list(size) for size in self.nodes]
         for item in self.running:
             if moment is None or item.end is None or item.end > moment:
