@@ -33,14 +33,13 @@ def test_a_pod_takes_its_own_node_or_the_best_that_is_nobodys(seed: int) -> None
     total = cycle.feasible(profile, pod, made.now).tolist()
     assert [score != INFEASIBLE for score in total] == free
     own = rng.randrange(len(sizes)) if rng.random() < 0.5 else None
-    # Of two that wait for nodes and are as important the older goes first, then the one named first: p.
-    first = 5 if own is None else 6
     for number in range(rng.randint(1, 3)):
         slot, size = rng.randrange(len(sizes)), (rng.randint(0, 2), rng.randint(0, 2))
         other = make_pod(f"f/w{number}").uid(f"w{number}").requests(cpu=size[0], memory=size[1])
         other.priority(rng.choice((4, 5, 9)))
         state.nominations.put(other.obj(), f"n{slot}", state.vector(other.obj()))
-        if other.obj().priority >= first:
+        # Of two that wait for one node and are as important the one named first goes first: p.
+        if other.obj().priority >= (6 if slot == own else 5):
             left[slot][0] -= size[0]
             left[slot][1] -= size[1]
     if own is not None:
