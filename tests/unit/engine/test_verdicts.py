@@ -1,0 +1,189 @@
+"""What is decided of pods without a node: what they are told, what is nominated for them, who has to go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.engine.decisions import Evicted, Noticed, Rejected
+from scheduler_core.engine.gang_cycle import GangOutcome, Prepared
+from scheduler_core.engine.gang_preemption import GangPreemption
+from scheduler_core.engine.pod_cycle import Attempt
+from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
+from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.preparation import Preparation
+from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
+from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
+from scheduler_core.model.writes import Bind, Write
+from tests.support.builders import PodBuilder, make_pod
+from tests.support.gang_scheduler import GangScheduler, member
+
+WRITE: Write = Bind("a", "v", "v", "n0")
+
+
+class Setting:
+    """Two nodes with a running pod v on n0."""
+
+    def __init__(self) -> None:
+        self.made = GangScheduler([4, 4], g=2)
+        self.state = self.made.state
+        self.made.put(make_pod("f/v").uid("v").requests(cpu=1).on("n0"))
+        (self.profile,) = self.made.scheduler.profiles.values()
+
+    def attempt(self, pod: PodBuilder, diagnosis: Diagnosis | None = None, **more: Any) -> Attempt:
+        cycle = self.made.scheduler.cycle.new_cycle(self.profile, pod.obj(), self.made.now)
+        slot = more.pop("slot", -1)
+        return Attempt(cycle, slot, diagnosis, more.pop("found", None))
+
+
+REFUSED = Diagnosis(2, unschedulable("no").of("Somebody"), plugins=frozenset({"Somebody"}))
+
+
+def test_a_refused_pod_is_told_why_and_waits_for_who_refused_it() -> None:
+    setting = Setting()
+    pod = make_pod("f/p").uid("p")
+    ((waits,), plugins) = rejected(setting.state, setting.profile, setting.attempt(pod, REFUSED))
+    assert isinstance(waits, Rejected)
+    assert (waits.pod.name, waits.profile, waits.reason) == ("p", "muster-scheduler", REASON_UNSCHEDULABLE)
+    assert (waits.message, waits.diagnosis) == (REFUSED.message, REFUSED)
+    assert (waits.nominated, waits.event, waits.writes) == ("", EVENT_FAILED_SCHEDULING, ())
+    assert plugins == {"Somebody"}
+
+
+def test_a_pod_whose_group_is_what_is_missing_has_the_event_of_a_group() -> None:
+    setting = Setting()
+    by_group = Diagnosis(2, unschedulable("no").of("Coscheduling"))
+    by_nodes = Diagnosis(2)
+    for diagnosis, event in ((by_group, REASON_UNSCHEDULABLE), (by_nodes, EVENT_FAILED_SCHEDULING)):
+        found, _ = rejected(setting.state, setting.profile, setting.attempt(make_pod("f/p"), diagnosis))
+        assert [item.event for item in found if isinstance(item, Rejected)] == [event]
+
+
+def test_an_attempt_without_a_diagnosis_is_a_mistake() -> None:
+    setting = Setting()
+    with pytest.raises(ValueError, match="diagnosis"):
+        rejected(setting.state, setting.profile, setting.attempt(make_pod("f/p")))
+
+
+def test_victims_go_and_the_pod_waits_for_their_node() -> None:
+    setting = Setting()
+    victim = setting.state.pods["v"]
+    found = PostFilterResult(SUCCESS, "n0", (victim,))
+    pod = make_pod("f/p").uid("p").requests(cpu=3).priority(7)
+    decisions, _ = rejected(setting.state, setting.profile, setting.attempt(pod, REFUSED, found=found))
+    evicted, waits = decisions
+    assert isinstance(evicted, Evicted)
+    assert isinstance(waits, Rejected)
+    assert (evicted.pod, evicted.preemptor.name, evicted.profile) == (victim, "p", "muster-scheduler")
+    assert "for node n0" in evicted.message
+    assert waits.nominated == "n0"
+    item = setting.state.nominations.get("p")
+    assert item is not None
+    assert (item.victims, item.kept, int(item.vector[0])) == ({"v"}, False, 3000)
+    assert setting.state.table.going[setting.state.placed["v"].row]
+
+
+@pytest.mark.parametrize(
+    ("leaves", "node"),
+    [
+        pytest.param(False, "", id="nobody leaves its node: it gives it up"),
+        pytest.param(True, "n0", id="its victim is on its way out: it goes on waiting"),
+    ],
+)
+def test_what_becomes_of_an_earlier_nomination(leaves: bool, node: str) -> None:
+    setting = Setting()
+    if leaves:
+        setting.made.put(make_pod("f/v").uid("v").requests(cpu=1).on("n0").deleting(5.0))
+    pod = make_pod("f/p").uid("p").requests(cpu=4)
+    setting.state.nominations.put(pod.obj(), "n0", setting.state.vector(pod.obj()), frozenset({"v"}))
+    found, _ = rejected(setting.state, setting.profile, setting.attempt(pod, REFUSED))
+    assert [item.nominated for item in found if isinstance(item, Rejected)] == [node]
+    assert setting.state.nominations.node_of("p") == node
+
+
+def test_a_refused_node_is_told_and_one_that_is_prepared_is_kept() -> None:
+    setting = Setting()
+    pod = make_pod("f/p").uid("p").requests(cpu=2)
+    refused = not_reserved(setting.state, setting.profile, setting.attempt(pod, slot=1), unschedulable("no"))
+    assert (refused.message, refused.nominated, refused.writes, len(setting.state.nominations)) == (
+        "no",
+        "",
+        (),
+        0,
+    )
+    status = Status(Code.PENDING, "soon", "Volumes", Preparation((WRITE,)))
+    waits = not_reserved(setting.state, setting.profile, setting.attempt(pod, slot=1), status)
+    assert (waits.message, waits.nominated, waits.writes) == ("soon", "n1", (WRITE,))
+    item = setting.state.nominations.get("p")
+    assert item is not None
+    assert (item.node, int(item.vector[0]), item.kept) == ("n1", 2000, False)
+
+
+# Gangs
+
+
+@pytest.mark.parametrize("evicts", [True, False])
+def test_each_member_of_a_gang_has_its_node(evicts: bool) -> None:
+    setting = Setting()
+    pods = [member("m0").obj(), member("m1", cpu=2).obj()]
+    victim = setting.state.pods["v"]
+    nominated = tuple((pod, f"n{number}", setting.state.vector(pod)) for number, pod in enumerate(pods))
+    found = GangPreemption(((victim, pods[1]),) if evicts else (), nominated)
+    decisions = gang_evictions(setting.state, found)
+    items = [setting.state.nominations.get(pod.uid) for pod in pods]
+    assert [(item.node, item.kept, item.group) for item in items if item is not None] == [
+        (f"n{number}", not evicts, "a/g PodGroup") for number in range(2)
+    ]
+    assert {item.victims for item in items if item is not None} == {frozenset({"v"} if evicts else ())}
+    assert len(decisions) == int(evicts)
+    assert bool(setting.state.table.going[setting.state.placed["v"].row]) is evicts
+    for item in decisions:
+        assert isinstance(item, Evicted)
+        assert (item.pod, item.preemptor, item.profile) == (victim, pods[1], "muster-scheduler")
+        assert "for node n1" in item.message
+
+
+def wait(setting: Setting, outcome: GangOutcome, *, known: bool = True) -> list[Any]:
+    pods = [member("m0").obj(), member("m1").obj()]
+    gang = setting.state.gangs.gangs["a/g PodGroup"] if known else None
+    return list(members_wait(setting.state, gang, [(setting.profile, pod) for pod in pods], outcome))
+
+
+@pytest.mark.parametrize(("few", "event"), [(True, REASON_UNSCHEDULABLE), (False, EVENT_FAILED_SCHEDULING)])
+def test_members_that_wait_are_told_and_so_is_their_group(few: bool, event: str) -> None:
+    setting = Setting()
+    found = wait(setting, GangOutcome([], {"m0": "no", "m1": "nor this"}, frozenset(), too_few=few))
+    first, second, notice = found
+    assert [(item.pod.name, item.message, item.event) for item in (first, second)] == [
+        ("m0", "no", event),
+        ("m1", "nor this", event),
+    ]
+    assert isinstance(notice, Noticed)
+    assert (notice.kind, notice.name, notice.message, notice.profile) == (
+        "PodGroup",
+        "g",
+        "no",
+        "muster-scheduler",
+    )
+
+
+def test_only_refused_members_wait_and_a_group_that_starts_is_told_nothing() -> None:
+    setting = Setting()
+    some: Any = [(setting.profile, None)]
+    found = wait(setting, GangOutcome(some, {"m1": "later"}, frozenset()))
+    assert [item.pod.name for item in found] == ["m1"]
+    found = wait(setting, GangOutcome([], {"m0": "no", "m1": "no"}, frozenset()), known=False)
+    assert len(found) == 2, "there is no group to tell"
+
+
+def test_nodes_that_are_prepared_are_kept_for_the_gang_with_their_writes() -> None:
+    setting = Setting()
+    pod = member("m1", cpu=2).obj()
+    preparing = (Prepared(pod, "n1", setting.state.vector(pod), (WRITE,)),)
+    outcome = GangOutcome([], {"m0": "soon", "m1": "soon"}, frozenset(), preparing=preparing)
+    first, second, _ = wait(setting, outcome)
+    assert (first.nominated, first.writes, second.nominated, second.writes) == ("", (), "n1", (WRITE,))
+    item = setting.state.nominations.get("m1")
+    assert item is not None
+    assert (item.kept, item.group) == (True, "a/g PodGroup")
