@@ -37,6 +37,10 @@ class TopologyScheduler:
         for number, cpu in enumerate(cpus):
             self.put(make_node(f"n{number}").allocatable(cpu=cpu))
             racks.setdefault(f"r{number // 2}", {})[f"n{number}"] = {}
+        self.plant(racks)
+
+    def plant(self, racks: dict[str, dict[str, Any]]) -> None:
+        """Let the tree be this one."""
         data = {"level-names": '["rack", "node"]', "tree": json.dumps(racks)}
         self.scheduler.put(_config_map("t", "default", "sakkara.topology", data), self.now)
 
