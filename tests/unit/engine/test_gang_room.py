@@ -155,7 +155,7 @@ def test_a_quota_that_a_profile_does_not_watch_holds_nothing_against_anybody() -
 
 
 SAID: list[tuple[str, dict[str, int], dict[str, int], int, str]] = [
-    ("what is in use is said", {"cpu": 2}, {"cpu": 1000}, 2, "cpu=2 beside 1 in use, more than spec.max[cpu]=2"),
+    ("what is in use", {"cpu": 2}, {"cpu": 1000}, 2, "cpu=2 beside 1 in use, more than spec.max[cpu]=2"),
     ("nothing in use", {"cpu": 1}, {}, 2, "ask for cpu=2, more than spec.max[cpu]=1"),
     ("what nobody asks for is never too much", {"memory": 1}, {"memory": 9}, 2, ""),
     ("a resource without a limit", {"memory": 1}, {"cpu": 99000}, 2, ""),
