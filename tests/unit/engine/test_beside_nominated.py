@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scheduler_core.engine.node_scores import INFEASIBLE
+from scheduler_core.framework.status import unschedulable
 from tests.support.builders import make_node, make_pod
 from tests.support.gang_scheduler import GangScheduler
 
@@ -93,3 +94,14 @@ def test_a_pod_that_no_node_is_left_for_waits() -> None:
     assert attempt.slot == -1
     assert attempt.diagnosis is not None
     assert "1 node(s) kept for nominated pods" in attempt.diagnosis.message
+
+
+def test_a_kind_that_is_refused_before_the_nodes_fits_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = GangScheduler([4])
+    cycle = made.scheduler.cycle
+    pod = make_pod("f/p").uid("p").requests(cpu=1).obj()
+    profile = made.scheduler.profiles[pod.scheduler_name]
+    assert cycle.feasible(profile, pod, made.now).tolist() != [INFEASIBLE]
+    scores = cycle.scores_for(profile, cycle.new_cycle(profile, pod, made.now))
+    monkeypatch.setattr(scores, "status", unschedulable("not this kind"))
+    assert cycle.feasible(profile, pod, made.now).tolist() == [INFEASIBLE]

@@ -408,3 +408,11 @@ def test_room_that_came_early_is_kept_as_soon_as_somebody_else_is_tried() -> Non
     assert sum(int(item.vector[0]) for item in kept_items(made)) == 2000
     seen(made, make_pod("a/h0").uid("h0"))
     assert [int(item.vector[0]) for item in kept_items(made)] == [3000, 3000]
+
+
+def test_of_a_gang_that_is_gone_nothing_is_put_aside() -> None:
+    made = promised()
+    for name in ("g0", "g1"):
+        made.scheduler.remove(made.state.pods[name], made.now)
+    assert seen(made, limited("h0", 1, 10)) == set()
+    assert nominated(made) == {}

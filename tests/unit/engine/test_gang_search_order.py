@@ -192,3 +192,17 @@ def test_members_that_are_left_out_hold_nothing() -> None:
     made.put(member("a", cpu=2).never(), member("b", cpu=2).never(), member("c").never())
     assert len(placed(made.step())) == 2
     assert len(made.state.placed) == 2
+
+
+def test_those_who_look_around_go_last_once() -> None:
+    """n0 is the only node for far, and the only one that near fits until there is another db beside n0."""
+    made = GangScheduler(g=3)
+    made.scheduler.put(make_node("n0").allocatable(cpu=3).label("disk", "ssd").obj(), made.now)
+    made.scheduler.put(make_node("n1").allocatable(cpu=4).obj(), made.now)
+    made.put(make_pod("a/x").uid("x").requests(cpu=1).labels(app="db").on("n0"))
+    pods = [
+        member("near", cpu=2).spec(affinity=near(app="db")),
+        member("far", cpu=2).labels(app="db").selector(disk="ssd"),
+        member("any").labels(app="db"),
+    ]
+    assert search(made, 3, *pods) == {"near": "n1", "far": "n0", "any": "n1"}

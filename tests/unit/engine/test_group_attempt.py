@@ -14,6 +14,7 @@ from scheduler_core.engine import group_placement
 from scheduler_core.engine.gang_cycle import GangOutcome
 from scheduler_core.engine.group_cycle import GroupCycle
 from scheduler_core.engine.group_placement import GroupPlacer, Refusal, in_index_order, in_layers, reserve_on
+from scheduler_core.engine.group_singly import place_singly
 from scheduler_core.engine.pod_cycle import Reservation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status, unschedulable
@@ -448,3 +449,27 @@ def test_what_is_wrong_with_a_group_is_all_that_is_said() -> None:
     assert found == Refusal(gang.problem)
     assert gang.problem
     assert nodes(made.step()) == {}
+
+
+def test_one_by_one_a_leaf_without_a_node_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = TopologyScheduler(1, 1)
+    made.scheduler.remove(make_node("n0").allocatable(cpu=1).obj(), made.now)
+    made.group("g", 1, "{}")
+    made.put(*members("g", 1), make_pod("f/x").uid("x").requests(cpu=1).on("n1"))
+    question: Any = SimpleNamespace(
+        slots=SimpleNamespace(nodes=np.array([-1, made.state.nodes.slot("n1")], dtype=np.int64)),
+        fixed=np.zeros(2, dtype=np.int64),
+        members=[(next(iter(made.scheduler.profiles.values())), member("g", 0).obj())],
+    )
+    assert place_singly(made.scheduler.groups.placer, question, made.now) is None
+    assert set(made.state.placed) == {"x"}
+
+
+def test_a_node_that_refused_one_member_is_not_tried_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = TopologyScheduler(3)
+    made.group("g", 3, "{}")
+    made.put(*members("g", 3))
+    monkeypatch.setattr(group_placement, "place_singly", lambda *args: None)
+    tries = refusing(made, monkeypatch, lambda pod, there: refused("never"))
+    assert ran(made, "ConfigMap").reserved == []
+    assert tries == [("n0", 0)]

@@ -127,3 +127,34 @@ def test_a_pod_group_of_another_plugin_is_let_go_with_its_record() -> None:
     made.put(make_group("a/h").uid("h").needs(1))
     made.scheduler.remove(make_group("a/h").uid("h").needs(1).obj(), made.now)
     assert list(made.state.topology.runs) == ["a/g ConfigMap"]
+
+
+def test_a_group_that_is_gone_is_told_to_its_pods() -> None:
+    made = GangScheduler([1], g=2)
+    made.put(member("m0"), member("m1"))
+    made.step()
+    made.scheduler.remove(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    assert made.state.gangs.gangs == {}
+    told = rejected(made.step(60.0))
+    assert all("does not exist" in item.message for item in told.values())
+    assert set(told) == {"m0", "m1"}
+
+
+@pytest.mark.parametrize("first", ["group", "pods"])
+def test_the_priority_of_a_group_is_that_of_its_unit(first: str) -> None:
+    made = TopologyScheduler(4)
+    if first == "group":
+        made.group("g", 2, "{}", priority="7")
+    made.put(*members("g", 1))
+    if first == "pods":
+        assert made.scheduler.queue.units["a/g ConfigMap"].gang_priority is None
+        made.group("g", 2, "{}", priority="7")
+    unit = made.scheduler.queue.units["a/g ConfigMap"]
+    assert (unit.gang_priority, unit.priority) == (7, 7)
+
+
+def test_labels_make_pods_of_a_gang_different_kinds() -> None:
+    made = GangScheduler([1], g=2)
+    made.put(member("m0").labels(app="x"), member("m1").labels(app="y"), member("m2").labels(app="y"))
+    kinds = made.scheduler.queue.units["a/g PodGroup"].distinct()
+    assert sorted(pod.labels["app"] for pod in kinds) == ["x", "y"]
