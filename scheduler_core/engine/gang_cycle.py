@@ -15,11 +15,12 @@ from typing import Final
 import msgspec
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.gang_capacity import CAPACITY, Members, beyond_quota, equal_members, room_for
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.gang_search import GangSearch, largest_share
-from scheduler_core.engine.pod_cycle import PodCycle, Reservation
+from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status

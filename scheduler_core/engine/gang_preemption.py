@@ -53,7 +53,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
     state = cycle.state
     if gang_not_eligible(state, [pod for _, pod in members]):
         return None
-    fewer = _Fewer(cycle, members, need, now)
+    fewer = _Fewer(cycle, members, need, now, MOST_PROOFS)
     if leaving(state).any() and fewer.fits(()):
         # Nobody has to go. Below, each member for itself might take the node that another one waits for.
         return GangPreemption((), tuple(fewer.seats))
@@ -167,9 +167,7 @@ class _OneByOne:
 class _Fewer:
     """Gives victims back. `seats` are the nodes of the members beside the victims that are left."""
 
-    def __init__(
-        self, cycle: PodCycle, members: Members, need: int, now: float, proofs: int = MOST_PROOFS
-    ) -> None:
+    def __init__(self, cycle: PodCycle, members: Members, need: int, now: float, proofs: int) -> None:
         self._cycle = cycle
         self._members = members
         self._need = need

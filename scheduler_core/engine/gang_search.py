@@ -17,9 +17,10 @@ from typing import Final
 
 import numpy as np
 
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, kinds_of
-from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
+from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod

@@ -18,10 +18,11 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.group_singly import place_singly
 from scheduler_core.engine.group_slots import Slots, capacity, slots_for
-from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
+from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.errors import ModelError
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status, unschedulable

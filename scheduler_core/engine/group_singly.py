@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler_core.engine.pod_cycle import Reservation
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.topology.placer import can_place
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.binding import Reservation, reserve_plugins, writes_around
 from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.explain import diagnose
@@ -32,7 +33,6 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent
 
@@ -46,16 +46,6 @@ class Attempt(msgspec.Struct):
     slot: int = -1
     diagnosis: Diagnosis | None = None
     post_filter: PostFilterResult | None = None
-
-
-class Reservation(msgspec.Struct, frozen=True):
-    """A pod that holds its node in the state, with the writes that make it real."""
-
-    cycle: Cycle
-    slot: int
-    bind: Write
-    pre_bind: tuple[Write, ...]
-    post_bind: tuple[Write, ...]
 
 
 class PodCycle:
@@ -275,12 +265,12 @@ class PodCycle:
         try:
             agenda = self._agenda(profile, cycle)
             self.state.assume(cycle.pod, slot, cycle.now, cycle.vector)
-            status = _reserve_plugins(agenda, cycle, slot)
+            status = reserve_plugins(agenda, cycle, slot)
             if status.code not in (Code.SUCCESS, Code.WAIT):
                 self.unreserve(profile, cycle, slot)
                 return status
             self.classes.placed(cycle, slot)
-            return _writes(profile, agenda, cycle, slot)
+            return writes_around(profile, agenda, cycle, slot)
         except PluginError:
             self.unreserve(profile, cycle, slot)
             raise
@@ -293,37 +283,3 @@ class PodCycle:
         for plugin in reversed(profile.reserve):
             plugin.unreserve(cycle, slot)
         return self.state.forget(cycle.pod.uid)
-
-
-def _reserve_plugins(agenda: Agenda, cycle: Cycle, slot: int) -> Status:
-    for plugin in agenda.reserve:
-        cycle.calling = (plugin.name, "reserve")
-        status = plugin.reserve(cycle, slot)
-        if not status.ok:
-            return status.of(plugin.name)
-    for permit in agenda.permit:
-        cycle.calling = (permit.name, "permit")
-        status, _ = permit.permit(cycle, slot)
-        if not status.ok:
-            return status.of(permit.name)
-    return SUCCESS
-
-
-def _writes(profile: Profile, agenda: Agenda, cycle: Cycle, slot: int) -> Reservation:
-    pre_bind: list[Write] = []
-    for plugin in agenda.pre_bind:
-        cycle.calling = (plugin.name, "preBind")
-        pre_bind.extend(plugin.pre_bind(cycle, slot))
-    bind: Write | None = None
-    for binder in profile.bind:
-        cycle.calling = (binder.name, "bind")
-        bind = binder.bind(cycle, slot)
-        if bind is not None:
-            break
-    if bind is None:
-        raise ValueError("no bind plugin answered")
-    post_bind: list[Write] = []
-    for after in agenda.post_bind:
-        cycle.calling = (after.name, "postBind")
-        post_bind.extend(after.post_bind(cycle, slot))
-    return Reservation(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))

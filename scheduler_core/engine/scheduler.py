@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scheduler_core.engine.aftermath import nodes_given, placements, surplus
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, missing, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
@@ -15,7 +16,7 @@ from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.loans import with_loans
 from scheduler_core.engine.messages import topology_notices
-from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
+from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.reviews import Reviews
 from scheduler_core.engine.signature import schedules_differently
@@ -301,13 +302,12 @@ class Scheduler:
         placement = self.state.placed.get(pod.uid)
         if placement is None or not placement.assumed:
             return
-        profile = self.profiles[pod.scheduler_name]
-        attempt = Attempt(self.cycle.new_cycle(profile, placement.pod, now), placement.slot)
-        current = placement.pod
-        events = self.cycle.unreserve(profile, attempt.cycle, attempt.slot)
+        current, slot, profile = placement.pod, placement.slot, self.profiles[pod.scheduler_name]
+        cycle = self.cycle.new_cycle(profile, current, now)
+        events = self.cycle.unreserve(profile, cycle, slot)
         if self.state.gangs.of(current) is not None:
             # Its siblings may be bound already: the gang must be able to become whole again.
-            self.state.nominations.put(current, self.state.nodes.names[attempt.slot], attempt.cycle.vector)
+            self.state.nominations.put(current, self.state.nodes.names[slot], cycle.vector)
         self._enqueue(current, now)
         self.queue.undone(current.uid, now)
         self.tell(events, now)

@@ -9,9 +9,9 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.preemption.demand import quota_demand
-from scheduler_core.framework.preemption.eligibility import not_eligible
+from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.nominated import nominated_requests
-from scheduler_core.framework.preemption.search import Search, must_wait, refused
+from scheduler_core.framework.preemption.search import Search
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit, within_min

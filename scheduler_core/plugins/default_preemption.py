@@ -5,8 +5,8 @@ from __future__ import annotations
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.demand import ordinary_demand
-from scheduler_core.framework.preemption.eligibility import not_eligible
-from scheduler_core.framework.preemption.search import Search, must_wait, refused
+from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
+from scheduler_core.framework.preemption.search import Search
 from scheduler_core.framework.status import Code, Diagnosis
 
 _QUOTAS = "CapacityScheduling"

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
 from scheduler_core.framework.preemption.nominated import ahead_on, nominated_requests, siblings_nominated
+from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
@@ -18,6 +20,16 @@ from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination
+
+
+def refused(reason: str) -> PostFilterResult:
+    """No preemption, and why."""
+    return PostFilterResult(unschedulable(reason), message=f"preemption: {reason}.")
+
+
+def must_wait(sentence: str) -> PostFilterResult:
+    """No preemption while this is so."""
+    return PostFilterResult(unschedulable(sentence), message=sentence)
 
 
 def not_eligible(state: ClusterState, pod: Pod) -> str:

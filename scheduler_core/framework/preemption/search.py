@@ -25,12 +25,12 @@ from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.conflicts import Conflicts
 from scheduler_core.framework.preemption.demand import Demand, Rows
-from scheduler_core.framework.preemption.eligibility import waits_on
+from scheduler_core.framework.preemption.eligibility import refused, waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.nominated import nominated_room
 from scheduler_core.framework.preemption.order import CheapestFirst, Offer
 from scheduler_core.framework.preemption.proof import Found, Proof
-from scheduler_core.framework.status import SUCCESS, unschedulable
+from scheduler_core.framework.status import SUCCESS
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.trial import Trial
 
@@ -45,16 +45,6 @@ MAX_ANYWHERE: Final = 256
 MAX_LEAVING: Final = 256
 # How often the search starts anew without the members of gangs that turned out to be nobody's victims.
 _MAX_ROUNDS: Final = 8
-
-
-def refused(reason: str) -> PostFilterResult:
-    """No preemption, and why."""
-    return PostFilterResult(unschedulable(reason), message=f"preemption: {reason}.")
-
-
-def must_wait(sentence: str) -> PostFilterResult:
-    """No preemption while this is so."""
-    return PostFilterResult(unschedulable(sentence), message=sentence)
 
 
 class Search:

@@ -43,10 +43,11 @@ def seats(found: GangPreemption | None) -> dict[str, str]:
 
 
 def greedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Victims of a member are all pods of n0 that may go."""
+    """Victims of a member are all pods of n0 that may go; they are not looked for all at once."""
+    monkeypatch.setattr(gang_preemption, "victims_at_once", lambda *_: None)
     original = PodCycle.attempt
 
-    def attempt(self: Any, profile: Any, pod: Any, now: float, *, post_filter: bool = True) -> Any:
+    def attempt(self: Any, profile: Any, pod: Any, now: float, *, post_filter: bool = True, **_: Any) -> Any:
         found = original(self, profile, pod, now, post_filter=False)
         if post_filter and found.slot < 0:
             lower = [item for item in self.state.nodes.pods[0].values() if item.priority < pod.priority]
@@ -140,9 +141,10 @@ def test_a_node_that_only_seems_to_fit_is_no_node(monkeypatch: pytest.MonkeyPatc
 def test_a_node_that_nobody_knows_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([1], g=1)
     made.put(runs("v"))
+    monkeypatch.setattr(gang_preemption, "victims_at_once", lambda *_: None)
     original = PodCycle.attempt
 
-    def attempt(self: Any, profile: Any, pod: Any, now: float, *, post_filter: bool = True) -> Any:
+    def attempt(self: Any, profile: Any, pod: Any, now: float, *, post_filter: bool = True, **_: Any) -> Any:
         found = original(self, profile, pod, now, post_filter=False)
         found.post_filter = PostFilterResult(SUCCESS, "gone", (made.state.pods["v"],))
         return found

@@ -98,7 +98,7 @@ def test_what_becomes_of_the_gang_that_nodes_are_kept_for(
 OTHER: list[tuple[str, dict[str, Any], bool]] = [
     ("it starts", {"reserved": ["somebody"]}, True),
     ("it preempts", {"preemption": NOBODY, "need": 1}, True),
-    ("it has too few members: they may wait for victims", {"too_few": True}, True),
+    ("it has too few members: no room helps it now", {"too_few": True}, False),
     ("it can never start", {"hopeless": True}, False),
     ("it needs room, and is not the first", {"need": 1}, False),
     ("nothing is known of what it needs", {}, True),

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from scheduler_core.engine import group_placement
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.gang_cycle import GangOutcome
 from scheduler_core.engine.group_cycle import GroupCycle
 from scheduler_core.engine.group_placement import GroupPlacer, Refusal, in_index_order, in_layers, reserve_on
 from scheduler_core.engine.group_singly import place_singly
-from scheduler_core.engine.pod_cycle import Reservation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status, unschedulable
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
@@ -191,7 +191,8 @@ def profile_of(*enabled: str) -> Profile:
     ("profiles", "pod", "taken"),
     [
         pytest.param([[TOPOLOGY]], member("g", 0), True, id="a group ConfigMap that is not there"),
-        pytest.param([[TOPOLOGY]], grouped(0), False, id="a PodGroup that is not there is another's"),
+        pytest.param([[TOPOLOGY]], grouped(0), True, id="a PodGroup that is not there"),
+        pytest.param([[TOPOLOGY, "Coscheduling"]], grouped(0), False, id="that is left to Coscheduling"),
         pytest.param([[TOPOLOGY]], make_pod("a/p"), False, id="no group at all"),
         pytest.param([["Coscheduling"]], member("g", 0), False, id="a profile without topology"),
         pytest.param([[TOPOLOGY], []], member("g", 0), False, id="one of two profiles without topology"),

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.node_scores import NodeScores
-from scheduler_core.engine.pod_cycle import PodCycle, Reservation
+from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.select import best_slot, rotation
+from scheduler_core.errors import PluginError
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import SKIP, SUCCESS, Reason, Status, unschedulable
@@ -316,7 +318,7 @@ def test_what_broken_code_left_is_forgotten() -> None:
     cycle = bench.cycles.new_cycle(bench.profile, bench.pod().obj(), 1.0)
     bench.usage[0].filter = bench.static[0].filter = lambda *args: 1 // 0  # type: ignore[method-assign]
     bench.node(0, 5, 9)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(PluginError, match="plugin usage0 failed at filter"):
         bench.cycles.classes.current(bench.profile, cycle)
     assert bench.cycles.classes.get(cycle.signature) is None
     del bench.usage[0].filter, bench.static[0].filter

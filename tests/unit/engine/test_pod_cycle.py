@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler_core.engine.pod_cycle import Attempt, PodCycle, Reservation
+from scheduler_core.engine.binding import Reservation
+from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.engine.select import best_slot, rotation
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.interface import PostFilterResult, Scope

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler_core.framework.preemption.crowding import look_at_added
+from scheduler_core.framework.preemption.crowding import crowded_out
 from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod, make_quota
@@ -151,16 +151,16 @@ def test_who_is_crowded_out_and_whether_room_is_given_up(batch: int) -> None:
             if not item.kept and not awaited(state, state.pods[item.name])
         ]
         told = f"seed {seed}: {given}"
-        found = sorted(pod.name for pod in look_at_added(state))
+        found = sorted(pod.name for pod in crowded_out(state, ()))
         assert found == (waits_in_vain if looked and given.overbooked else []), told
         assert state.nominations.freed is (looked and given.goes_over_min), told
         state.nominations.freed = False
-        assert (look_at_added(state), state.nominations.freed) == ([], False), "nobody came since"
+        assert (crowded_out(state, ()), state.nominations.freed) == ([], False), "nobody came since"
 
 
 def test_that_room_was_given_up_before_is_not_forgotten() -> None:
     for given in (drawn(random.Random(seed)) for seed in range(10)):
         state = given.state()
         state.nominations.freed = True
-        look_at_added(state)
+        crowded_out(state, ())
         assert state.nominations.freed
