@@ -122,7 +122,7 @@ class GangReservations:
     def look_after(self, unit: QueuedUnit, now: float) -> None:
         """Others were placed or nominated: try the gang again if it cannot start beside them."""
         holder = self._queue.units.get(self._kept_for)
-        if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE or holder.entry < 0:
+        if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE:
             return
         members = [(self._profiles[pod.scheduler_name], pod) for pod in holder.pods.values()]
         # Only who is nominated may have what is kept.

@@ -116,7 +116,7 @@ class SchedulingQueue:
         """Let waiting pods be tried again, those of them whose units wait for an event."""
         for pod in pods:
             unit = self.units.get(self._by_pod.get(pod.uid, ""))
-            if unit is not None and unit.part is Part.UNSCHEDULABLE and unit.entry >= 0:
+            if unit is not None and unit.part is Part.UNSCHEDULABLE:
                 self.activate(unit, now)
 
     # Moving between the parts
