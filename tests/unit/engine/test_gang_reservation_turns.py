@@ -416,3 +416,16 @@ def test_of_a_gang_that_is_gone_nothing_is_put_aside() -> None:
         made.scheduler.remove(made.state.pods[name], made.now)
     assert seen(made, limited("h0", 1, 10)) == set()
     assert nominated(made) == {}
+
+
+def test_seats_for_a_known_start_are_looked_for_anew_when_it_is_not_known_any_more() -> None:
+    """Until r ends in time both seats are beside it; then the second is where more room is now."""
+    made = GangScheduler([8, 2, 4], g=2)
+    made.put(limited("r", 4, 100).on("n0").started(made.now), make_pod("f/t").requests(cpu=2).on("n2"))
+    made.put(member("g0", cpu=3), member("g1", cpu=3))
+    made.step()
+    assert nominated(made) == {"g0": "n0", "g1": "n0"}
+    made.scheduler.remove(made.state.pods["r"], made.now)
+    made.put(make_pod("f/s").uid("s").requests(cpu=4).on("n0"))
+    tell(made, "g", need=2)
+    assert nominated(made) == {"g0": "n0", "g1": "n2"}

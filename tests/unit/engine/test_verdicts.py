@@ -187,3 +187,9 @@ def test_nodes_that_are_prepared_are_kept_for_the_gang_with_their_writes() -> No
     item = setting.state.nominations.get("m1")
     assert item is not None
     assert (item.kept, item.group) == (True, "a/g PodGroup")
+
+
+def test_where_nobody_waits_nobody_is_told() -> None:
+    setting = Setting()
+    gang = setting.state.gangs.gangs["a/g PodGroup"]
+    assert members_wait(setting.state, gang, [], GangOutcome([], {}, frozenset())) == []
