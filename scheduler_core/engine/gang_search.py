@@ -73,14 +73,18 @@ class GangSearch:
         return self._place(0, self._spare, {})
 
     def _ordered(self) -> bool:
-        """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out."""
+        """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out.
+
+        Who looks at others may fit where they are, once they are there.
+        """
         nodes: dict[Hashable, int] = {}
         for key, (profile, pod) in self._members:
             if key not in nodes:
                 nodes[key] = len(self._options(profile, pod))
         total = self._cycle.state.nodes.allocatable_total()
         self._members.sort(key=lambda item: (nodes[item[0]], -largest_share(item[1][1], total)))
-        return sum(nodes[key] == 0 for key, _ in self._members) <= self._spare
+        nowhere = sum(nodes[key] == 0 and not looks_around(pod) for key, (_, pod) in self._members)
+        return nowhere <= self._spare
 
     def _place(self, index: int, spare: int, taken: dict[tuple[Hashable, int], int]) -> bool:
         """Give nodes to the members from `index` on, but for `spare` of them.

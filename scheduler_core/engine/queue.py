@@ -87,6 +87,13 @@ class SchedulingQueue:
         unit.kinds = {}
         return True
 
+    def rank(self, unit: QueuedUnit, created: float, priority: int | None, now: float) -> None:
+        """A group came or changed: its age and priority are the unit's, which takes its new place at once."""
+        if (unit.created, unit.gang_priority) != (created, priority):
+            unit.created, unit.gang_priority = created, priority
+            if unit.part is Part.ACTIVE:
+                self.activate(unit, now)
+
     def get(self, uid: str) -> Pod | None:
         """The queued form of a pod."""
         key = self._by_pod.get(uid)

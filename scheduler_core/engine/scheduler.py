@@ -124,7 +124,7 @@ class Scheduler:
     def _put_gang(self, gang: Gang, now: float) -> None:
         events = self.state.put_gang(gang)
         if unit := self.queue.units.get(gang.key):
-            unit.created, unit.gang_priority = gang.created, gang.priority
+            self.queue.rank(unit, gang.created, gang.priority, now)
         self.tell(events, now)
 
     def _remove_gang(self, gang: Gang, now: float) -> None:

@@ -206,3 +206,12 @@ def test_those_who_look_around_go_last_once() -> None:
         member("any").labels(app="db"),
     ]
     assert search(made, 3, *pods) == {"near": "n1", "far": "n0", "any": "n1"}
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")], ids="".join)
+def test_a_member_may_want_to_be_near_one_that_comes_after_it(names: tuple[str, str]) -> None:
+    made = GangScheduler([4, 4], g=2)
+    made.put(member(names[0]).spec(affinity=near(app="db")), member(names[1], cpu=2).labels(app="db"))
+    found = placed(made.step())
+    assert set(found) == {"a", "b"}
+    assert len(set(found.values())) == 1

@@ -74,8 +74,7 @@ def test_the_age_and_priority_of_a_group_decide_whenever_it_comes(first: str) ->
         "a/young PodGroup": 50.0,
         "a/old PodGroup": 10.0,
     }
-    if first == "group":
-        assert set(placed(made.step())) == {"old0", "old1"}
+    assert set(placed(made.step())) == {"old0", "old1"}
 
 
 def test_a_group_that_changes_its_priority_takes_its_unit_along() -> None:
