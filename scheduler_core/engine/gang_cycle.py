@@ -20,8 +20,8 @@ from scheduler_core.engine.gang_capacity import CAPACITY, Members, beyond_quota,
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.gang_search import GangSearch, largest_share
+from scheduler_core.engine.gang_seats import Seat, Seats, Unprepared, give_back, take
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Diagnosis, Status
 from scheduler_core.model.gang import Gang, GroupRef
@@ -67,17 +67,21 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class _Attempt(msgspec.Struct, frozen=True):
-    """Members that hold a node, those whose node has to be prepared, and why the others have none."""
+    """Members that found a node, and why the others have none."""
 
-    reserved: list[tuple[Profile, Reservation]]
+    seats: Seats
     refused: dict[str, str]
     failures: dict[str, Diagnosis]
-    prepared: list[Prepared]
 
     @property
-    def found(self) -> int:
-        """Members with a node."""
-        return len(self.reserved) + len(self.prepared)
+    def unprepared(self) -> Status | None:
+        """What the first of the nodes lacks that cannot be taken yet; None if all can."""
+        return next((seat.status for _, seat in self.seats if isinstance(seat, Unprepared)), None)
+
+    @property
+    def reserved(self) -> list[tuple[Profile, Reservation]]:
+        """The seats, where all can be taken."""
+        return [(profile, seat) for profile, seat in self.seats if isinstance(seat, Reservation)]
 
 
 def missing(gang: Gang, census: Census) -> int:
@@ -122,57 +126,56 @@ class GangCycle:
             if room.fits < need:
                 return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
         attempt = self._attempt(members, need, now)
-        if attempt.prepared and attempt.found >= need:
-            return self._prepares(gang, members, attempt)
-        if attempt.found < need and not equal:
+        if len(attempt.seats) < need and not equal:
             searched = GangSearch(self.cycle, members, need, now).run()
             if searched is not None:
-                return self._found(members, searched)
-        if len(attempt.reserved) >= need:
-            return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
+                # Members that it left out are on their own.
+                held = {seat.cycle.pod.uid for _, seat in searched}
+                attempt = _Attempt(searched, {pod.uid: "" for _, pod in members if pod.uid not in held}, {})
+        if len(attempt.seats) >= need:
+            return self._starts(gang, members, attempt)
         diagnosis = next(iter(attempt.failures.values()), None)
         why = diagnosis.message if diagnosis is not None else ""
-        return self._no_room(gang, members, need, attempt.found, why, attempt.failures, now, equal)
-
-    def _found(self, members: Members, reserved: list[tuple[Profile, Reservation]]) -> GangOutcome:
-        """What the search found; members that it left out are on their own."""
-        held = {item.cycle.pod.uid for _, item in reserved}
-        refused = {pod.uid: "" for _, pod in members if pod.uid not in held}
-        return GangOutcome(reserved, refused, frozenset())
+        return self._no_room(gang, members, need, len(attempt.seats), why, attempt.failures, now, equal)
 
     def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
-        """Reserve members in this order; nothing is held where that is not enough. Raises PluginError."""
-        found = _Attempt([], {}, {}, [])
+        """Hold nodes for members in this order; none where they are not enough. Raises PluginError."""
+        found = _Attempt([], {}, {})
         try:
             for profile, pod in members:
-                result = self._try(profile, pod, now, found.failures)
-                if isinstance(result, Reservation):
-                    found.reserved.append((profile, result))
-                elif isinstance(result, Prepared):
-                    found.prepared.append(result)
-                else:
-                    found.refused[pod.uid] = result
+                result = self._try(profile, pod, now)
+                if isinstance(result, tuple):
+                    found.refused[pod.uid], found.failures[pod.uid] = result
                     if len(members) - len(found.refused) < need:
                         break
+                else:
+                    found.seats.append((profile, result))
         except BaseException:
-            self._undo(found)
+            self._undo(found.seats)
             raise
-        if found.prepared or len(found.reserved) < need:
-            self._undo(found)
+        if len(found.seats) < need:
+            self._undo(found.seats)
         return found
 
-    def _prepares(self, gang: Gang, members: Members, attempt: _Attempt) -> GangOutcome:
-        """All keep their nodes until those of some are prepared: nominated, as nobody holds anything."""
-        first = next(iter(attempt.failures.values()))
-        reason = first.status.reason if first.status is not None else ""
-        text = f"{gang.ref}: the pods that must start together have found nodes: {reason}"
+    def _starts(self, gang: Gang, members: Members, attempt: _Attempt) -> GangOutcome:
+        """Enough members hold nodes; where some must be prepared first, all are merely nominated."""
+        lacks = attempt.unprepared
+        if lacks is None:
+            return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
+        self._undo(attempt.seats)
+        text = f"{gang.ref}: the pods that must start together have found nodes: {lacks.reason}"
         names = self.state.nodes.names
-        seats = [
-            Prepared(item.cycle.pod, names[item.slot], item.cycle.vector) for _, item in attempt.reserved
-        ]
         outcome = _refuse_all(members, text)
-        outcome.plugins |= _plugins(attempt.failures)
-        outcome.preparing = (*seats, *attempt.prepared)
+        outcome.plugins |= _plugins(attempt.failures) | {lacks.plugin}
+        outcome.preparing = tuple(
+            Prepared(
+                seat.cycle.pod,
+                names[seat.slot],
+                seat.cycle.vector,
+                seat.writes if isinstance(seat, Unprepared) else (),
+            )
+            for _, seat in attempt.seats
+        )
         return outcome
 
     def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
@@ -185,30 +188,20 @@ class GangCycle:
                 shift(own, charged(pod.requests))
         return beyond_quota(state, members, need, own, own)
 
-    def _try(
-        self, profile: Profile, pod: Pod, now: float, failures: dict[str, Diagnosis]
-    ) -> Reservation | Prepared | str:
-        """Reserve one member, or say why not; one whose node must be prepared holds it in the state alone."""
+    def _try(self, profile: Profile, pod: Pod, now: float) -> Seat | tuple[str, Diagnosis]:
+        """Hold a node for one member, or say why not."""
         attempt = self.cycle.attempt(profile, pod, now, post_filter=False)
         if attempt.slot < 0:
             diagnosis = attempt.diagnosis or Diagnosis(0)
-            failures[pod.uid] = diagnosis
-            return diagnosis.message
-        reserved = self.cycle.reserve(profile, attempt)
-        if isinstance(reserved, Status):
-            failures[pod.uid] = Diagnosis(0, reserved, plugins=frozenset({reserved.plugin}))
-            if isinstance(reserved.detail, Preparation):
-                self.state.assume(pod, attempt.slot, now, attempt.cycle.vector)
-                node = self.state.nodes.names[attempt.slot]
-                return Prepared(pod, node, attempt.cycle.vector, reserved.detail.writes)
-            return reserved.reason
-        return reserved
+            return diagnosis.message, diagnosis
+        seat = take(self.cycle, profile, attempt)
+        if isinstance(seat, Status):
+            return seat.reason, Diagnosis(0, seat, plugins=frozenset({seat.plugin}))
+        return seat
 
-    def _undo(self, found: _Attempt) -> None:
-        for prepared in reversed(found.prepared):
-            self.state.forget(prepared.pod.uid)
-        for profile, item in reversed(found.reserved):
-            self.cycle.unreserve(profile, item.cycle, item.slot)
+    def _undo(self, seats: Seats) -> None:
+        for profile, seat in reversed(seats):
+            give_back(self.cycle, profile, seat)
 
     def _too_few(self, gang: Gang, census: Census, members: Members) -> GangOutcome:
         text = (

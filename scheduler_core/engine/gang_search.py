@@ -17,19 +17,19 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, kinds_of
+from scheduler_core.engine.gang_seats import Seats, give_back, take
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Status
 from scheduler_core.model.pod import Pod
 
 # Steps beside the one that every member needs anyhow, for gangs of at most so many members.
 MOST_STEPS: Final = 400
 MOST_MEMBERS: Final = 32
 
-Found = list[tuple[Profile, Reservation]]
 _Placed = frozenset[tuple[int, Hashable, int]]
 
 
@@ -42,10 +42,10 @@ class GangSearch:
         self._spare = len(members) - need
         self._members = list(zip(kinds_of(cycle.state, members), members, strict=True))
         self._steps = 0
-        self._reserved: Found = []
+        self._reserved: Seats = []
         self._dead_ends: set[tuple[int, int, _Placed]] = set()
 
-    def run(self) -> Found | None:
+    def run(self) -> Seats | None:
         """Enough members, reserved; None with nothing held. Raises PluginError; then nothing is held."""
         try:
             if self._ordered() and any(self._searched(order) for order in self._orders()):
@@ -122,10 +122,10 @@ class GangSearch:
         own = cycle.new_cycle(profile, pod, self._now)
         if len(cycle.state.nominations) and not Reevaluation(cycle, profile, own).fits(slot):
             return False
-        if cycle.pre_filter(profile, own) is not None:
-            return False
-        taken = cycle.reserve(profile, Attempt(own, slot))
-        if not isinstance(taken, Reservation):
+        # It leaves what Reserve needs; that it lets the pod in was asked just now.
+        cycle.pre_filter(profile, own)
+        taken = take(cycle, profile, Attempt(own, slot))
+        if isinstance(taken, Status):
             return False
         self._reserved.append((profile, taken))
         return True
@@ -134,7 +134,7 @@ class GangSearch:
         """Take what was reserved back, but for the first `mark` members."""
         while len(self._reserved) > mark:
             profile, item = self._reserved.pop()
-            self._cycle.unreserve(profile, item.cycle, item.slot)
+            give_back(self._cycle, profile, item)
 
 
 def largest_share(pod: Pod, total: dict[str, int]) -> float:

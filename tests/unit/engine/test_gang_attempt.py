@@ -200,8 +200,8 @@ def test_all_wait_for_the_node_that_one_of_them_needs_prepared(monkeypatch: pyte
     assert (outcome.reserved, outcome.refused) == ([], {"m0": text, "m1": text})
     assert outcome.plugins == {"Coscheduling", "Volumes"}
     assert [(item.pod.name, item.node, int(item.vector[0]), item.writes) for item in outcome.preparing] == [
-        ("m1", "n1", 2000, ()),
         ("m0", "n0", 3000, (WRITE,)),
+        ("m1", "n1", 2000, ()),
     ]
     assert (made.state.placed, made.state.check()) == ({}, [])
 
@@ -333,3 +333,10 @@ def test_equal_members_are_not_searched_for(
     made = GangScheduler([2], g=3)
     made.put(*(make(member(f"m{number}")) for number in range(3)))
     assert placed(made.step()) == {}
+
+
+def test_a_gang_is_searched_for_though_a_node_has_to_be_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = GangScheduler([2, 3], g=2)
+    made.put(member("m0", cpu=2), member("m1", cpu=3))
+    says(monkeypatch, m0=preparing())
+    assert {(item.pod.name, item.node) for item in run(made).preparing} == {("m0", "n0"), ("m1", "n1")}
