@@ -9,7 +9,7 @@ end themselves before the gang can start (backfill); pods of higher priority are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -27,8 +27,9 @@ from scheduler_core.engine.gang_plan import (
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.unit import Part, QueuedUnit
-from scheduler_core.framework.preemption.eligibility import gang_waits
+from scheduler_core.framework.preemption.eligibility import gang_waits, will_do
 from scheduler_core.framework.profile import Profile
+from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import shift
 
 T = TypeVar("T")
@@ -119,17 +120,39 @@ class GangReservations:
                     shift(used, sums)
         return not beyond_quota(state, members, need, used, total)
 
-    def look_after(self, unit: QueuedUnit, now: float) -> None:
-        """Others were placed or nominated: try the gang again if it cannot start beside them."""
-        holder = self._queue.units.get(self._kept_for)
-        if holder is None or holder is unit or holder.part is not Part.UNSCHEDULABLE:
-            return
-        members = [(self._profiles[pod.scheduler_name], pod) for pod in holder.pods.values()]
+    def look_after(self, unit: QueuedUnit, nodes: Collection[str], now: float) -> None:
+        """Others were placed on some nodes, or nominated: try gangs again that cannot start beside them."""
+        known = self._cycle.state.nominations.sums
+        for key in {standing.group for standing in known if standing.kept}:
+            gang = self._queue.units.get(key)
+            if gang is None or gang is unit or gang.part is not Part.UNSCHEDULABLE:
+                continue
+            if self._lost(gang) if key == self._kept_for else self._waits_in_vain(gang, nodes):
+                self._queue.activate(gang, now)
+
+    def _lost(self, holder: QueuedUnit) -> bool:
+        """Whether the gang cannot start on its kept nodes any more, even if all else ended."""
+        members = self._members(holder.pods.values())
         # Only who is nominated may have what is kept.
         nominated = bool(self._cycle.state.nominations.added)
         lost = nominated and not still_possible(self._cycle, self._plan_kept, members, self._need)
-        if lost or not self._within_quota(members, self._need):
-            self._queue.activate(holder, now)
+        return lost or not self._within_quota(members, self._need)
+
+    def _waits_in_vain(self, gang: QueuedUnit, nodes: Collection[str]) -> bool:
+        """Whether a gang has nodes kept until pods that leave anyhow are gone, and would not fit even then.
+
+        Of its nodes, those are looked at where somebody was placed or nominated.
+        """
+        state = self._cycle.state
+        seats = list(state.nominations.waiting(lambda standing: standing.group == gang.key))
+        touched = {*nodes, *(item.node for item in state.nominations.added.values())}
+        members = self._members(seat.pod for seat in seats)
+        return not self._within_quota(members, len(members)) or any(
+            seat.node in touched and not will_do(state, seat) for seat in seats
+        )
+
+    def _members(self, pods: Iterable[Pod]) -> Members:
+        return [(self._profiles[pod.scheduler_name], pod) for pod in pods]
 
     def _drop(self, unit: QueuedUnit) -> None:
         for uid in unit.pods:

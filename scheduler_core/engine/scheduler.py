@@ -195,7 +195,8 @@ class Scheduler:
         """What was placed may be what others want to be near, and is borrowed; what leaves helps others."""
         placed = placements(decisions)
         if placed or self.state.nominations.added:
-            self.reservations.look_after(unit, now)
+            nodes = {item.node for item in decisions if isinstance(item, Placed)}
+            self.reservations.look_after(unit, nodes, now)
         if placed:
             self.tell(with_loans(self.state, placed), now)
         self.tell(surplus(self.state, decisions), now)

@@ -53,7 +53,7 @@ def gang_waits(state: ClusterState, pods: Iterable[Pod]) -> bool:
     """Whether members of a gang wait for the end of others, and all nodes that are kept for them will do."""
     found = [(pod, item) for pod in pods if (item := state.nominations.get(pod.uid)) is not None]
     return any(_on_their_way_out(state, item) for _, item in found) and all(
-        _will_do(state, pod, item) for pod, item in found
+        will_do(state, item) for _, item in found
     )
 
 
@@ -63,7 +63,7 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
     if nomination is None:
         return set()
     there = _on_their_way_out(state, nomination)
-    return there if there and _will_do(state, pod, nomination) else set()
+    return there if there and will_do(state, nomination) else set()
 
 
 def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
@@ -76,15 +76,15 @@ def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
     return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
 
 
-def _will_do(state: ClusterState, pod: Pod, nomination: Nomination) -> bool:
-    """Whether the node can take the pod, and node and quota have room once all that leaves is gone.
+def will_do(state: ClusterState, nomination: Nomination) -> bool:
+    """Whether its node can take a nominated pod, and node and quota have room once all that leaves is gone.
 
     Of a gang, for all members at once.
     """
-    slot = state.nodes.slot(nomination.node)
+    pod, slot = nomination.pod, state.nodes.slot(nomination.node)
     if slot is None or not usable(state, pod, slot):
         return False
-    others = _taken_beside(state, pod, nomination)
+    others = _taken_beside(state, nomination)
     if not room_after_leaving(state, nomination.vector, slot, others=others):
         return False
     own, total = nominated_requests(state, pod, beside=siblings_nominated(state, pod))
@@ -95,11 +95,11 @@ def _will_do(state: ClusterState, pod: Pod, nomination: Nomination) -> bool:
     return refusal is None
 
 
-def _taken_beside(state: ClusterState, pod: Pod, nomination: Nomination) -> list[Int64]:
+def _taken_beside(state: ClusterState, nomination: Nomination) -> list[Int64]:
     """int64 [R] each: what a pod's siblings will take of its nominated node, and those who go first there."""
-    found = [item.vector for item in ahead_on(state, pod, nomination.node)]
+    found = [item.vector for item in ahead_on(state, nomination.pod, nomination.node)]
     if nomination.group:
-        there = state.nominations.on_node(nomination.node, pod)
+        there = state.nominations.on_node(nomination.node, nomination.pod)
         found += [item.vector for item in there if item.group == nomination.group]
     return found
 
