@@ -177,6 +177,8 @@ class GangReservations:
         """Nominate a node for every seat, for no more than is needed beside what will have ended by then."""
         state, plan = self._cycle.state, self._plan_kept
         self._ending = set()
+        seated = (seat.pod.uid for seat in plan.seats)
+        top = max((holder.pods[uid].priority for uid in seated if uid in holder.pods), default=0)
         for slot in {seat.slot for seat in plan.seats}:
             seats = [seat for seat in plan.seats if seat.slot == slot and seat.pod.uid in holder.pods]
             ending = ending_on(state, slot, plan.start) if plan.start else {}
@@ -184,7 +186,7 @@ class GangReservations:
             kept = kept_of(seats, ending.values(), len(state.index))
             for seat, vector in zip(seats, kept, strict=True):
                 pod, node = holder.pods[seat.pod.uid], state.nodes.names[slot]
-                state.nominations.put(pod, node, vector, kept=True, group=holder.key)
+                state.nominations.put(pod, node, vector, kept=True, group=holder.key, priority=top)
 
     def _give_up(self, holder: QueuedUnit) -> None:
         self._drop(holder)

@@ -71,10 +71,11 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
     Without victims the nodes are merely kept, until pods that leave anyhow are gone.
     """
     victims = frozenset(victim.uid for victim, _ in preemption.victims)
+    top = max((pod.priority for pod, _, _ in preemption.nominated), default=0)
     for pod, node, vector in preemption.nominated:
         ref = group_of(pod)
         group = ref.key if ref is not None else ""
-        state.nominations.put(pod, node, vector, victims, kept=not victims, group=group)
+        state.nominations.put(pod, node, vector, victims, kept=not victims, group=group, priority=top)
     decisions: list[Decision] = []
     for victim, pod in preemption.victims:
         state.condemn(victim.uid)
@@ -88,10 +89,11 @@ def members_wait(
 ) -> list[Decision]:
     """Members of a gang that wait with the others, and the event on their group."""
     writes = {}
+    top = max((item.pod.priority for item in outcome.preparing), default=0)
     for item in outcome.preparing:
         ref = group_of(item.pod)
         group = ref.key if ref is not None else ""
-        state.nominations.put(item.pod, item.node, item.vector, kept=True, group=group)
+        state.nominations.put(item.pod, item.node, item.vector, kept=True, group=group, priority=top)
         writes[item.pod.uid] = item.writes
     event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
     decisions: list[Decision] = [

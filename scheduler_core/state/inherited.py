@@ -6,7 +6,7 @@ What the API says of a pod that this process has nominated itself is older than 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_of
@@ -45,7 +45,14 @@ class Inherited:
             vector = known.vector if known.pod.requests == pod.requests else vector_of(pod)
             group = ref.key if ref is not None and known.group else ""
             self._nominations.put(
-                pod, known.node, vector, known.victims, kept=known.kept, group=group, ours=ours
+                pod,
+                known.node,
+                vector,
+                known.victims,
+                kept=known.kept,
+                group=group,
+                priority=known.priority if group else None,
+                ours=ours,
             )
         elif pod.nominated_node and not ours:
             group = ref.key if ref is not None else ""
@@ -81,16 +88,13 @@ class Inherited:
                 self._renew(item, victims.get(item.pod.key, _NOBODY))
             return
         theirs = _NOBODY.union(*(victims.get(pod.key, _NOBODY) for pod in members.values()))
+        top = max((item.pod.priority for item in nominated), default=0)
         for item in nominated:
-            self._renew(item, theirs, kept=not theirs, group=group)
+            self._renew(item, theirs, kept=not theirs, group=group, priority=top)
 
-    def _renew(
-        self, item: Nomination, victims: frozenset[str], *, kept: bool = False, group: str = ""
-    ) -> None:
+    def _renew(self, item: Nomination, victims: frozenset[str], **more: Any) -> None:
         if self._nominations.counts(item.pod.uid):
-            self._nominations.put(
-                item.pod, item.node, item.vector, victims, kept=kept, group=group, ours=False
-            )
+            self._nominations.put(item.pod, item.node, item.vector, victims, ours=False, **more)
 
     def _victims(self) -> dict[str, frozenset[str]]:
         """Pods (uids) on their way out, by the key of the pod that they were evicted for."""

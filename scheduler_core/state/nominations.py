@@ -23,7 +23,8 @@ class Nomination(msgspec.Struct, frozen=True):
 
     `vector` is the pod's requests, int64 [R] at the time. `kept`: the node is kept for a gang because time
     passed, not because anybody was evicted for it. `group` is the key of the gang for whose start as a whole
-    the node was found; its members do not stand in each other's way.
+    the node was found; its members do not stand in each other's way. `priority` is that of the pod, or of the
+    most important of those members: none of them starts without the others.
     """
 
     pod: Pod
@@ -32,16 +33,17 @@ class Nomination(msgspec.Struct, frozen=True):
     victims: frozenset[str] = frozenset()
     kept: bool = False
     group: str = ""
+    priority: int = 0
 
     @property
     def rank(self) -> tuple[int, float, str]:
         """The order of nominated pods of which neither has a better right: the same after a restart."""
-        return -self.pod.priority, self.pod.created, self.pod.key
+        return -self.priority, self.pod.created, self.pod.key
 
     @property
     def standing(self) -> Standing:
         """What decides whether it goes before another pod."""
-        return Standing(self.pod.namespace, self.pod.priority, self.kept, self.group)
+        return Standing(self.pod.namespace, self.priority, self.kept, self.group)
 
 
 class Standing(NamedTuple):
@@ -85,14 +87,19 @@ class Nominations:
         *,
         kept: bool = False,
         group: str = "",
+        priority: int | None = None,
         ours: bool = True,
     ) -> None:
-        """Nominate a node for a pod, replacing an earlier nomination; not `ours`: another process did."""
+        """Nominate a node for a pod, replacing an earlier nomination; not `ours`: another process did.
+
+        `priority` is the pod's unless given.
+        """
+        right = pod.priority if priority is None else priority
         before, freed = self._by_uid.get(pod.uid), self.freed
         self.remove(pod.uid)
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
-        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group)
+        item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group, right)
         if before is None or before.node != node:
             self.added[pod.uid] = item
         if ours:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tests.support import oracle_cluster
-from tests.support.worlds.filters import gang_fits, needed, place_for, ready_members, why_not
+from tests.support.worlds.filters import gang_fits, place_for, ready_members, why_not
 from tests.support.worlds.reading import (
     Raw,
     Sums,
@@ -20,6 +20,7 @@ from tests.support.worlds.reading import (
     key,
     labels,
     namespace,
+    needed,
     node_of,
     priority,
 )

@@ -13,9 +13,7 @@ from tests.support.worlds.reading import (
     add,
     amounts,
     cost,
-    finished,
     gated,
-    going,
     group_key,
     key,
     namespace,
@@ -142,7 +140,8 @@ def _stand_before(view: View, pod: Raw, node: str) -> list[Raw]:
         for other in view.nominees(pod)
         if nominated(other) == node
         and (
-            priority(other) >= priority(pod) or quotas.get(namespace(other)) is not quotas.get(namespace(pod))
+            view.right(other) >= priority(pod)
+            or quotas.get(namespace(other)) is not quotas.get(namespace(pod))
         )
     ]
 
@@ -175,18 +174,6 @@ def ready_members(view: View, group: str) -> list[Raw]:
     """Members that wait and could be placed now."""
     ours = [pod for pod in view.waiting if pod["spec"].get("schedulerName") == SCHEDULER]
     return [pod for pod in ours if not gated(pod) and group_key(pod) == group]
-
-
-def needed(view: View, group: str) -> int:
-    """How many waiting members must start together for the group to be whole."""
-    members = view.members(group)
-    holding = sum(1 for pod in members if node_of(pod) and not finished(pod) and not going(pod))
-    waiting = sum(1 for pod in members if not node_of(pod) and not finished(pod) and not going(pod))
-    done = sum(1 for pod in members if (pod.get("status") or {}).get("phase") == "Succeeded")
-    need = view.groups[group].minimum - holding
-    if view.groups[group].minimum > holding + waiting:
-        need -= done
-    return max(0, need)
 
 
 def gang_fits(view: View, members: Sequence[Raw], need: int) -> bool | None:

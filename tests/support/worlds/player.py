@@ -20,9 +20,8 @@ from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
-from tests.support.worlds.filters import needed
 from tests.support.worlds.objects import Raw, reference
-from tests.support.worlds.reading import View, going, group_key, key, namespace, node_of, priority
+from tests.support.worlds.reading import View, going, group_key, key, namespace, needed, node_of, priority
 
 World = dict[str, Any]
 # The next step for a simulation, or None at the end.

@@ -252,6 +252,15 @@ class View:
         """Waiting pods other than this one that a node is kept for."""
         return [pod for pod in self.waiting if nominated(pod) and key(pod) != key(besides)]
 
+    def right(self, pod: Raw) -> int:
+        """The priority of a waiting pod; of nominated members that start together, the highest."""
+        group = group_key(pod)
+        if not nominated(pod) or group not in self.groups or needed(self, group) == 0:
+            return priority(pod)
+        return max(
+            priority(other) for other in self.members(group) if nominated(other) and not node_of(other)
+        )
+
     def own_nominated(self, pod: Raw) -> Sums:
         """What nominated pods of the same quota with at least the pod's priority will use.
 
@@ -259,8 +268,9 @@ class View:
         """
         total: Sums = {}
         for other in self.nominees(pod):
-            younger = priority(other) == priority(pod) and nominated(pod) and _born(other) > _born(pod)
-            if namespace(other) == namespace(pod) and priority(other) >= priority(pod) and not younger:
+            right, own = self.right(other), self.right(pod)
+            younger = right == own and nominated(pod) and _born(other) > _born(pod)
+            if namespace(other) == namespace(pod) and right >= priority(pod) and not younger:
                 add(total, cost(other))
         return total
 
@@ -322,3 +332,15 @@ def _born(pod: Raw) -> tuple[str, str]:
 
 def _age(quota: Raw) -> tuple[str, str]:
     return quota["metadata"].get("creationTimestamp", ""), quota["metadata"]["name"]
+
+
+def needed(view: View, group: str) -> int:
+    """How many waiting members must start together for the group to be whole."""
+    members = view.members(group)
+    holding = sum(1 for pod in members if node_of(pod) and not finished(pod) and not going(pod))
+    waiting = sum(1 for pod in members if not node_of(pod) and not finished(pod) and not going(pod))
+    done = sum(1 for pod in members if (pod.get("status") or {}).get("phase") == "Succeeded")
+    need = view.groups[group].minimum - holding
+    if view.groups[group].minimum > holding + waiting:
+        need -= done
+    return max(0, need)

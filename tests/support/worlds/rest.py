@@ -18,17 +18,9 @@ from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.groups import TickClock
 from scheduler_core.state.cluster import ClusterState
 from tests.support.worlds.checks import Fault, ways
-from tests.support.worlds.filters import gang_fits, needed, place_for, ready_members
+from tests.support.worlds.filters import gang_fits, place_for, ready_members
 from tests.support.worlds.objects import SCHEDULER
-from tests.support.worlds.reading import (
-    Raw,
-    View,
-    amount,
-    gated,
-    group_key,
-    key,
-    nominated,
-)
+from tests.support.worlds.reading import Raw, View, amount, gated, group_key, key, needed, nominated
 
 _CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1

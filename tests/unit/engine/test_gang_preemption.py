@@ -128,3 +128,16 @@ def test_a_gang_that_cannot_start_with_the_best_victims_looks_for_others() -> No
     gang.put(*(make_pod(f"a/{name}").uid(name).group("g").requests(cpu=1, memory=2) for name in "pq"))
     assert evicted(gang.step()) == {"y"}
     assert {gang.state.nominations.node_of(name) for name in "pq"} == {"n1"}
+
+
+def test_what_a_gang_evicted_for_is_not_taken_beside_its_most_important_member() -> None:
+    gang = GangScheduler([4], g=2)
+    gang.put(*(make_pod(f"b/{name}").uid(name).requests(cpu=2).priority(0).on("n0") for name in "vw"))
+    gang.put(member("p", cpu=2).priority(5), member("q", cpu=2).priority(1))
+    assert evicted(gang.step()) == {"v", "w"}
+    gang.put(make_pod("c/s").uid("s").requests(cpu=2).priority(3))
+    gang.step()
+    assert gang.state.nominations.node_of("s") == ""
+    for name in "vw":
+        gang.scheduler.remove(gang.state.pods[name], gang.now)
+    assert set(placed(gang.step(later=20.0))) == {"p", "q"}

@@ -83,3 +83,13 @@ def test_who_holds_a_node_meanwhile_is_left_as_it_is() -> None:
     state.inherited.resolve()
     assert (state.nominations.counts("p"), state.nominations.counts("q")) == (False, True)
     assert state.check() == []
+
+
+def test_what_is_kept_for_a_gang_counts_with_the_priority_of_its_most_important_member() -> None:
+    top, low = waiting("p", "g").priority(5), waiting("q", "g").priority(1)
+    state = told(leaving("v", "a/p"), top, low, group=2)
+    assert [known(state, uid).priority for uid in "pq"] == [5, 5]
+    state.put_pod(waiting("q", "g").priority(1).labels(newer="yes").obj())
+    assert known(state, "q").priority == 5
+    state = told(make_pod("a/o").uid("o").group("g").on("m"), top, low, group=1)
+    assert [known(state, uid).priority for uid in "pq"] == [5, 1], "each is on its own"

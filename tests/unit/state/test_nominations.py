@@ -63,7 +63,7 @@ def test_another_node_takes_the_place_of_the_first() -> None:
 def test_the_order_of_equals_is_that_of_priority_age_and_name() -> None:
     made = [
         Nomination(
-            make_pod(f"a/{name}").priority(priority).created(age).obj(), "n", np.zeros(1, dtype=np.int64)
+            make_pod(f"a/{name}").created(age).obj(), "n", np.zeros(1, dtype=np.int64), priority=priority
         )
         for name, priority, age in (("d", 0, 1), ("c", 0, 2), ("b", 0, 2), ("a", 5, 9))
     ]
