@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.preemption.demand import Demand
 from scheduler_core.framework.preemption.gangs import Torn, torn_gangs
@@ -61,6 +63,7 @@ class Proof:
         self, slot: int, pods: Sequence[Pod], leaving: Sequence[str], look: Callable[[int], int]
     ) -> Found | None:
         """`look` says where the pod fits now, the node that is given if it can be, or -1."""
+        leaving = self._all_leaving() if self._demand.pod.pod_affinity.required else leaving
         kept = self._needed(slot, [[[pod]] for pod in pods], leaving, look)
         if kept is None:
             return None
@@ -100,6 +103,12 @@ class Proof:
                         slot, again = at, again or failed
                         del unit[0]
         return slot, [pod for unit in units for step in unit for pod in step]
+
+    def _all_leaving(self) -> list[str]:
+        """Uids of all that are on their way out: nobody who needs others beside it may count on these."""
+        table = self._state.table
+        rows = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
+        return [pod.uid for pod in table.of(rows)]
 
     def _may_go(self, pod: Pod) -> bool:
         return bool(self._demand.eligible[self._state.placed[pod.uid].row])

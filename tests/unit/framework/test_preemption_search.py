@@ -147,6 +147,16 @@ def test_a_node_that_a_port_closed_at_first_spares_those_who_hold_another_one() 
     assert search(asking, *ONE_ZONE, *running) == ("n2", ["d1"])
 
 
+def test_nobody_goes_for_a_pod_whose_neighbour_is_on_its_way_out() -> None:
+    """p must be near the database, of which the only pod is about to leave n2."""
+    term = {"topologyKey": LABEL_ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    asking = pod("p", priority=9).spec(affinity=near).obj()
+    full = (node("n1", "z1", cpu=1), node("n2", "z1", cpu=1), pod("job", "n1", app="job"))
+    assert search(asking, *full, pod("base", "n2", priority=9, app="db")) == ("n1", ["job"])
+    assert search(asking, *full, pod("base", "n2", priority=9, app="db").deleting(0.5)) == ("", [])
+
+
 def test_a_gang_that_may_not_go_is_nobodys_victim() -> None:
     gang = (make_group("a/g").needs(2), pod("g0", "n1").group("g"), pod("g1", "n1", priority=9).group("g"))
     filled = (node("n1", "z1", cpu=3), *gang, pod("solo", "n1", priority=5))
