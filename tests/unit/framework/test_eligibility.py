@@ -253,7 +253,7 @@ def crowded(cpu: int, memory: int, *, quota: dict[str, Any] | None = None, **oth
     state.put_node(make_node("n").allocatable(cpu=cpu, memory=memory).obj())
     if quota is not None:
         state.put_quota(make_quota("a/q").min(cpu=quota.get("min", 9)).max(cpu=quota.get("max", 99)).obj())
-        state.put_quota(make_quota("b/q").min(cpu=0).obj())
+        state.put_quota(make_quota("b/q").min(cpu=quota.get("of b", 0)).obj())
     for uid in "qr":
         pod = make_pod(f"a/{uid}").uid(uid).requests(cpu=1, memory=1).on("n")
         state.put_pod((pod.deleting(1.0) if uid == "r" else pod).obj())
@@ -279,8 +279,9 @@ WAITS: list[tuple[str, set[str], bool]] = [
     ("all quotas together have less", crowded(3, 2, quota={"min": 2}), False),
     ("another pod of its quota goes first", crowded(9, 9, quota={"max": 3}, a=1), False),
     ("and there is enough for both", crowded(9, 9, quota={"max": 4}, a=1), True),
-    ("a pod of another quota goes first", crowded(9, 9, quota={"min": 2, "max": 9}, b=1), False),
-    ("all quotas are enough for both", crowded(9, 9, quota={"min": 4}, b=1), True),
+    ("a pod of another quota goes first", crowded(9, 9, quota={"min": 1, "of b": 2}, b=1), False),
+    ("and all quotas are enough for both", crowded(9, 9, quota={"min": 1, "of b": 3}, b=1), True),
+    ("a pod of a quota over its min goes after it", crowded(9, 9, quota={"min": 3}, b=1), True),
 ]
 
 
