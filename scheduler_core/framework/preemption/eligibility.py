@@ -15,7 +15,6 @@ from scheduler_core.framework.preemption.nominated import ahead_on, nominated_re
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.node import UNSCHEDULABLE_TAINT
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
@@ -141,8 +140,7 @@ def usable(state: ClusterState, pod: Pod, slot: int) -> bool:
     nodes = state.nodes
     if not nodes.alive[slot]:
         return False
-    if nodes.unschedulable[slot] and not any(t.tolerates(UNSCHEDULABLE_TAINT) for t in pod.tolerations):
-        return False
+    # A cordoned node has its taint.
     if untolerated(pod.tolerations, nodes.taint_sets.values[nodes.taint_set[slot]]) is not None:
         return False
     return bool(

@@ -277,8 +277,8 @@ class Search:
         if spared.slot == found.slot or not self._short or not any(self._choice().cost(spared)[:FLAWS]):
             return spared
         # All that the other node lacks is quota: it need not come from the node that was looked at first.
-        other = self._across_nodes(spared)
-        return spared if other is None or other is spared else self._fewer_elsewhere(other)
+        other = self._across_nodes(spared) or spared
+        return spared if other is spared else self._fewer_elsewhere(other)
 
     def _fewer_elsewhere(self, found: Found) -> Found:
         """Spare victims without which the pod fits another node: what it lacked was quota, not room there."""

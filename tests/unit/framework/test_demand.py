@@ -211,13 +211,11 @@ def test_what_is_lacking_is_told_per_resource_that_is_asked_for() -> None:
         assert found.request[rows].tolist() == [1000 * requests.get("cpu", 0), requests.get("memory", 0)]
 
 
-@pytest.mark.parametrize("minimum", [0, 5], ids=["above the min", "within the min"])
-def test_pods_are_known_by_every_resource_that_some_node_has(minimum: int) -> None:
+@pytest.mark.parametrize("key", ["free/p", "a/p", "b/p"], ids=["no quota", "above the min", "within the min"])
+def test_pods_are_known_by_every_resource_that_some_node_has(key: str) -> None:
     """Nobody asked for GPUs when the pods were placed."""
-    state = with_memory(runs("a/x", cpu=1), a={"cpu": minimum})
+    state = with_memory(runs("a/x", cpu=1), a={"cpu": 0}, b={"cpu": 5})
     state.put_node(make_node("m").allocatable(cpu=1, gpu=4).obj())
-    for found in (
-        demanded(state, asking("a/p")),
-        ordinary_demand(state, asking("free/p").obj(), spare_quotas=True),
-    ):
-        assert len(found.request) == len(found.need) == len(state.index) == len(state.table.requests)
+    pod = asking(key)
+    found = ordinary_demand(state, pod.obj(), spare_quotas=True) if key == "free/p" else demanded(state, pod)
+    assert len(found.request) == len(found.need) == len(state.index) == len(state.table.requests)

@@ -269,25 +269,29 @@ def crowded(cpu: int, memory: int, *, quota: dict[str, Any] | None = None, **oth
     return found
 
 
-WAITS: list[tuple[str, set[str], bool]] = [
-    ("room for who stays and the pod", crowded(3, 2), True),
-    ("a CPU less", crowded(2, 2), False),
-    ("less memory", crowded(3, 1), False),
-    ("its quota has as much", crowded(3, 2, quota={"max": 3}), True),
-    ("its quota has less", crowded(3, 2, quota={"max": 2}), False),
-    ("all quotas together have as much", crowded(3, 2, quota={"min": 3}), True),
-    ("all quotas together have less", crowded(3, 2, quota={"min": 2}), False),
-    ("another pod of its quota goes first", crowded(9, 9, quota={"max": 3}, a=1), False),
-    ("and there is enough for both", crowded(9, 9, quota={"max": 4}, a=1), True),
-    ("a pod of another quota goes first", crowded(9, 9, quota={"min": 1, "of b": 2}, b=1), False),
-    ("and all quotas are enough for both", crowded(9, 9, quota={"min": 1, "of b": 3}, b=1), True),
-    ("a pod of a quota over its min goes after it", crowded(9, 9, quota={"min": 3}, b=1), True),
+WAITS: list[tuple[str, int, int, dict[str, Any], bool]] = [
+    ("room for who stays and the pod", 3, 2, {}, True),
+    ("a CPU less", 2, 2, {}, False),
+    ("less memory", 3, 1, {}, False),
+    ("its quota has as much", 3, 2, {"quota": {"max": 3}}, True),
+    ("its quota has less", 3, 2, {"quota": {"max": 2}}, False),
+    ("all quotas together have as much", 3, 2, {"quota": {"min": 3}}, True),
+    ("all quotas together have less", 3, 2, {"quota": {"min": 2}}, False),
+    ("another pod of its quota goes first", 9, 9, {"quota": {"max": 3}, "a": 1}, False),
+    ("and there is enough for both", 9, 9, {"quota": {"max": 4}, "a": 1}, True),
+    ("a pod of another quota goes first", 9, 9, {"quota": {"min": 1, "of b": 2}, "b": 1}, False),
+    ("and all quotas are enough for both", 9, 9, {"quota": {"min": 1, "of b": 3}, "b": 1}, True),
+    ("a pod of a quota over its min goes after it", 9, 9, {"quota": {"min": 3}, "b": 1}, True),
 ]
 
 
-@pytest.mark.parametrize(("found", "waits"), [w[1:] for w in WAITS], ids=[w[0] for w in WAITS])
-def test_a_pod_waits_while_there_will_be_room_and_quota(found: set[str], waits: bool) -> None:
-    assert found == ({"r"} if waits else set())
+@pytest.mark.parametrize(
+    ("cpu", "memory", "more", "waits"), [w[1:] for w in WAITS], ids=[w[0] for w in WAITS]
+)
+def test_a_pod_waits_while_there_will_be_room_and_quota(
+    cpu: int, memory: int, more: dict[str, Any], waits: bool
+) -> None:
+    assert crowded(cpu, memory, **more) == ({"r"} if waits else set())
 
 
 @pytest.mark.parametrize("seed", range(60))
