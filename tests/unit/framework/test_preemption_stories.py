@@ -335,7 +335,7 @@ def test_nobody_goes_where_all_that_may_free_too_little_of_the_quota(
     running: list[PodBuilder], asked: dict[str, int]
 ) -> None:
     limit = make_quota("a/q").min(cpu=0, memory=0).max(cpu=2, memory=1)
-    made = world([], quotas=(limit,))
+    made = world([], quotas=(limit, make_quota("b/q").min(cpu=9, memory=9)))
     made.scheduler.put(make_node("n0").allocatable(cpu=9, memory=9).obj(), made.now)
     made.put(*(pod.started(1).on("n0") for pod in running))
     made.put(make_pod("a/p").uid("p").requests(**asked).priority(5))
