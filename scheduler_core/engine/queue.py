@@ -184,6 +184,7 @@ class SchedulingQueue:
     def take(self, unit: QueuedUnit) -> None:
         """Take a unit that waits out of its part, to be tried; that is no attempt."""
         self._leave(unit)
+        unit.part = Part.ACTIVE
 
     def failed(self, unit: QueuedUnit, plugins: Iterable[str], now: float, *, due: float = math.inf) -> None:
         """A tried unit stays: unschedulable until an event that one of `plugins` accepts, or until `due`."""
