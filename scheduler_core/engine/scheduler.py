@@ -58,9 +58,8 @@ class Scheduler:
         self.gangs = GangCycle(self.cycle)
         self.groups = GroupCycle(self.cycle, clock)
         set_up(state, profiles)
-        first = next(iter(profiles.values()))
         self.queue = SchedulingQueue(
-            first.queue_sort.sort_key,
+            next(iter(profiles.values())).queue_sort.sort_key,
             self._gate,
             self._wakes,
             initial_backoff=initial_backoff,
