@@ -64,11 +64,10 @@ class Search:
     def run(self, *, across_nodes: bool) -> PostFilterResult:
         """The best node and its victims, or why no eviction helps."""
         demand = self.demand
-        if not self._short and self._anything_leaves():
-            slot = self._slot_after_leaving()
-            if slot >= 0:
-                node = self.state.nodes.names[slot]
-                return PostFilterResult(SUCCESS, node, (), waits_on(node))
+        slot = -1 if self._short else self._slot_after_leaving()
+        if slot >= 0:
+            node = self.state.nodes.names[slot]
+            return PostFilterResult(SUCCESS, node, (), waits_on(node))
         if not demand.eligible.any():
             return refused("No preemption victims found for incoming pod")
         if self._short and not self._enough_anywhere():
@@ -84,14 +83,14 @@ class Search:
     def _slot_after_leaving(self) -> int:
         """A node that takes the pod once all that leaves anyhow is gone, wherever it runs; else -1."""
         table = self.state.table
+        going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])[:MAX_LEAVING]
         # Which nodes other filters refuse is asked before anybody is taken away.
-        candidates = self._room()
+        candidates = self._room() if len(going) else []
         if not candidates:
             return -1
         # Of several nodes that get free, the one that it waits for already.
         own = self.state.nodes.slot(self.state.nominations.node_of(self.pod.uid))
         candidates.sort(key=lambda slot: slot != own)
-        going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])[:MAX_LEAVING]
         with Trial(self.state, self.now) as trial:
             for pod in list(table.of(going)):
                 trial.lift(pod.uid)
@@ -126,10 +125,6 @@ class Search:
             return False
         self.demand = msgspec.structs.replace(self.demand, eligible=eligible)
         return True
-
-    def _anything_leaves(self) -> bool:
-        table = self.state.table
-        return bool((table.going[: table.size] & table.alive[: table.size]).any())
 
     def _enough_anywhere(self) -> bool:
         """Whether all candidates together free what the quota lacks."""
