@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scheduler_core.arrays.sparing import spared
@@ -49,12 +50,22 @@ def victims_at_once(
 
 
 def _demand(state: ClusterState, members: Members, need: int) -> Demand:
-    """Who may go: those whom the most important member may evict, or what the quota reclaims for all."""
+    """Who may go: those whom the most important member may evict, or what the quota reclaims for all.
+
+    By priority nobody goes who is more important than any member: pods like it that wait would have a better
+    right to its room than the member that gets it.
+    """
     profile, top = max(members, key=lambda member: member[1].priority)
     quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
     if quota is None:
-        return ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
-    return quota_demand(state, top, quota, least(need, (charged(pod.requests) for _, pod in members)))
+        demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
+    else:
+        demand = quota_demand(state, top, quota, least(need, (charged(pod.requests) for _, pod in members)))
+    if demand.lenders is not None:
+        return demand
+    lowest = min(pod.priority for _, pod in members)
+    eligible = demand.eligible & (state.table.priority[: len(demand.eligible)] <= lowest)
+    return msgspec.structs.replace(demand, eligible=eligible)
 
 
 def _without_spared(

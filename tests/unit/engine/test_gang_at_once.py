@@ -45,9 +45,17 @@ def test_one_member_evicts_for_those_that_may_not(running: list[PodBuilder], vic
 def test_the_protected_one_is_spared_where_others_are_enough() -> None:
     made = GangScheduler([4], g=2)
     made.scheduler.put(make_budget("b/budget").selects(app="safe").allows(0).obj(), made.now)
-    made.put(runs("b/safe", 2, app="safe"), runs("b/x", 1, priority=1), runs("b/y", 1, priority=1))
+    made.put(runs("b/safe", 2, app="safe"), runs("b/x", 1), runs("b/y", 1))
     made.put(*mixed((5, 0)))
     assert evicted(made.step()) == {"x", "y"}
+
+
+def test_nobody_goes_who_is_more_important_than_the_member_that_would_get_the_room() -> None:
+    """Another pod like the victim waits, and would be given its room."""
+    made = GangScheduler([2], g=2)
+    made.put(runs("b/x", 2, priority=3), make_pod("b/y").uid("y").requests(cpu=2).priority(3))
+    made.put(member("p0", cpu=0).priority(5), member("p1", cpu=2))
+    assert evicted(made.step()) == set()
 
 
 def test_a_gang_that_is_torn_goes_as_a_whole_and_spares_others() -> None:
