@@ -79,7 +79,7 @@ class GangReservations:
         if unit.since is None:
             # The first try of this process: a process that is gone may have kept nodes for it.
             held = seats_held(state, members)
-        if holder is not None and holder is not unit and order(holder) < order(unit):
+        if any(order(other) < order(unit) for other in self._others(unit)):
             self._drop(unit)
             return
         plan = self._plan(unit, members, need, now, held)
@@ -89,6 +89,14 @@ class GangReservations:
             self._keep(unit, plan, need)
         else:
             self._drop(unit)
+
+    def _others(self, unit: QueuedUnit) -> Iterator[QueuedUnit]:
+        """Gangs beside this one for which nodes are kept, also until pods that leave anyhow are gone."""
+        kept = (standing.group for standing in self._cycle.state.nominations.sums if standing.kept)
+        for key in {self._kept_for, *kept} - {unit.key}:
+            other = self._queue.units.get(key)
+            if other is not None:
+                yield other
 
     def _plan(self, unit: QueuedUnit, members: Members, need: int, now: float, held: Plan) -> Plan | None:
         """When running pods end; else the nodes that are kept already; else, after patience, empty nodes.

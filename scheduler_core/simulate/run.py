@@ -34,6 +34,8 @@ from scheduler_core.state.cluster import ClusterState
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
 _MAX_ROUNDS: Final = 10_000
 
+# So many units are tried in a round: decisions that go in a circle must come to an end.
+_MOST_TRIES: Final = 10_000
 # So many waiting units are looked at again when a step is over: their words may be of an earlier moment.
 _MOST_LOOKS: Final = 1000
 
@@ -96,7 +98,7 @@ class Simulation:
         """Decide, write, observe, until nothing changes any more and what waiting pods say is true."""
         looks = _MOST_LOOKS
         for _ in range(_MAX_ROUNDS):
-            decisions = self.scheduler.step(self.now)
+            decisions = self.scheduler.step(self.now, _MOST_TRIES)
             if not decisions and looks:
                 looks -= 1
                 decisions = self.scheduler.reviews.review(self.now, after=0.0)

@@ -30,6 +30,8 @@ Driver = Callable[["Player"], Raw | None]
 START: Final = 1_767_225_600.0
 # More rounds of decisions than any lawful step of a small world needs.
 ROUNDS: Final = 60
+# More tries of waiting pods in a row than a small world can need.
+TRIES: Final = 500
 _KINDS: Final = (
     "Node",
     "Pod",
@@ -197,7 +199,12 @@ class Player(Simulation):
     def run_until_idle(self) -> None:
         """As the simulation does it, in fewer rounds, every decision judged before it is carried out."""
         for _ in range(ROUNDS):
-            decisions = self.scheduler.step(self.now)
+            decisions = self.scheduler.step(self.now, TRIES)
+            if self.scheduler.queue.has_active():
+                self.findings.append(
+                    Finding("endless", self.step, f"more than {TRIES} tries without a pause")
+                )
+                return
             changed = self._carry_out_all(decisions)
             for controller in self.controllers:
                 for write in controller.reconcile(self.state, self.now):
