@@ -30,8 +30,8 @@ Driver = Callable[["Player"], Raw | None]
 START: Final = 1_767_225_600.0
 # More rounds of decisions than any lawful step of a small world needs.
 ROUNDS: Final = 60
-# More tries of waiting pods in a row than a small world can need.
-TRIES: Final = 500
+# So many tries in a round: where decisions go in a circle, the rounds come to an end.
+TRIES: Final = 200
 _KINDS: Final = (
     "Node",
     "Pod",
