@@ -129,13 +129,19 @@ class GangReservations:
         return not beyond_quota(state, members, need, used, total)
 
     def look_after(self, unit: QueuedUnit, nodes: Collection[str], now: float) -> None:
-        """Others were placed on some nodes, or nominated: try gangs again that cannot start beside them."""
-        known = self._cycle.state.nominations.sums
+        """Others were placed on some nodes, or nominated: try gangs again that cannot start beside them.
+
+        Not beside another gang that nodes are kept for: of two such gangs either would give way to the other.
+        """
+        known, added = self._cycle.state.nominations.sums, self._cycle.state.nominations.added
+        given = {*nodes, *(item.node for item in added.values() if not item.kept)}
+        if not given:
+            return
         for key in {standing.group for standing in known if standing.kept}:
             gang = self._queue.units.get(key)
             if gang is None or gang is unit or gang.part is not Part.UNSCHEDULABLE:
                 continue
-            if self._lost(gang) if key == self._kept_for else self._waits_in_vain(gang, nodes):
+            if self._lost(gang) if key == self._kept_for else self._waits_in_vain(gang, given):
                 self._queue.activate(gang, now)
 
     def _lost(self, holder: QueuedUnit) -> bool:
@@ -149,14 +155,13 @@ class GangReservations:
     def _waits_in_vain(self, gang: QueuedUnit, nodes: Collection[str]) -> bool:
         """Whether a gang has nodes kept until pods that leave anyhow are gone, and would not fit even then.
 
-        Of its nodes, those are looked at where somebody was placed or nominated.
+        Of its nodes, those are looked at where somebody was placed or nominated; one is enough for the quota.
         """
-        state = self._cycle.state
-        seats = list(state.nominations.waiting(lambda standing: standing.group == gang.key))
-        touched = {*nodes, *(item.node for item in state.nominations.added.values())}
-        members = self._members(seat.pod for seat in seats)
-        return not self._within_quota(members, len(members)) or any(
-            seat.node in touched and not will_do(state, seat) for seat in seats
+        seats = self._cycle.state.nominations.waiting(lambda standing: standing.group == gang.key)
+        return any(
+            not will_do(self._cycle.state, seat)
+            for number, seat in enumerate(seats)
+            if number == 0 or seat.node in nodes
         )
 
     def _members(self, pods: Iterable[Pod]) -> Members:

@@ -192,10 +192,8 @@ class Scheduler:
 
     def _tell_decided(self, unit: QueuedUnit, decisions: Iterable[Decision], now: float) -> None:
         """What was placed may be what others want to be near, and is borrowed; what leaves helps others."""
+        self.reservations.look_after(unit, nodes_given(decisions), now)
         placed = placements(decisions)
-        if placed or self.state.nominations.added:
-            nodes = {item.node for item in decisions if isinstance(item, Placed)}
-            self.reservations.look_after(unit, nodes, now)
         if placed:
             self.tell(with_loans(self.state, placed), now)
         self.tell(surplus(self.state, decisions), now)
