@@ -251,9 +251,11 @@ class Scheduler:
     ) -> tuple[list[Decision], frozenset[str] | None]:
         """Decide a gang's waiting members: together up to minMembers, the others one by one."""
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
-        if any(lost_its_node(self.state, pod) for pod in members):
-            # Where the others' nodes were found for all of them together, the gang looks anew.
-            self.state.nominations.remove_group(unit.key)
+        for pod in members:
+            if lost_its_node(self.state, pod):
+                # Where the others' nodes were found for all of them together, the gang looks anew.
+                self.state.nominations.remove_group(unit.key)
+                self.state.nominations.remove(pod.uid)
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:
