@@ -175,15 +175,3 @@ def test_room_that_is_kept_for_others_is_none() -> None:
     waiting = made.state.pods["w"]
     made.state.nominations.put(waiting, "n0", made.state.vector(waiting))
     assert capacity(made.state, slots(made, 1)).tolist() == [1, 2]
-
-
-def test_a_member_gives_up_the_node_of_its_own_that_is_gone() -> None:
-    """It was nominated before it joined the group, so the node was not found for all of them."""
-    made = GangScheduler([2], g=3)
-    made.put(*(member(name) for name in ("p", "q", "late")))
-    made.step()
-    late = made.state.pods["late"]
-    made.state.nominations.put(late, "n7", made.state.vector(late))
-    made.scheduler.reviews.changed()
-    made.scheduler.reviews.review(made.now, after=0.0)
-    assert made.state.nominations.node_of("late") == ""
