@@ -87,14 +87,13 @@ def restart_faults(decisions: list[Decision]) -> Iterator[Fault]:
 
 
 def message_faults(decisions: list[Decision], known: Mapping[str, Rejected]) -> Iterator[Fault]:
-    """Each waiting pod says what a fresh scheduler says of it."""
-    for decision in decisions:
-        if isinstance(decision, Rejected):
-            before = known.get(decision.pod.key)
-            said = before.message if before is not None else ""
-            if said != decision.message:
-                text = f"{decision.pod.key} says {said!r}, a fresh scheduler {decision.message!r}"
-                yield Fault("message", text)
+    """Each waiting pod says what a fresh scheduler says of it in the end."""
+    last = {decision.pod.key: decision for decision in decisions if isinstance(decision, Rejected)}
+    for key_, decision in last.items():
+        before = known.get(key_)
+        said = before.message if before is not None else ""
+        if said != decision.message:
+            yield Fault("message", f"{key_} says {said!r}, a fresh scheduler {decision.message!r}")
 
 
 # Who waits
