@@ -69,6 +69,14 @@ class GangReservations:
         if unit.key == self._kept_for:
             self._give_up(unit)
 
+    def as_one(self, unit: QueuedUnit) -> None:
+        """The gang starts as a whole: give up nodes that members were nominated for on their own."""
+        nominations = self._cycle.state.nominations
+        for uid in unit.pods:
+            item = nominations.get(uid)
+            if item is not None and item.group != unit.key:
+                nominations.remove(uid)
+
     def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
         state = self._cycle.state
         holder = self._queue.units.get(self._kept_for)
@@ -128,10 +136,11 @@ class GangReservations:
                     shift(used, sums)
         return not beyond_quota(state, members, need, used, total)
 
-    def look_after(self, unit: QueuedUnit, nodes: Collection[str], now: float) -> None:
+    def look_after(self, unit: QueuedUnit | None, nodes: Collection[str], now: float) -> None:
         """Others were placed on some nodes, or nominated: try gangs again that cannot start beside them.
 
-        Not beside another gang that nodes are kept for: of two such gangs either would give way to the other.
+        `unit` is the one that was tried, None where a pod came with its own node. Another gang that nodes are
+        kept for is no reason: of two such gangs either would give way to the other.
         """
         known, added = self._cycle.state.nominations.sums, self._cycle.state.nominations.added
         given = {*nodes, *(item.node for item in added.values() if not item.kept)}

@@ -108,6 +108,8 @@ class Scheduler:
             else:
                 self.queue.refresh(pod)
         if events:
+            if pod.assigned and any(event.what is Happened.POD_ADD for event in events):
+                self.reservations.look_after(None, {pod.node_name}, now)
             self.tell(with_loans(self.state, events), now)
 
     def _enqueue(self, pod: Pod, now: float) -> None:
@@ -256,11 +258,13 @@ class Scheduler:
                 # Where the others' nodes were found for all of them together, the gang looks anew.
                 self.state.nominations.remove_group(unit.key)
                 self.state.nominations.remove(pod.uid)
+        whole = gang is not None and missing(gang, take_census(self.state, unit.key)) > 0
+        if whole:
+            self.reservations.as_one(unit)
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:
-                census = take_census(self.state, unit.key)
-                if gang is None or (members and missing(gang, census) == 0):
+                if gang is None or (members and not whole):
                     self.reservations.not_whole(unit)
                     decisions, plugins = self._try_each(members, now)
                     return decisions, plugins and plugins | self._of_groups(pairs)
