@@ -30,7 +30,7 @@ from scheduler_core.model.writes import Write
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census
+from scheduler_core.state.gangs import Census, missing
 
 COSCHEDULING: Final = "Coscheduling"
 TOPOLOGY: Final = "ClusterTopologyPlacementGroup"
@@ -82,17 +82,6 @@ class _Attempt(msgspec.Struct, frozen=True):
     def reserved(self) -> list[tuple[Profile, Reservation]]:
         """The seats, where all can be taken."""
         return [(profile, seat) for profile, seat in self.seats if isinstance(seat, Reservation)]
-
-
-def missing(gang: Gang, census: Census) -> int:
-    """How many waiting members must be placed for the gang to be ready (reference, item 6).
-
-    Succeeded members count only where too few pods are left to reach minMembers otherwise.
-    """
-    need = gang.min_members - census.allocated
-    if gang.min_members > census.allocated + census.waiting:
-        need -= census.succeeded
-    return max(0, need)
 
 
 def schedules_group(profile: Profile, ref: GroupRef) -> bool:

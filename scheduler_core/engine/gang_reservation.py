@@ -27,7 +27,7 @@ from scheduler_core.engine.gang_plan import (
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.unit import Part, QueuedUnit
-from scheduler_core.framework.preemption.eligibility import gang_waits, will_do
+from scheduler_core.framework.preemption.eligibility import gang_waits, lost_its_node, will_do
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import shift
@@ -69,13 +69,21 @@ class GangReservations:
         if unit.key == self._kept_for:
             self._give_up(unit)
 
-    def as_one(self, unit: QueuedUnit) -> None:
-        """The gang starts as a whole: give up nodes that members were nominated for on their own."""
-        nominations = self._cycle.state.nominations
-        for uid in unit.pods:
-            item = nominations.get(uid)
+    def begin(self, unit: QueuedUnit, members: Iterable[Pod], *, whole: bool) -> None:
+        """A gang is to be tried: give up nodes that are of no use to it any more.
+
+        Where it starts as a `whole`, members wait for no node that was found for them alone.
+        """
+        state = self._cycle.state
+        for pod in members:
+            if lost_its_node(state, pod):
+                # Where the others' nodes were found for all of them together, the gang looks anew.
+                state.nominations.remove_group(unit.key)
+                state.nominations.remove(pod.uid)
+        for uid in unit.pods if whole else ():
+            item = state.nominations.get(uid)
             if item is not None and item.group != unit.key:
-                nominations.remove(uid)
+                state.nominations.remove(uid)
 
     def _consider(self, unit: QueuedUnit, members: Members, need: int, now: float) -> None:
         state = self._cycle.state

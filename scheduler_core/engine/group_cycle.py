@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangOutcome, missing
+from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangOutcome
 from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved, in_index_order, most_placed
 from scheduler_core.engine.group_preemption import preempt_groups
@@ -22,6 +22,7 @@ from scheduler_core.model.pod import Pod
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs import missing
 from scheduler_core.state.topology import is_constrained
 
 Members = Sequence[tuple[Profile, Pod]]

@@ -102,6 +102,7 @@ class PodCycle:
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
         """The first refusal of the plugins that are asked for every attempt, or None.
 
+        One that no eviction can help (UNRESOLVABLE) goes before one that it might.
         All of them are asked, so that each leaves what its Filter needs; one that refused is not asked again.
         """
         agenda = cycle.agenda = profile.agendas.of(self.state, cycle.pod)
@@ -118,7 +119,11 @@ class PodCycle:
             cycle.skipped.add(plugin.name)
             if status.code is not Code.SKIP:
                 cycle.refused.add(plugin.name)
-                first = first or status.of(plugin.name)
+                # What no eviction can help goes before what one might.
+                hopeless = (
+                    status.code is Code.UNRESOLVABLE and first is not None and first.code is not status.code
+                )
+                first = status.of(plugin.name) if first is None or hopeless else first
         return first
 
     def feasible(self, profile: Profile, pod: Pod, now: float) -> Int64:

@@ -9,7 +9,7 @@ from typing import Any
 from scheduler_core.engine.aftermath import nodes_given, placements, surplus
 from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
-from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, missing, schedules_group
+from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import take_in, take_out
@@ -24,7 +24,6 @@ from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.preemption.crowding import crowded_out
-from scheduler_core.framework.preemption.eligibility import lost_its_node
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import ConfigMap
@@ -35,6 +34,7 @@ from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.gangs import missing
 
 
 class Scheduler:
@@ -253,14 +253,8 @@ class Scheduler:
     ) -> tuple[list[Decision], frozenset[str] | None]:
         """Decide a gang's waiting members: together up to minMembers, the others one by one."""
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
-        for pod in members:
-            if lost_its_node(self.state, pod):
-                # Where the others' nodes were found for all of them together, the gang looks anew.
-                self.state.nominations.remove_group(unit.key)
-                self.state.nominations.remove(pod.uid)
         whole = gang is not None and missing(gang, take_census(self.state, unit.key)) > 0
-        if whole:
-            self.reservations.as_one(unit)
+        self.reservations.begin(unit, members, whole=whole)
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:

@@ -100,6 +100,8 @@ class AffinityIndex:
 
     def __init__(self) -> None:
         self.groups: dict[TermKey, TermGroup] = {}
+        # How many of them some placed pod carries.
+        self.carried = 0
         self._index: SelectorIndex[TermGroup] = SelectorIndex()
 
     def add(self, pod: Pod, slot: int, times: int) -> None:
@@ -110,10 +112,12 @@ class AffinityIndex:
                 group = self.groups[term] = TermGroup(self, term)
                 self._index.add(group, term.selector)
             carriers = group.slots.get(slot, 0) + times
+            self.carried -= bool(group.slots)
             if carriers:
                 group.slots[slot] = carriers
             else:
                 del group.slots[slot]
+            self.carried += bool(group.slots)
             for counts in group.counts.values():
                 counts.add(slot, times)
             self.tidy(group)
@@ -126,7 +130,7 @@ class AffinityIndex:
 
     def matching(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[TermGroup]:
         """Groups whose term speaks of a pod; `namespace_labels` are those of its namespace."""
-        if not self.groups:
+        if not self.carried:
             return []
         return [
             group

@@ -27,6 +27,17 @@ class Census(msgspec.Struct, frozen=True):
     failed: int
 
 
+def missing(gang: Gang, census: Census) -> int:
+    """How many waiting members must be placed for the gang to be ready (reference, item 6).
+
+    Succeeded members count only where too few pods are left to reach minMembers otherwise.
+    """
+    need = gang.min_members - census.allocated
+    if gang.min_members > census.allocated + census.waiting:
+        need -= census.succeeded
+    return max(0, need)
+
+
 class GangTable:
     """Gangs by the key of their reference, and the pods that name each, whether the gang exists or not.
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
-from scheduler_core.state.gangs import GangTable
+from scheduler_core.state.gangs import GangTable, missing
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.nominations import Nomination, Nominations
 
@@ -82,7 +82,7 @@ class Inherited:
         members = self._gangs.members(group)
         nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
         gang = self._gangs.gangs.get(group)
-        if gang is not None and self._gangs.census(group, self._placed).allocated >= gang.min_members:
+        if gang is not None and missing(gang, self._gangs.census(group, self._placed)) == 0:
             # The gang has started: each of these is on its own.
             for item in nominated:
                 self._renew(item, victims.get(item.pod.key, _NOBODY))

@@ -88,8 +88,8 @@ class Neighbours:
 
     @property
     def have_terms(self) -> bool:
-        """Whether any placed pod may carry a term."""
-        return bool(self._affinity.groups)
+        """Whether any placed pod carries a term."""
+        return self._affinity.carried > 0
 
     def terms_about(self, pod: Pod) -> list[TermGroup]:
         """Terms of placed pods that speak of a pod."""

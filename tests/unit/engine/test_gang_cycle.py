@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.engine.decisions import Placed
-from scheduler_core.engine.gang_cycle import missing
-from scheduler_core.state.gangs import Census
+from scheduler_core.state.gangs import Census, missing
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, noticed, placed, rejected
 

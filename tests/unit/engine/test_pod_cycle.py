@@ -222,6 +222,25 @@ def test_a_refusal_before_the_nodes_ends_the_attempt(scope: Scope, monkeypatch: 
     assert (found.diagnosis.status.plugin, found.diagnosis.status.reason) == ("one", "closed")
 
 
+REFUSALS = [
+    ("one", unschedulable("full"), unschedulable("late"), "one"),
+    ("no eviction helps the second", unschedulable("full"), unresolvable("gone"), "two"),
+    ("no eviction helps the first", unresolvable("gone"), unschedulable("full"), "one"),
+    ("no eviction helps either", unresolvable("gone"), unresolvable("lost"), "one"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "told"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
+def test_of_several_refusals_the_one_that_no_eviction_helps_is_told(
+    first: Status, second: Status, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plugin, "scope", Scope.CLUSTER)
+    found = Rig(first={"pre_filter": first}, second={"pre_filter": second}).attempt().diagnosis
+    assert found is not None
+    assert found.status is not None
+    assert (found.status.plugin, found.plugins) == (told, {"one", "two"})
+
+
 @pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: scope.value)
 def test_who_skips_does_not_filter_or_score(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plugin, "scope", scope)
