@@ -8,7 +8,7 @@ from scheduler_core.engine.gang_cycle import COSCHEDULING, GangOutcome
 from scheduler_core.engine.gang_preemption import GangPreemption
 from scheduler_core.engine.messages import eviction_message, unschedulable_event
 from scheduler_core.engine.pod_cycle import Attempt
-from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.framework.preemption.eligibility import awaited, leaving_for
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code, Diagnosis, Status
@@ -68,9 +68,10 @@ def not_reserved(state: ClusterState, profile: Profile, attempt: Attempt, status
 def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Decision]:
     """Evict for a gang, and nominate a node for each of its members.
 
-    Without victims the nodes are merely kept, until pods that leave anyhow are gone.
+    Where nobody goes or went for the gang the nodes are merely kept, until pods that leave anyhow are gone.
     """
-    victims = frozenset(victim.uid for victim, _ in preemption.victims)
+    pods = [pod for pod, _, _ in preemption.nominated]
+    victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
     top = max((pod.priority for pod, _, _ in preemption.nominated), default=0)
     for pod, node, vector in preemption.nominated:
         ref = group_of(pod)

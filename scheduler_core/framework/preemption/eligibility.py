@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
@@ -15,6 +17,7 @@ from scheduler_core.framework.preemption.nominated import ahead_on, nominated_re
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
@@ -73,6 +76,23 @@ def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
     slot = state.nodes.slot(nomination.node)
     expected = nomination.victims or (state.nodes.pods[slot] if slot is not None else ())
     return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
+
+
+def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
+    """Pods (uids) that still leave and were evicted for one of these, or for a sibling in its gang."""
+    groups = {ref.key for pod in pods if (ref := group_of(pod)) is not None}
+    every = {pod.uid: pod for pod in pods}
+    for key in groups:
+        every |= state.gangs.members(key)
+    keys = {pod.key for pod in every.values()}
+    table = state.table
+    going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
+    found = {pod.uid for pod in table.of(going) if pod.preempted_for in keys}
+    for uid in every:
+        nomination = state.nominations.get(uid)
+        if nomination is not None and nomination.victims:
+            found |= _on_their_way_out(state, nomination)
+    return frozenset(found)
 
 
 def will_do(state: ClusterState, nomination: Nomination) -> bool:

@@ -176,7 +176,9 @@ class Player(Simulation):
         Only at the end of a world: a scheduler that looks all the time would not show what it overlooks.
         """
         for _ in range(ROUNDS):
-            decisions = self.scheduler.reviews.review(self.now, after=0.0)
+            # Whoever is woken by what a look gives up is tried, as in any pause.
+            decisions = self.scheduler.step(self.now, TRIES)
+            decisions = decisions or self.scheduler.reviews.review(self.now, after=0.0)
             if not decisions:
                 break
             for decision in decisions:
