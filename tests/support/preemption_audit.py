@@ -70,6 +70,8 @@ class Audit(Simulation):
         self.one_by_one, self.slow, self.reborn, self.across = one_by_one, slow, reborn, across
         self._step = self.scheduler.step
         self.scheduler.step = self.audited  # type: ignore[method-assign]
+        self._review = self.scheduler.reviews.review
+        self.scheduler.reviews.review = self.reviewed  # type: ignore[method-assign]
         self.before = self.excess()
 
     def play(self) -> Audit:
@@ -121,7 +123,14 @@ class Audit(Simulation):
     def audited(self, now: float, limit: int | None = None) -> list[Decision]:
         if len(self.evicted) > MAX_ROUNDS * len(self.cluster.pods):
             raise EndlessEvictions([f"{item.pod.key} for {item.preemptor.key}" for item in self.evicted[-6:]])
-        decisions = self._step(now, 1 if self.one_by_one else limit)
+        return self.judged(self._step(now, 1 if self.one_by_one else limit))
+
+    def reviewed(self, now: float, after: float = 0.0) -> list[Decision]:
+        """A second look at who waits is judged as the first."""
+        return self.judged(self._review(now, after))
+
+    def judged(self, decisions: list[Decision]) -> list[Decision]:
+        """Hold decisions against the model, and carry them over into it."""
         self.faults += self.scheduler.state.check()
         for preemptor, group in itertools.groupby(decisions, _preemptor):
             batch = list(group)
