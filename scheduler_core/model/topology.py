@@ -2,7 +2,7 @@
 
 Values are JSON inside strings. Reading is strict: a fault raises ModelError with the path of the field
 (`data.tree.rack-0.node-1`) and the rule it breaks. Two things may be left out: `constraints` (pack at
-every level) and `priority` (0). The results that a scheduler writes back are not read.
+every level) and `priority` (then the pods' counts). The results that a scheduler writes back are not read.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class TopologySpec(msgspec.Struct, frozen=True):
 
 
 class GroupSpec(msgspec.Struct, frozen=True):
-    """A placement group: how many pods it has, its priority and its constraints by level."""
+    """A placement group: how many pods, its priority (None: that of its pods), constraints by level."""
 
     name: str
     size: int
-    priority: int = 0
+    priority: int | None = None
     constraints: tuple[LevelConstraint, ...] = ()
 
 
@@ -85,7 +85,7 @@ def parse_group(data: Mapping[str, str], path: str = "data") -> GroupSpec:
     size = _whole(_required(data, "size", path), f"{path}.size")
     if not 1 <= size <= LARGEST_SIZE:
         raise ModelError(f"{path}.size", f"is {size}, must be between 1 and {LARGEST_SIZE}")
-    priority = _whole(data["priority"], f"{path}.priority") if data.get("priority", "").strip() else 0
+    priority = _whole(data["priority"], f"{path}.priority") if data.get("priority", "").strip() else None
     constraints = parse_constraints(data.get("constraints", ""), f"{path}.constraints")
     return GroupSpec(name, size, priority, constraints)
 

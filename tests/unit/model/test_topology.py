@@ -60,7 +60,7 @@ def test_a_group_is_read_with_its_constraints() -> None:
 def test_constraints_and_priority_may_be_left_out(missing: str) -> None:
     group = parse_group({key: text for key, text in GROUP.items() if key != missing})
     assert group.constraints == (() if missing == "constraints" else (LevelConstraint("rack"),))
-    assert group.priority == 0
+    assert group.priority == (None if missing == "priority" else 0)
 
 
 def test_what_the_scheduler_writes_back_is_not_read() -> None:
