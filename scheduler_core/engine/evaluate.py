@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scheduler_core.engine.explain import unresolvable_nodes
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.preemption.nominated import Precedence
+from scheduler_core.framework.preemption.nominated_neighbours import closed_beside
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits, Code
 from scheduler_core.framework.view import NodeView
@@ -37,6 +39,11 @@ class Reevaluation:
         """Whether the profile lets victims be on several nodes."""
         return self._profile.across_nodes
 
+    @cached_property
+    def _closed(self) -> Bool | None:
+        """bool [N]: nodes whose domain nominated pods close to the pod; None for none."""
+        return closed_beside(self._cycles.state, self._cycle.pod)
+
     def _fresh(self) -> Cycle:
         cycle = self._cycles.new_cycle(self._profile, self._cycle.pod, self._cycle.now)
         cycle.after_leaving = True
@@ -48,7 +55,9 @@ class Reevaluation:
         Nominated pods that go first count as if they were there, and again as if they were not:
         a pod may neither take their room nor depend on them (kube-scheduler runs the filters twice).
         """
-        state = self._cycles.state
+        state, closed = self._cycles.state, self._closed
+        if closed is not None and closed[slot]:
+            return False
         with Trial(state, self._cycle.now) as trial:
             for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
                 trial.lift(uid)
@@ -91,7 +100,8 @@ class Reevaluation:
         """bool [N]: nodes that no eviction can make fit."""
         nodes = self._cycles.state.nodes
         bits = self._bits()
-        return unresolvable_nodes(self._profile, self._bits_cycle, bits, nodes.alive[: nodes.size])
+        hopeless = unresolvable_nodes(self._profile, self._bits_cycle, bits, nodes.alive[: nodes.size])
+        return hopeless if self._closed is None else hopeless | self._closed
 
     def refusing(self) -> frozenset[str]:
         """Filters that refuse some node, as far as anybody has asked for nodes at all."""

@@ -29,6 +29,7 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.obstacles import searched_for
 from scheduler_core.framework.preemption.nominated import nominated_room
+from scheduler_core.framework.preemption.nominated_neighbours import closed_beside
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
 from scheduler_core.framework.view import NodeView
@@ -190,13 +191,17 @@ class PodCycle:
         return slot
 
     def _without_nominated(self, cycle: Cycle, total: Int64) -> tuple[Int64, Int64]:
-        """(scores without the nodes that nominated pods leave no room on, what they will take: [R, N])."""
+        """(scores without the nodes that nominated pods leave no room on, what they will take: [R, N]).
+
+        Nor do nodes count where one of them and the pod could not be in the same domain.
+        """
         nodes, size = self.state.nodes, self.state.nodes.size
         room = nominated_room(self.state, cycle.pod)  # [R, N]
         free = nodes.allocatable[:, :size] - nodes.requested[:, :size] - room
         asked = cycle.vector[:, None]
-        taken = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0)
-        return np.where(taken & (room > 0).any(axis=0), INFEASIBLE, total), room
+        taken = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0) & (room > 0).any(axis=0)
+        closed = closed_beside(self.state, cycle.pod)
+        return np.where(taken if closed is None else taken | closed, INFEASIBLE, total), room
 
     def _with_cluster(self, agenda: Agenda, cycle: Cycle, total: Int64) -> Int64:
         """Apply the filters and scores that are computed anew for every attempt."""

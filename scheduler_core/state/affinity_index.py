@@ -10,6 +10,7 @@ import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.affinity import PodTerm
+from scheduler_core.model.names import LABEL_HOSTNAME
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.selectors import Selector
 from scheduler_core.state.domains import DomainCounts
@@ -71,6 +72,15 @@ def terms_of(pod: Pod) -> Iterator[TermKey]:
         for term in terms:
             if not term.selector.nothing:
                 yield _key(role, pod, term, sign * term.weight)
+
+
+def wide_repelling(pod: Pod) -> list[TermKey]:
+    """Required anti-affinity terms of a pod whose domains are wider than a node."""
+    if not pod.pod_anti_affinity.required:
+        return []
+    return [
+        term for term in terms_of(pod) if term.role is Role.REPELS and term.topology_key != LABEL_HOSTNAME
+    ]
 
 
 class TermGroup:

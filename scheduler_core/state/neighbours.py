@@ -15,7 +15,7 @@ from scheduler_core.arrays.intern import Int32
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.selectors import Selector
-from scheduler_core.state.affinity_index import AffinityIndex, TermGroup, carries_terms
+from scheduler_core.state.affinity_index import AffinityIndex, TermGroup, TermKey, carries_terms
 from scheduler_core.state.domains import CountCache, DomainCache, Domains
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.pod_labels import PodLabels
@@ -93,8 +93,15 @@ class Neighbours:
 
     def terms_about(self, pod: Pod) -> list[TermGroup]:
         """Terms of placed pods that speak of a pod."""
+        return self._affinity.matching(pod, self._namespace_labels(pod))
+
+    def speaks_of(self, term: TermKey, pod: Pod) -> bool:
+        """Whether a pod is one that a term means."""
+        return term.matches(pod, self._namespace_labels(pod))
+
+    def _namespace_labels(self, pod: Pod) -> Mapping[str, str]:
         namespace = self._namespaces.get(pod.namespace)
-        return self._affinity.matching(pod, namespace.labels if namespace is not None else _NO_LABELS)
+        return namespace.labels if namespace is not None else _NO_LABELS
 
     def namespaces_with(self, selector: Selector) -> frozenset[str]:
         """Names of the known namespaces whose labels a selector matches."""

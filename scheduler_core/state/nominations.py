@@ -15,6 +15,7 @@ import numpy as np
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.affinity_index import wide_repelling
 from scheduler_core.state.nodes import NodeTable
 
 
@@ -74,6 +75,8 @@ class Nominations:
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
         self.sums: dict[Standing, dict[str, int]] = {}
+        # Those that wait and reject pods on other nodes, too; by uid.
+        self.repelling: dict[str, Nomination] = {}
         # What they will take of every node [R, N], valid for one layout of the node table.
         self._room: Int64 = np.zeros((0, 0), dtype=np.int64)
         self._layout = -1
@@ -160,6 +163,11 @@ class Nominations:
             waiting[item.pod.uid] = item
         else:
             del waiting[item.pod.uid]
+        if item.pod.pod_anti_affinity.required and wide_repelling(item.pod):
+            if sign > 0:
+                self.repelling[item.pod.uid] = item
+            else:
+                del self.repelling[item.pod.uid]
         if not waiting:
             del self.sums[key], self._by_standing[key]
         if self._layout == self._nodes.layout and len(item.vector) <= len(self._room):

@@ -160,11 +160,16 @@ class Precedence:
         if self.concedes(nominee.standing):
             return False
         own = self._own
-        if own is None or own.node != nominee.node:
-            return True
-        if nominee.kept != own.kept:
-            return own.kept
-        return nominee.rank < own.rank
+        return own is None or own.node != nominee.node or _before(nominee, own)
+
+    def goes_first_beside(self, nominee: Nomination) -> bool:
+        """The same where the nodes of both are closed to the other one, although they may be different."""
+        return not self.concedes(nominee.standing) and (self._own is None or _before(nominee, self._own))
+
+
+def _before(one: Nomination, other: Nomination) -> bool:
+    """Whether the first of two nominated pods of which neither concedes goes first."""
+    return other.kept if one.kept != other.kept else one.rank < other.rank
 
 
 def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:

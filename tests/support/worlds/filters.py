@@ -132,13 +132,21 @@ def why_not(view: View, pod: Raw, name: str) -> str:
     return neighbours_refuse(view, pod)[name]
 
 
+def _avoids(pod: Raw) -> bool:
+    affinity = pod["spec"].get("affinity") or {}
+    return bool((affinity.get("podAntiAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution"))
+
+
 def _stand_before(view: View, pod: Raw, node: str) -> list[Raw]:
-    """Nominated pods whose room on the node the pod may have to leave alone, in the widest reading."""
+    """Nominated pods whose room the pod may have to leave alone on the node, in the widest reading.
+
+    Where one of the two avoids others, their nodes may be different.
+    """
     quotas = view.quotas
     return [
         other
         for other in view.nominees(pod)
-        if nominated(other) == node
+        if (nominated(other) == node or (nominated(other) in view.nodes and (_avoids(pod) or _avoids(other))))
         and (
             view.right(other) >= priority(pod)
             or quotas.get(namespace(other)) is not quotas.get(namespace(pod))
@@ -155,7 +163,7 @@ def fits(view: View, pod: Raw, name: str) -> bool:
         return True
     full = view
     for other in before:
-        full = full.placed(other, name)
+        full = full.placed(other, nominated(other))
     return not why_not(full, pod, name)
 
 
