@@ -15,6 +15,7 @@ from scheduler_core.framework.interface import Hint
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
 from scheduler_core.framework.preemption.nominated import own_nominated
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
@@ -112,7 +113,9 @@ def concerns_preemptors(state: ClusterState, event: ClusterEvent) -> bool:
     came = event.pod
     if event.what is not Happened.POD_ADD or came is None or came.assigned:
         return True
-    # A pod that was placed here matters only if it took its quota above min, where it was not before.
+    if _leaves_one_to_spare(state, came):
+        return True
+    # Else a pod that was placed here matters only if it took its quota above min, where it was not before.
     ledger, quota = state.ledger, state.ledger.quota_of(came.namespace)
     if quota is None:
         return False
@@ -136,7 +139,7 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
         if nomination is not None and event.pod.assigned and not awaited(state, pod):
             # It came with a node of its own, without regard to those who wait.
             return True
-        return _above_min_since(state, pod, event.pod)
+        return _above_min_since(state, pod, event.pod) or _may_evict_a_sibling(state, pod, event.pod)
     if event.what & Happened.POD_LEAVING and event.pod is not None:
         return nomination is None and _may_wait_for(state, pod, event.pod)
     if event.what & Happened.POD_DELETE and event.pod is not None:
@@ -169,6 +172,30 @@ def _was_torn(state: ClusterState, gone: Pod) -> bool:
     """Whether a gang has just fallen below minMembers: its members may go one by one now."""
     gang = state.gangs.of(gone)
     return gang is not None and take_census(state, gang.key).allocated == gang.min_members - 1
+
+
+def _leaves_one_to_spare(state: ClusterState, came: Pod) -> bool:
+    """Whether a gang may have more members than it needs with one that came: then single ones may go.
+
+    Who waits counts as well here. That wakes once too often, and does not count a large gang at every event.
+    """
+    gang = state.gangs.of(came)
+    return gang is not None and len(state.gangs.members(gang.key)) > gang.min_members
+
+
+def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
+    """Whether a pod may evict single members of a gang that it had to evict as a whole before one came."""
+    ref = group_of(came)
+    if ref is None or not _leaves_one_to_spare(state, came):
+        return False
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is not None:
+        beside = own_nominated(state, pod) if len(state.nominations) else {}
+        reclaims = within_min(state.ledger, quota, pod.requests, beside)
+        if came.namespace != pod.namespace or reclaims:
+            # Within its min it takes from other quotas, whatever the priority, and else only from its own.
+            return came.namespace != pod.namespace and reclaims
+    return state.gangs.lowest_priority(ref.key) < pod.priority
 
 
 def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:

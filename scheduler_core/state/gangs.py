@@ -53,6 +53,8 @@ class GangTable:
         self.unreviewed: set[str] = set()
         self.ledgers: dict[str, ReservationLedger] = {}
         self._members: dict[str, dict[str, Pod]] = {}
+        # Found when asked for, until a member comes, changes or goes.
+        self._lowest: dict[str, int] = {}
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object was added or changed; an event if it asks for anything else than before."""
@@ -90,6 +92,7 @@ class GangTable:
             self._drop(before, pod.uid)
         if ref is not None:
             self._members.setdefault(ref.key, {})[pod.uid] = pod
+            self._lowest.pop(ref.key, None)
             self.mark(ref)
         if old is None or before == ref:
             return []
@@ -110,6 +113,7 @@ class GangTable:
     def _drop(self, ref: GroupRef, uid: str) -> None:
         members = self._members.get(ref.key, {})
         members.pop(uid, None)
+        self._lowest.pop(ref.key, None)
         if not members:
             self._members.pop(ref.key, None)
         self.mark(ref)
@@ -131,6 +135,12 @@ class GangTable:
     def members(self, key: str) -> Mapping[str, Pod]:
         """The pods that name a group, by uid. Read only."""
         return self._members.get(key, {})
+
+    def lowest_priority(self, key: str) -> int:
+        """The priority of a group's least important pod; the group must have one."""
+        if key not in self._lowest:
+            self._lowest[key] = min(pod.priority for pod in self.members(key).values())
+        return self._lowest[key]
 
     def census(
         self, key: str, placed: Mapping[str, object], leaving: Collection[str] = frozenset()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.framework.obstacles import Preemption
+from scheduler_core.framework.obstacles import Preemption, concerns_preemptors
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
-from tests.support.builders import make_node, make_pod
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 
 
 def helps(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
@@ -57,3 +57,38 @@ def test_whose_end_lets_a_pod_look_for_victims_again(changes: Changes, woken: bo
     gone = state.pods["v"]
     state.remove_pod("v")
     assert helps(state, state.pods["w"], ClusterEvent(Happened.POD_DELETE, pod=gone)) is woken
+
+
+# A gang runs with two pods, of which the less important one has priority 0; then a third one comes.
+Namespaces = tuple[str, ...]
+SPARES: list[tuple[str, int, Namespaces, PodBuilder, bool, bool]] = [
+    ("a more important pod may evict one member now", 2, (), make_pod("g/w").priority(5), True, True),
+    ("a pod of another namespace too, without quotas", 2, (), make_pod("a/w").priority(5), True, True),
+    ("a pod that is not more important never may", 2, (), make_pod("g/w"), True, False),
+    ("nor may one that never preempts", 2, (), make_pod("g/w").priority(5).never(), True, False),
+    ("no member can be spared yet", 3, (), make_pod("g/w").priority(5), False, False),
+    ("a pod that reclaims its min", 2, ("a", "g"), make_pod("a/w").requests(cpu=1), True, True),
+    ("a pod beyond its min", 2, ("a", "g"), make_pod("a/w").requests(cpu=9).priority(5), True, False),
+    ("a pod of the same quota, within its min", 2, ("a", "g"), make_pod("g/w").priority(5), True, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("needed", "quotas", "pod", "concerns", "woken"), [s[1:] for s in SPARES], ids=[s[0] for s in SPARES]
+)
+def test_a_gang_with_one_more_than_it_needs_can_spare_single_members(
+    needed: int, quotas: Namespaces, pod: PodBuilder, concerns: bool, woken: bool
+) -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=4).obj())
+    for namespace in quotas:
+        state.put_quota(make_quota(f"{namespace}/q").min(cpu=4).obj())
+    state.put_gang(make_group("g/g").needs(needed).obj())
+    for name, priority in (("0", 0), ("1", 5)):
+        state.put_pod(make_pod(f"g/{name}").uid(name).group("g").priority(priority).on("n").obj())
+    came = make_pod("g/2").uid("2").group("g").priority(5).obj()
+    state.put_pod(came)
+    state.assume(came, 0, 0.0)
+    event = ClusterEvent(Happened.POD_ADD, pod=came)
+    assert concerns_preemptors(state, event) is concerns
+    assert helps(state, pod.uid("w").obj(), event) is woken

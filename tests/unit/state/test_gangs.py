@@ -94,3 +94,16 @@ def test_groups_of_config_maps_are_nobody_elses_business() -> None:
     table = GangTable()
     table.put_pod(make_pod("a/p").label("sakkara.group.name", "map").obj(), None)
     assert (table.dirty, table.unreviewed, table.group_dirty) == (set(), set(), {"a/map ConfigMap"})
+
+
+def test_the_lowest_priority_of_a_group_follows_its_members() -> None:
+    table = GangTable()
+    high, low = member("p").priority(9).obj(), member("q").priority(3).obj()
+    table.put_pod(high, None)
+    assert table.lowest_priority(KEY) == 9
+    table.put_pod(low, None)
+    assert table.lowest_priority(KEY) == 3
+    table.put_pod(member("q").priority(5).obj(), low)
+    assert table.lowest_priority(KEY) == 5
+    table.remove_pod(low)
+    assert table.lowest_priority(KEY) == 9
