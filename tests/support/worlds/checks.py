@@ -163,7 +163,14 @@ def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
     """Members are placed one after the other: the first may reclaim, a later one take lower priorities."""
     ns, leaving = namespace(found.pods[0]), view.leaving()
     own = {group_key(pod) for pod in found.pods}
-    most = max(priority(pod) for pod in found.pods)
+    among_groups = any(view.groups[name].where for name in own if name in view.groups)
+
+    def importance(pod: Raw) -> int:
+        """Groups on the topology go before others by the priority of the group, where it has one."""
+        group = view.groups.get(group_key(pod)) if among_groups else None
+        return group.priority if group is not None and group.priority is not None else priority(pod)
+
+    most = max(map(importance, found.pods))
     for victim in found.victims:
         if group_key(victim) in own:
             yield Fault("evict-own-gang", f"{found}: {key(victim)} is a member of the same group")
@@ -172,7 +179,7 @@ def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
         elif namespace(victim) == ns or ns not in view.quotas:
             if (namespace(victim) in view.quotas) != (ns in view.quotas):
                 yield Fault("evict-quota", f"{found}: {key(victim)} is under a quota, the preemptor not")
-            elif priority(victim) >= most:
+            elif importance(victim) >= most:
                 yield Fault("evict-priority", f"{found}: {key(victim)} is not less important")
         elif namespace(victim) not in view.quotas:
             yield Fault("evict-quota", f"{found}: {key(victim)} is under no quota, the preemptor under one")

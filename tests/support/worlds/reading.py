@@ -114,15 +114,20 @@ def group_key(pod: Raw) -> str:
 
 
 class Group:
-    """What the raw object of a group says. `where` is set where topology decides."""
+    """What the raw object of a group says. `where` is set where topology decides.
+
+    `priority` is its own among groups on the topology, None where that of the pods counts.
+    """
 
     def __init__(self, obj: Raw) -> None:
         spec, own = obj.get("spec") or {}, obj["metadata"]
         self.obj = obj
         self.name = own["name"]
         self.where = (own.get("annotations") or {}).get("muster.dev/topology-constraints", "")
+        self.priority: int | None = None
         version = obj["apiVersion"]
         if obj["kind"] == "ConfigMap":
+            self.priority = int(obj["data"]["priority"]) if obj["data"].get("priority") else None
             self.dialect, self.minimum = "config", int(obj["data"]["size"])
             self.where = obj["data"].get("constraints") or "pack"
         elif version.startswith("incubator"):
