@@ -250,6 +250,8 @@ class Player(Simulation):
                 self._bound.append(Bound(pod, view.within_min(pod)))
         elif isinstance(decision, Rejected) and decision.reason == REASON_SCHEDULER_ERROR:
             self.findings.append(Finding("error", self.step, f"{decision.pod.key}: {decision.message}"))
+        elif isinstance(decision, Rejected) and not decision.nominated:
+            self._gave_way(decision.pod.key)
         return self._carry_out(decision)
 
     def _write(self, write: Write) -> bool:
@@ -296,22 +298,31 @@ class Player(Simulation):
             self.findings.append(Finding("evict-again", self.step, text))
         self._claims[name] = Claim(pods, frozenset(found.gone), len(self._bound))
 
+    def _gave_way(self, name: str) -> None:
+        """A pod waits without a node: what it evicted for it may have lost to those who go before it.
+
+        These need not have it for long, as rights make no order: a pod within its min goes before a borrower
+        that evicted, a more important one of its quota before that pod, and the borrower before this one.
+        """
+        for demand, claim in list(self._claims.items()):
+            if any(key(pod) == name for pod in claim.pods) and self._overtaken(claim):
+                del self._claims[demand]
+
     def _overtaken(self, claim: Claim) -> bool:
         """Whether somebody was bound since then who goes before the preemptors."""
         quotas = {namespace(quota) for quota in self.objects.all("ElasticQuota")}
         first = claim.pods[0]
         ours = namespace(first) if namespace(first) in quotas else ""
-        for pod, within in self._bound[claim.bound :]:
-            theirs = namespace(pod) if namespace(pod) in quotas else ""
-            if ours == theirs and priority(pod) > max(priority(own) for own in claim.pods):
-                return True
-            if ours != theirs and within:
-                return True
-        # Who waits for its node within its min goes first as well.
+        highest = max(priority(own) for own in claim.pods)
+        # Who waits for its node goes first as well.
         view = self.view()
-        return any(
-            namespace(pod) != namespace(first) and view.within_min(pod) for pod in view.nominees(first)
-        )
+        since = [(pod, priority(pod), within) for pod, within in self._bound[claim.bound :]]
+        since += [(pod, view.right(pod), view.within_min(pod)) for pod in view.nominees(first)]
+        for pod, right, within in since:
+            theirs = namespace(pod) if namespace(pod) in quotas else ""
+            if within if ours != theirs else right > highest:
+                return True
+        return False
 
     def _claim_faults(self, view: View) -> Iterator[Fault]:
         """Preemptors that still have no node when nobody is on the way out any more."""
