@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.obstacles import NOMINATED_PODS
 from scheduler_core.framework.preemption.nominated import Precedence
+from scheduler_core.framework.preemption.nominated_neighbours import closed_beside
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code, Status
 from scheduler_core.model.pod import Pod
@@ -68,6 +70,10 @@ def slots_for(
                 return status
             refusal = refusal or status
             refusing |= own.refused
+        closed = closed_beside(state, pod)
+        if closed is not None:
+            passes &= ~closed
+            refusing.add(NOMINATED_PODS)
         for name, bits in cycle.filter_bits(profile, own, scores).items():
             if bits.any():
                 refusing.add(name)

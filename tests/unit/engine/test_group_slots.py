@@ -198,3 +198,16 @@ def test_the_filters_of_resources_are_counted_and_no_verdict() -> None:
     assert found.refusing == {"NodeResourcesFit"}
     assert capacity(made.state, found, {"x"}).tolist() == [4, 4]
     assert np.array_equal(found.room, np.zeros_like(found.room))
+
+
+def test_a_zone_that_a_nominated_pod_closes_has_no_slot() -> None:
+    made = TopologyScheduler(2, 2, 2)
+    for number, zone in enumerate(("east", "east", "west")):
+        made.put(make_node(f"n{number}").allocatable(cpu=2).label("zone", zone))
+    term = {"labelSelector": {"matchLabels": {"app": "blue"}}, "namespaces": ["a"], "topologyKey": "zone"}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    waiting = make_pod("b/w").uid("w").requests(cpu=0).priority(9).spec(affinity=rules).obj()
+    made.state.nominations.put(waiting, "n0", made.state.vector(waiting))
+    found = slots(made, member("g", 0).requests(cpu=1).labels(app="blue"))
+    assert found.passes.tolist() == [False, False, True]
+    assert slots(made, member("g", 0).requests(cpu=1).labels(app="red")).passes.all()
