@@ -186,15 +186,16 @@ class Scheduler:
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
         """Try a unit that was taken out of the queue, and let others know what that changed."""
         decisions = self.reservations.aside(unit, now, self._schedule)
-        self._tell_decided(unit, decisions, now)
-        self.queue.reactivate(crowded_out(self.state, nodes_given(decisions)), now)
+        given = nodes_given(decisions)
+        self.reservations.look_after(unit, given, now)
+        self._tell_decided(decisions, now)
+        self.queue.reactivate(crowded_out(self.state, given), now)
         self._tell_freed(now)
         self.reviews.heed(decisions)
         return decisions
 
-    def _tell_decided(self, unit: QueuedUnit, decisions: Iterable[Decision], now: float) -> None:
+    def _tell_decided(self, decisions: Iterable[Decision], now: float) -> None:
         """What was placed may be what others want to be near, and is borrowed; what leaves helps others."""
-        self.reservations.look_after(unit, nodes_given(decisions), now)
         placed = placements(decisions)
         if placed:
             self.tell(with_loans(self.state, placed), now)

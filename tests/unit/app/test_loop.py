@@ -277,7 +277,7 @@ def test_one_is_looked_at_after_the_other_never_all_at_once() -> None:
     assert rig.loop._next_review() is None
 
 
-def test_nobody_is_looked_at_while_writes_wait_or_others_are_to_be_decided() -> None:
+def test_nobody_is_looked_at_while_too_many_writes_have_no_answer() -> None:
     rig = waiting()
     rig.now += REVIEW_AFTER_SECONDS
     rig.carried.backlog = 1_000_000
