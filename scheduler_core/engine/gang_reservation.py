@@ -154,7 +154,7 @@ class GangReservations:
         given = {*nodes, *(item.node for item in added.values() if not item.kept)}
         if not given:
             return
-        for key in {standing.group for standing in known if standing.kept}:
+        for key in sorted({standing.group for standing in known if standing.kept}):
             gang = self._queue.units.get(key)
             if gang is None or gang is unit or gang.part is not Part.UNSCHEDULABLE:
                 continue
