@@ -174,7 +174,7 @@ def test_limit_range_refusals(
     error = eventually(lambda: place.refused("pods", "p", **place.pod(resources)))
     assert error.status == 403, sentence
     said = error.body["message"].removeprefix('pods "p" is forbidden: ')
-    # LimitRanger walks over the bounds in the order of a Go map: one time in eight it names the second one first.
+    # LimitRanger walks over a Go map: one time in eight it names the second bound first.
     assert any_order(said) == any_order(message)
 
 
