@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -59,32 +60,70 @@ class Reevaluation:
         if closed is not None and closed[slot]:
             return False
         with Trial(state, self._cycle.now) as trial:
-            for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
-                trial.lift(uid)
-            return self._passes(slot) and self._passes_with_nominated(trial, slot)
+            self._lift_leaving(trial, slot)
+            return self.passes(slot) and not (self._place_ahead(trial, slot) and any(self._refusals(slot)))
 
-    def _passes_with_nominated(self, trial: Trial, slot: int) -> bool:
+    def fits_beside_nominated(self, slot: int) -> bool:
+        """Whether nominated pods that go first let the pod start on one node, which it fits as it is.
+
+        They may wait for pods on their way out, and the pod may depend on these (by affinity). So a filter
+        refuses for their sake only if it does so beside the pods that leave and without them.
+        """
+        state, closed = self._cycles.state, self._closed
+        if closed is not None and closed[slot]:
+            return False
+        with Trial(state, self._cycle.now) as trial:
+            if not self._place_ahead(trial, slot):
+                return True
+            refusals = set(self._refusals(slot))
+            if not refusals:
+                return True
+            self._lift_leaving(trial, slot)
+            return refusals.isdisjoint(self._refusals(slot))
+
+    def passes(self, slot: int) -> bool:
+        """Whether PreFilter and every filter let the pod onto one node in the state as it is."""
+        cycle, alive = self._fresh(), self._cycles.state.nodes.alive[slot]
+        return bool(alive) and self._pre_filter(cycle) and not any(self._refused_by(cycle, slot))
+
+    def _lift_leaving(self, trial: Trial, slot: int) -> None:
+        state = self._cycles.state
+        for uid in [u for u in state.nodes.pods[slot] if state.table.going[state.placed[u].row]]:
+            trial.lift(uid)
+
+    def _place_ahead(self, trial: Trial, slot: int) -> bool:
+        """Place the nominated pods of a node that go before the pod; whether there are any."""
         state, pod = self._cycles.state, self._cycle.pod
         on_node = state.nominations.on_node(state.nodes.names[slot], pod)
         precedence = Precedence(state, pod)
         ahead = [item for item in on_node if precedence.goes_first(item)]
         for item in ahead:
             trial.place(item.pod, slot, item.vector)
-        return not ahead or self._passes(slot, quotas=False)
+        return bool(ahead)
 
-    def _passes(self, slot: int, *, quotas: bool = True) -> bool:
-        """PreFilter and all filters on one node. Without `quotas` the per-attempt refusals do not count."""
+    def _refusals(self, slot: int) -> Iterator[str]:
+        """Filters that refuse one node. What is refused per attempt, as by quotas, does not count."""
         cycle = self._fresh()
+        self._pre_filter(cycle)
+        return self._refused_by(cycle, slot)
+
+    def _pre_filter(self, cycle: Cycle) -> bool:
+        """Whether PreFilter of all plugins lets the pod in. Those that do not are not asked again."""
+        passed = True
         for plugin in self._profile.pre_filter:
             status = plugin.pre_filter(cycle)
-            if not status.ok and quotas:
-                return False
-            if status.code is Code.SKIP or not status.ok:
+            if status.code is not Code.SUCCESS:
                 cycle.skipped.add(plugin.name)
+                passed = passed and status.ok
+        return passed
+
+    def _refused_by(self, cycle: Cycle, slot: int) -> Iterator[str]:
+        """Names of the filters that refuse one node."""
         nodes = self._cycles.state.nodes
         view = NodeView(nodes, slice(slot, slot + 1))
-        asked = (plugin for plugin in self._profile.filter if plugin.name not in cycle.skipped)
-        return bool(nodes.alive[slot]) and all(not plugin.filter(cycle, view)[0] for plugin in asked)
+        for plugin in self._profile.filter:
+            if plugin.name not in cycle.skipped and plugin.filter(cycle, view)[0]:
+                yield plugin.name
 
     def _bits(self) -> dict[str, Bits]:
         """Bits of all filters on all nodes as the state was when first asked, whatever PreFilter said."""

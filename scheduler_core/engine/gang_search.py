@@ -120,7 +120,7 @@ class GangSearch:
     def _reserve(self, profile: Profile, pod: Pod, slot: int) -> bool:
         cycle = self._cycle
         own = cycle.new_cycle(profile, pod, self._now)
-        if len(cycle.state.nominations) and not Reevaluation(cycle, profile, own).fits(slot):
+        if len(cycle.state.nominations) and not Reevaluation(cycle, profile, own).fits_beside_nominated(slot):
             return False
         # It leaves what Reserve needs; that it lets the pod in was asked just now.
         cycle.pre_filter(profile, own)

@@ -260,7 +260,8 @@ def reserve_on(
     cluster = any(plugin.name not in own.skipped for plugin in profile.cluster_filter)
     fits = bool(scores.total[slot] >= 0)
     if fits and cluster:
-        fits = Reevaluation(cycle, profile, own).fits(slot)
+        evaluation = Reevaluation(cycle, profile, own)
+        fits = evaluation.passes(slot) and evaluation.fits_beside_nominated(slot)
     if not fits:
         text = f"{pod.key} does not pass the filters on node {cycle.state.nodes.names[slot]}"
         return Diagnosis(0, unschedulable(text), plugins=profile.enabled)

@@ -185,7 +185,7 @@ class PodCycle:
         if slot is None or total[slot] < 0:
             slot = best_slot(total, start)
         evaluation = Reevaluation(self, profile, cycle)
-        while slot >= 0 and room[:, slot].any() and not evaluation.fits(slot):
+        while slot >= 0 and room[:, slot].any() and not evaluation.fits_beside_nominated(slot):
             total[slot] = INFEASIBLE
             slot = best_slot(total, start)
         return slot

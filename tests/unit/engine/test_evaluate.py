@@ -132,6 +132,49 @@ def test_a_pod_must_not_depend_on_a_nominated_one() -> None:
     assert setting.again().fits(0)
 
 
+class Beside(Crowd):
+    """Refuses nodes without the pod `needed`, and those with more than `most` pods."""
+
+    def filter(self, cycle: Any, nodes: NodeView) -> Any:
+        there = cycle.state.nodes.pods
+        missing = np.array(["needed" not in there[slot] for slot in nodes.indices], dtype=np.uint64)
+        return missing | np.asarray(super().filter(cycle, nodes) << np.uint64(1), dtype=np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "nominated", "beside", "once_gone"),
+    [
+        pytest.param([Crowd(most=1)], False, True, True, id="nobody is nominated"),
+        pytest.param([Crowd(most=1)], True, False, False, id="the nominated pod needs all that gets free"),
+        pytest.param([Crowd(most=2)], True, True, True, id="it needs no more than what gets free"),
+        pytest.param([Beside(most=9)], True, True, False, id="the pod needs one that leaves"),
+        pytest.param([Beside(most=1)], True, False, False, id="it needs one that leaves, and the room"),
+        pytest.param(
+            [Beside("near", most=9), Crowd(most=1)], True, False, False, id="another filter refuses"
+        ),
+        pytest.param([Beside("near", most=9), Crowd(most=2)], True, True, False, id="each filter by itself"),
+    ],
+)
+def test_a_filter_refuses_for_nominated_pods_only_beside_who_leaves_and_without(
+    plugins: list[Any], nominated: bool, beside: bool, once_gone: bool
+) -> None:
+    setting = Setting(*plugins)
+    setting.put(on("needed", "n0", leaves=True))
+    if nominated:
+        setting.nominate("w", "n0", 9)
+    assert setting.again().fits_beside_nominated(0) is beside
+    assert setting.again().fits(0) is once_gone
+    assert (set(setting.state.placed), setting.state.check()) == ({"needed"}, [])
+
+
+def test_the_state_as_it_is_has_those_who_leave_and_nobody_nominated() -> None:
+    setting = Setting(Crowd(most=1))
+    setting.nominate("w", "n0", 9)
+    assert setting.again().passes(0)
+    setting.put(on("a", "n0", leaves=True))
+    assert not setting.again().passes(0)
+
+
 def test_every_filter_has_its_say() -> None:
     assert not Setting(Crowd("one"), Crowd("two", most=0)).again().fits(0)
     assert not Setting(Crowd("one", most=0), Crowd("two")).again().fits(0)
@@ -170,6 +213,7 @@ def test_a_node_that_is_gone_takes_nobody() -> None:
     setting = Setting(Crowd())
     setting.state.remove_node("n0")
     assert (setting.again().fits(0), setting.again().fits(1)) == (False, True)
+    assert (setting.again().passes(0), setting.again().passes(1)) == (False, True)
 
 
 @pytest.mark.parametrize("across", [False, True])

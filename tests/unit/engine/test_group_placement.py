@@ -306,3 +306,16 @@ def test_packing_is_a_wish_and_spreading_uses_all_racks() -> None:
     made.group("g", 4, SPREAD)
     made.put(*members("g", 4))
     assert racks(nodes(made.step())) == {0, 1}
+
+
+def test_a_pod_that_leaves_rejects_a_member_until_it_is_gone() -> None:
+    made = TopologyScheduler(9)
+    term = {"labelSelector": {"matchLabels": {"app": "red"}}, "topologyKey": "kubernetes.io/hostname"}
+    away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    made.put(make_node("n0").allocatable(cpu=9).label("kubernetes.io/hostname", "n0"))
+    made.put(make_pod("a/red").uid("red").label("app", "red").on("n0").deleting(5.0))
+    made.group("g", 2)
+    made.put(member("g", 0), member("g", 1).spec(affinity=away))
+    assert nodes(made.step()) == {}
+    made.scheduler.remove(made.state.placed["red"].pod, made.now)
+    assert nodes(made.step(30.0)) == {"g-0": "n0", "g-1": "n0"}
