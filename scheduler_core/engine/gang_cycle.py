@@ -216,7 +216,8 @@ class GangCycle:
         outcome = _refuse_all(members, text, need=need)
         outcome.plugins |= _plugins(failures) | refusing(self.cycle, members, now)
         if not equal or room_for(self.cycle, *members[0], now, evicting=True).fits >= need:
-            in_order = members if equal else largest_first(self.state, members)
+            # With members to spare, what gets free is for the most important of them.
+            in_order = members if equal or need < len(members) else largest_first(self.state, members)
             outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
         return outcome
 

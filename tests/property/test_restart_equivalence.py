@@ -272,6 +272,15 @@ def test_a_group_of_exact_size_is_not_exceeded() -> None:
 
 LOW = make.quota("a", {"cpu": "2"}, {})
 LENT = [make.quota("a", {"cpu": "4"}, {}), make.quota("b", {"cpu": "0"}, {})]
+# v is protected, and all its quota uses is borrowed; w of another quota is not protected.
+PROTECTED = [
+    make.quota("a", {"cpu": "4", "pods": "4"}, {}),
+    make.quota("b", {"cpu": "0"}, {}),
+    make.budget("b", "b", "red", 0),
+    pod("v", "2", "b", on="n1", app="red"),
+    pod("w", "2", "c", on="n1", app="red"),
+    pod("p", "2"),
+]
 PREEMPTIONS: list[tuple[str, list[Raw], list[str], list[str], set[str]]] = [
     ("lower priority goes", [pod("v", "4", on="n1"), pod("p", prio=5)], ["p"], ["v"], set()),
     ("an equal goes", [pod("v", "4", on="n1"), pod("p")], ["p"], ["v"], {"evict-priority"}),
@@ -314,6 +323,20 @@ PREEMPTIONS: list[tuple[str, list[Raw], list[str], list[str], set[str]]] = [
         ["p"],
         ["v"],
         {"evict-budget"},
+    ),
+    (
+        "a protected one of two that borrow",
+        [*PROTECTED, make.quota("c", {"cpu": "0", "pods": "0"}, {})],
+        ["p"],
+        ["b/v"],
+        {"evict-budget"},
+    ),
+    (
+        "a protected one that borrows, where the other is within its min but for the number of pods",
+        [*PROTECTED, make.quota("c", {"cpu": "2", "pods": "0"}, {})],
+        ["p"],
+        ["b/v"],
+        set(),
     ),
     (
         "one under a quota, by one under none",

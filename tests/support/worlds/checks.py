@@ -241,13 +241,35 @@ def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -
         return
     reclaims = namespace(pod) in view.quotas and view.within_min(pod)
     for other in ways(view, pod, leaving, node):
-        if reclaims and takes_more(other, found.victims):
-            # It could reach further into what a quota is guaranteed, which counts for more than a budget.
+        if reclaims and _reaches_further(view, other, found.victims, leaving):
+            # What a quota is guaranteed counts for more than a budget.
             continue
         if not over_budget(view, other):
             names = sorted(key(victim) for victim in other)
             yield Fault("evict-budget", f"{found} over a budget, where {names} would have done")
             return
+
+
+def _reaches_further(view: View, some: Sequence[Raw], others: Sequence[Raw], leaving: set[str]) -> bool:
+    """Whether pods may take more than others do of what quotas are guaranteed."""
+    reach = _beyond_loans(view, others, leaving)
+    add(reach, _beyond_loans(view, some, leaving), -1)
+    return takes_more(some, others) or any(value < 0 for value in reach.values())
+
+
+def _beyond_loans(view: View, victims: Sequence[Raw], leaving: set[str]) -> Sums:
+    """What victims hold beyond all that their quotas borrow, by "NAMESPACE RESOURCE"."""
+    found: Sums = {}
+    for ns in {namespace(victim) for victim in victims} & set(view.quotas):
+        taken: Sums = {}
+        for victim in victims:
+            if namespace(victim) == ns:
+                add(taken, cost(victim))
+        used, low = view.without(leaving).used(ns), view.low[ns]
+        for name in view.relevant(ns) & set(taken):
+            loan = max(used.get(name, 0) - low.get(name, 0), 0)
+            found[f"{ns} {name}"] = max(taken[name] - loan, 0)
+    return found
 
 
 def takes_more(some: Sequence[Raw], others: Sequence[Raw]) -> bool:

@@ -53,6 +53,15 @@ def test_no_more_is_evicted_than_the_minimum_needs() -> None:
     assert len(evicted(gang.step())) == 2
 
 
+def test_what_is_evicted_for_a_gang_with_members_to_spare_is_for_the_most_important_of_them() -> None:
+    gang = GangScheduler([2], g=1)
+    gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
+    gang.put(member("small").priority(10), member("large", cpu=2).priority(5))
+    assert evicted(gang.step()) == {"low"}
+    nominated = {pod.uid: gang.state.nominations.node_of(pod.uid) for pod in gang.state.pods.values()}
+    assert (nominated["small"], nominated["large"]) == ("n0", "")
+
+
 def test_a_gang_that_could_never_fit_its_quota_evicts_nobody() -> None:
     gang = GangScheduler([4], g=3)
     gang.scheduler.put(make_quota("a/q").uid("q").min(cpu=2).max(cpu=2).obj(), gang.now)
