@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -33,6 +34,10 @@ class Plan(msgspec.Struct, frozen=True):
     start: float = 0.0
 
 
+# Nothing is kept.
+NO_SEATS: Final = Plan(())
+
+
 def plan_on_empty(cycle: PodCycle, members: Members, need: int, now: float) -> Plan | None:
     """Seats as if all nodes were empty, where most room is now; None if even that is not enough."""
     nodes, size = cycle.state.nodes, cycle.state.nodes.size
@@ -41,10 +46,13 @@ def plan_on_empty(cycle: PodCycle, members: Members, need: int, now: float) -> P
     return Plan(tuple(seats)) if seats is not None else None
 
 
-def plan_by_ends(cycle: PodCycle, members: Members, need: int, now: float) -> Plan | None:
+def plan_by_ends(
+    cycle: PodCycle, members: Members, need: int, now: float, held: Plan = NO_SEATS
+) -> Plan | None:
     """Seats at the earliest time at which enough running pods must have ended (activeDeadlineSeconds).
 
-    None if the ends that are known do not make room enough, on the nodes or in the quota.
+    Those that are `held` already if they will do by then, so that a new process keeps the same nodes. None if
+    the ends that are known do not make room enough, on the nodes or in the quota.
     """
     state = cycle.state
     ends = _ends(state, now)
@@ -52,12 +60,12 @@ def plan_by_ends(cycle: PodCycle, members: Members, need: int, now: float) -> Pl
     if not (times > now).any():
         return None
     low, high = 0, len(times) - 1
-    best = _at(cycle, members, need, now, ends, float(times[high]))
+    best = _at(cycle, members, need, now, ends, float(times[high]), held)
     if best is None:
         return None
     while low < high:
         middle = (low + high) // 2
-        found = _at(cycle, members, need, now, ends, float(times[middle]))
+        found = _at(cycle, members, need, now, ends, float(times[middle]), held)
         low, high, best = (low, middle, found) if found is not None else (middle + 1, high, best)
     return best
 
@@ -79,10 +87,15 @@ def still_possible(cycle: PodCycle, plan: Plan, members: Members, need: int) -> 
     What others evicted for is theirs.
     """
     nodes = cycle.state.nodes
+    return _will_do(cycle, plan, members, need, nodes.allocatable[:, : nodes.size])
+
+
+def _will_do(cycle: PodCycle, plan: Plan, members: Members, need: int, limit: Int64) -> bool:
+    """Whether the seats of a plan are enough and find room in `limit`: int64 [R, N]."""
     waiting = {pod.uid for _, pod in members}
     if sum(seat.pod.uid in waiting for seat in plan.seats) < need:
         return False
-    left = nodes.allocatable[:, : nodes.size] - _paid(cycle.state, members)  # [R, N]
+    left = limit - _paid(cycle.state, members)  # [R, N]
     for seat in plan.seats:
         left[: len(seat.vector), seat.slot] -= seat.vector
     taken = [seat.slot for seat in plan.seats]
@@ -107,7 +120,9 @@ def _ends(state: ClusterState, now: float) -> Float:
     return ends
 
 
-def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, moment: float) -> Plan | None:
+def _at(
+    cycle: PodCycle, members: Members, need: int, now: float, ends: Float, moment: float, held: Plan
+) -> Plan | None:
     """The plan for one moment, if what ends until then makes room enough."""
     state = cycle.state
     nodes, size = state.nodes, state.nodes.size
@@ -120,17 +135,22 @@ def _at(cycle: PodCycle, members: Members, need: int, now: float, ends: Float, m
     ending: Int64 = np.zeros((size, len(state.index)), dtype=np.int64)  # [N, R]
     np.add.at(ending, state.table.slot[rows], state.table.requests[: len(state.index)][:, rows].T)
     free = nodes.allocatable[:, :size] - nodes.requested[:, :size] + ending.T[: len(nodes.allocatable)]
+    if held.seats and _will_do(cycle, held, members, need, free):
+        return Plan(held.seats, moment)
     seats = _seats(cycle, members, need, now, free, free)
     return Plan(tuple(seats), moment) if seats is not None else None
 
 
 def ending_on(state: ClusterState, slot: int, moment: float) -> dict[str, Int64]:
-    """The pods of a node that must have ended by then, by uid, with what they hold: int64 [R]."""
+    """The pods of a node that must have ended by then, by uid, with what they hold: int64 [R].
+
+    Not those on their way out: whoever looks for room to come counts theirs as free.
+    """
     table = state.table
     found = {}
     for uid in state.nodes.pods[slot]:
         item = state.placed[uid]
-        if table.going[item.row] or table.start[item.row] + table.lasts[item.row] <= moment:
+        if not table.going[item.row] and table.start[item.row] + table.lasts[item.row] <= moment:
             found[uid] = item.vector
     return found
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
 from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
 from scheduler_core.engine.gang_plan import (
+    NO_SEATS,
     Plan,
     ending_on,
     kept_of,
@@ -44,9 +45,10 @@ class GangReservations:
         self._queue = queue
         self._kept_for = ""
         self._need = 0
-        self._plan_kept = Plan(())
+        self._plan_kept = NO_SEATS
         # Pods that will have ended by the start, whose share is therefore not kept a second time.
         self._ending: set[str] = set()
+        self._ending_rows: list[int] = []
 
     @property
     def start(self) -> float:
@@ -91,7 +93,7 @@ class GangReservations:
         order = members[0][0].queue_sort.sort_key
         if gang_waits(state, (pod for _, pod in members)):
             return
-        held = self._plan_kept if holder is unit else Plan(())
+        held = self._plan_kept if holder is unit else NO_SEATS
         if unit.since is None:
             # The first try of this process: a process that is gone may have kept nodes for it.
             held = seats_held(state, members)
@@ -121,7 +123,10 @@ class GangReservations:
         """
         state = self._cycle.state
         in_order = largest_first(state, members)
-        plan = plan_by_ends(self._cycle, in_order, need, now)
+        waiting = {pod.uid for _, pod in members}
+        seats = [seat for seat in held.seats if seat.pod.uid in waiting]
+        held = Plan(tuple(seats[:need]), held.start)
+        plan = plan_by_ends(self._cycle, in_order, need, now, held)
         seconds = patience(members[0][0])
         waited = now - unit.since if unit.since is not None else 0.0
         if plan is not None or seconds is None or (waited < seconds and not held.seats):
@@ -206,13 +211,14 @@ class GangReservations:
     def _nominate(self, holder: QueuedUnit) -> None:
         """Nominate a node for every seat, for no more than is needed beside what will have ended by then."""
         state, plan = self._cycle.state, self._plan_kept
-        self._ending = set()
+        self._ending, self._ending_rows = set(), []
         seated = (seat.pod.uid for seat in plan.seats)
         top = max((holder.pods[uid].priority for uid in seated if uid in holder.pods), default=0)
         for slot in {seat.slot for seat in plan.seats}:
             seats = [seat for seat in plan.seats if seat.slot == slot and seat.pod.uid in holder.pods]
             ending = ending_on(state, slot, plan.start) if plan.start else {}
             self._ending.update(ending)
+            self._ending_rows += [state.placed[uid].row for uid in ending]
             kept = kept_of(seats, ending.values(), len(state.index))
             for seat, vector in zip(seats, kept, strict=True):
                 pod, node = holder.pods[seat.pod.uid], state.nodes.names[slot]
@@ -234,13 +240,18 @@ class GangReservations:
             holder = None
         if holder is None or holder is unit:
             return schedule(unit, now)
-        if not self._ending <= self._cycle.state.placed.keys():
-            # Somebody ended early: the gang counted on that room, so nobody else may take it now.
+        if self._ended_early():
+            # The gang counted on that room, so nobody else may take it now.
             self._nominate(holder)
         if not _ends_by(unit, now, self.start):
             return schedule(unit, now)
         with self._aside(holder):
             return schedule(unit, now)
+
+    def _ended_early(self) -> bool:
+        """Whether a pod whose end was expected by the start of the gang is gone, or on its way out."""
+        state = self._cycle.state
+        return not self._ending <= state.placed.keys() or bool(state.table.going[self._ending_rows].any())
 
     @contextmanager
     def _aside(self, holder: QueuedUnit) -> Iterator[None]:

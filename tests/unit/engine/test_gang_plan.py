@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from typing import NamedTuple
@@ -33,6 +34,7 @@ class Running(NamedTuple):
     cpu: int
     memory: int
     end: float | None
+    leaves: bool = False
 
 
 class World:
@@ -55,16 +57,16 @@ class World:
         slot, cpu, memory = rng.randrange(len(self.nodes)), rng.randint(1, 3), rng.randint(0, 3)
         pod = make_pod(f"f/x{number}").uid(f"x{number}").requests(cpu=cpu, memory=memory).on(f"n{slot}")
         started, lasts = NOW - rng.randint(0, 40), rng.randint(10, 90)
-        end: float | None = None
+        end, leaves = None, False
         match rng.randrange(4):
             case 0:
-                end = NOW
+                end, leaves = NOW, True
                 pod.deleting(5.0)
             case 1 | 2:
                 end = max(NOW, started + lasts)
                 pod.started(started).spec(activeDeadlineSeconds=lasts)
         self.made.put(pod)
-        return Running(slot, cpu, memory, end)
+        return Running(slot, cpu, memory, end, leaves)
 
     def _nominate(self, number: int) -> Running:
         """A pod of others that waits for a node: with victims of its own, or for a gang that is kept one."""
@@ -157,8 +159,35 @@ def test_the_moment_is_the_first_at_which_enough_has_ended(seed: int) -> None:
         assert (None if plan is None else (told(plan), plan.start)) == expected
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_seats_that_are_held_stay_where_they_will_do_at_the_first_moment(seed: int) -> None:
+    world = World(3000 + seed)
+    members = world.members((2, 0), (1, 1))
+    cycle = world.made.scheduler.cycle
+    first = plan_by_ends(cycle, members, 2, NOW)
+    for slots in itertools.product(range(len(world.nodes)), repeat=2):
+        seats = [
+            Seat(pod, slot, world.made.state.vector(pod))
+            for (_, pod), slot in zip(members, slots, strict=True)
+        ]
+        found = plan_by_ends(cycle, members, 2, NOW, Plan(tuple(seats)))
+        assert (found is None) == (first is None)
+        if found is not None and first is not None:
+            left = world.free(found.start)
+            for item in world.paid:
+                left[item.slot][0] -= item.cpu
+                left[item.slot][1] -= item.memory
+            for (cpu, memory), slot in zip(((2, 0), (1, 1)), slots, strict=True):
+                left[slot][0] -= cpu
+                left[slot][1] -= memory
+            will_do = not world.closed & set(slots) and all(min(left[slot]) >= 0 for slot in slots)
+            assert found.start == first.start or (will_do and found.start < first.start)
+            assert told(found) == (told(Plan(tuple(seats))) if will_do else told(first))
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_who_has_ended_by_a_moment(seed: int) -> None:
+    """Those who leave anyhow are not told: their room is free to come for everybody."""
     world = World(2000 + seed)
     state = world.made.state
     for slot in range(len(world.nodes)):
@@ -166,7 +195,7 @@ def test_who_has_ended_by_a_moment(seed: int) -> None:
             expected = {
                 f"x{number}": item.cpu * 1000
                 for number, item in enumerate(world.running)
-                if item.slot == slot and item.end is not None and item.end <= moment
+                if item.slot == slot and item.end is not None and item.end <= moment and not item.leaves
             }
             found = ending_on(state, slot, moment)
             assert {uid: int(vector[0]) for uid, vector in found.items()} == expected

@@ -410,6 +410,20 @@ def test_room_that_came_early_is_kept_as_soon_as_somebody_else_is_tried() -> Non
     assert [int(item.vector[0]) for item in kept_items(made)] == [3000, 3000]
 
 
+def test_room_of_a_pod_that_leaves_early_is_the_gangs_and_counted_once() -> None:
+    """r leaves 4 of 8; 3 of them are free already. Beside the gang's 6 there is room for 2, not for 3."""
+    made = promised()
+    made.put(limited("r", 4, 100).on("n0").started(made.now).deleting(5.0))
+    made.put(make_pod("a/h0").uid("h0").requests(cpu=3))
+    made.step()
+    assert [int(item.vector[0]) for item in kept_items(made)] == [3000, 3000]
+    assert "h0" not in nominated(made)
+    made.put(make_pod("a/h1").uid("h1").requests(cpu=2))
+    assert placed(made.step()) == {"h1": "n1"}
+    made.put(make_pod("a/h2").uid("h2").requests(cpu=2))
+    assert placed(made.step()) == {"h2": "n0"}, "the gang starts when r is gone"
+
+
 def test_of_a_gang_that_is_gone_nothing_is_put_aside() -> None:
     made = promised()
     for name in ("g0", "g1"):
