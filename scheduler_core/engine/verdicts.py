@@ -12,7 +12,7 @@ from scheduler_core.framework.preemption.eligibility import awaited, leaving_for
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code, Diagnosis, Status
-from scheduler_core.model.gang import RESOURCES, Gang, group_of
+from scheduler_core.model.gang import RESOURCES, Gang, group_key
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
 from scheduler_core.state.cluster import ClusterState
 
@@ -72,11 +72,8 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
     """
     pods = [pod for pod, _, _ in preemption.nominated]
     victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
-    top = max((pod.priority for pod, _, _ in preemption.nominated), default=0)
-    for pod, node, vector in preemption.nominated:
-        ref = group_of(pod)
-        group = ref.key if ref is not None else ""
-        state.nominations.put(pod, node, vector, victims, kept=not victims, group=group, priority=top)
+    if pods:
+        state.nominations.put_gang(group_key(pods[0]), preemption.nominated, victims, kept=not victims)
     decisions: list[Decision] = []
     for victim, pod in preemption.victims:
         state.condemn(victim.uid)
@@ -89,13 +86,10 @@ def members_wait(
     state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome
 ) -> list[Decision]:
     """Members of a gang that wait with the others, and the event on their group."""
-    writes = {}
-    top = max((item.pod.priority for item in outcome.preparing), default=0)
-    for item in outcome.preparing:
-        ref = group_of(item.pod)
-        group = ref.key if ref is not None else ""
-        state.nominations.put(item.pod, item.node, item.vector, kept=True, group=group, priority=top)
-        writes[item.pod.uid] = item.writes
+    if outcome.preparing:
+        seats = [(item.pod, item.node, item.vector) for item in outcome.preparing]
+        state.nominations.put_gang(group_key(seats[0][0]), seats, kept=True)
+    writes = {item.pod.uid: item.writes for item in outcome.preparing}
     event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
     decisions: list[Decision] = [
         Rejected(

@@ -127,6 +127,12 @@ def group_of(pod: Pod) -> GroupRef | None:
     return GroupRef(named.dialect, pod.namespace, named.group) if named is not None else None
 
 
+def group_key(pod: Pod) -> str:
+    """The key of the group that a pod names, empty for none."""
+    ref = group_of(pod)
+    return ref.key if ref is not None else ""
+
+
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int = 1
     total_resources: dict[str, Any] | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scheduler_core.arrays.index import Int64
-from scheduler_core.model.gang import group_of
+from scheduler_core.model.gang import group_key
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.gangs import GangTable, missing
 from scheduler_core.state.nodes import NodeTable
@@ -35,7 +35,6 @@ class Inherited:
     def renominate(self, pod: Pod, vector_of: Callable[[Pod], Int64]) -> None:
         """A waiting pod in a newer form: keep what we decided, believe the API about what we do not know."""
         known = self._nominations.get(pod.uid)
-        ref = group_of(pod)
         ours = self._nominations.was_ours(pod.uid)
         if not ours and known is not None and known.node != pod.nominated_node:
             # Another process leads, and has changed its mind.
@@ -43,7 +42,7 @@ class Inherited:
             known = None
         if known is not None:
             vector = known.vector if known.pod.requests == pod.requests else vector_of(pod)
-            group = ref.key if ref is not None and known.group else ""
+            group = group_key(pod) if known.group else ""
             self._nominations.put(
                 pod,
                 known.node,
@@ -55,7 +54,7 @@ class Inherited:
                 ours=ours,
             )
         elif pod.nominated_node and not ours:
-            group = ref.key if ref is not None else ""
+            group = group_key(pod)
             self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group, ours=False)
             self._pods.add(pod.uid)
             if group:

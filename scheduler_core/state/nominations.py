@@ -6,7 +6,7 @@ fewer rights (`Nomination.kept`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -109,6 +109,27 @@ class Nominations:
             self._ours.add(pod.uid)
         self._by_node.setdefault(node, set()).add(pod.uid)
         self._count(item, 1)
+
+    def put_gang(
+        self,
+        group: str,
+        seats: Collection[tuple[Pod, str, Int64]],
+        victims: frozenset[str] = frozenset(),
+        *,
+        kept: bool,
+    ) -> None:
+        """Nominate the nodes that were found for a gang as a whole: members, node names, int64 [R] each.
+
+        What was found before for other members is given up.
+        """
+        seated = {pod.uid for pod, _, _ in seats}
+        before = [item.pod.uid for item in self.waiting(lambda standing: standing.group == group)]
+        for uid in before:
+            if uid not in seated:
+                self.remove(uid)
+        top = max((pod.priority for pod, _, _ in seats), default=0)
+        for pod, node, vector in seats:
+            self.put(pod, node, vector, victims, kept=kept, group=group, priority=top)
 
     def remove(self, uid: str) -> None:
         """The pod was placed, is gone, or no longer waits for its node."""

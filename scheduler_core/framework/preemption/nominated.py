@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import group_of
+from scheduler_core.model.gang import group_key
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
@@ -75,7 +75,7 @@ def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
         return own
-    group, nominations = _group(pod), state.nominations
+    group, nominations = group_key(pod), state.nominations
 
     def counts(standing: Standing) -> bool:
         if standing.namespace != pod.namespace or standing.priority < pod.priority:
@@ -118,11 +118,6 @@ def _evicted_for_it(state: ClusterState, pod: Pod) -> bool:
     return itself is not None and not itself.kept
 
 
-def _group(pod: Pod) -> str:
-    ref = group_of(pod)
-    return ref.key if ref is not None else ""
-
-
 def _guaranteed(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
     """Whether the pod stays within the min of its quota, beside what goes first under it."""
     quota = state.ledger.quota_of(pod.namespace)
@@ -135,7 +130,7 @@ class Precedence:
     def __init__(self, state: ClusterState, pod: Pod) -> None:
         self._state = state
         self._pod = pod
-        self._group = _group(pod)
+        self._group = group_key(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
 

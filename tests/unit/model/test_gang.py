@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.gang import Gang, GroupRef, group_of, parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.gang import (
+    Gang,
+    GroupRef,
+    group_key,
+    group_of,
+    parse_gang,
+    parse_native_gang,
+    parse_x_gang,
+)
 from tests.support.builders import make_group, make_pod
 
 META = {"name": "g", "namespace": "a", "uid": "u1"}
@@ -59,6 +67,10 @@ def test_a_minimum_that_is_no_whole_number_is_refused(minimum: Any) -> None:
 
 def test_a_group_is_of_the_pods_own_namespace_whatever_it_is_called() -> None:
     assert group_of(make_pod("a/p").group("b/g").obj()) == GroupRef("PodGroup", "a", "b/g")
+    assert (group_key(make_pod("a/p").group("g").obj()), group_key(make_pod("a/p").obj())) == (
+        "a/g PodGroup",
+        "",
+    )
 
 
 def test_the_annotation_goes_before_the_field_and_the_field_before_labels() -> None:

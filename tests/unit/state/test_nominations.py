@@ -50,6 +50,23 @@ def test_what_is_kept_is_counted_by_node_and_by_quota_and_priority() -> None:
     )
 
 
+def test_nodes_for_a_gang_take_the_place_of_those_found_for_other_members() -> None:
+    state = state_of(p=("n", 1, 0), q=("n", 2, 5), r=("m", 4, 0), other=("m", 1, 0))
+    seats = {uid: (state.pods[uid], node, state.vector(state.pods[uid])) for uid, node in ("pm", "qn", "rn")}
+    state.nominations.put_gang("g", [seats["p"], seats["q"]], kept=True)
+    assert (cpus(state), sums(state)) == ([6, 2], {("a", 0): (5, 2), ("a", 5): (3, 2)}), "as important as q"
+    state.nominations.freed = False
+    state.nominations.put_gang("g", [seats["r"], seats["p"]], frozenset({"v"}), kept=False)
+    assert (cpus(state), sums(state)) == ([2, 4], {("a", 0): (6, 3)})
+    assert (state.nominations.node_of("q"), state.nominations.freed) == ("", True)
+    assert state.nominations.check() == []
+    found = {uid: state.nominations.get(uid) for uid in ("p", "r", "other")}
+    told = {
+        uid: (item.group, item.kept, set(item.victims)) for uid, item in found.items() if item is not None
+    }
+    assert told == {"p": ("g", False, {"v"}), "r": ("g", False, {"v"}), "other": ("", False, set())}
+
+
 def test_another_node_takes_the_place_of_the_first() -> None:
     state = state_of(p=("n", 1, 0))
     assert cpus(state) == [0, 1]
