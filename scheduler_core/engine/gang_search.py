@@ -6,13 +6,14 @@ their nodes in the state while the search looks further, so that every filter ha
 between pods included.
 
 Looking at all nodes for one member is a step. The search is exact as long as its steps suffice, which they do
-for small gangs on few nodes; beyond that a gang may be missed that would fit. Of large gangs no member ever
-goes elsewhere.
+for small gangs on few nodes, and as long as no more than four kinds of members look at others; beyond that a
+gang may be missed that would fit. Of large gangs no member ever goes elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from itertools import permutations
 from typing import Final
 
 import numpy as np
@@ -29,7 +30,11 @@ from scheduler_core.model.pod import Pod
 # Steps beside the one that every member needs anyhow, for gangs of at most so many members.
 MOST_STEPS: Final = 400
 MOST_MEMBERS: Final = 32
+# The steps of all orders of a gang, and how many kinds of members that look at others go in every order.
+_ALL_STEPS: Final = 3 * MOST_STEPS
+_MOST_KINDS: Final = 4
 
+_Order = list[tuple[Hashable, tuple[Profile, Pod]]]
 _Placed = frozenset[tuple[int, Hashable, int]]
 
 
@@ -42,6 +47,7 @@ class GangSearch:
         self._spare = len(members) - need
         self._members = list(zip(kinds_of(cycle.state, members), members, strict=True))
         self._steps = 0
+        self._left = _ALL_STEPS if len(members) <= MOST_MEMBERS else 0
         self._reserved: Seats = []
         self._dead_ends: set[tuple[int, int, _Placed]] = set()
 
@@ -56,21 +62,30 @@ class GangSearch:
         self.undo()
         return None
 
-    def _orders(self) -> Iterator[list[tuple[Hashable, tuple[Profile, Pod]]]]:
-        """The members as `_ordered` has them; where some look at others, once with those first, once last.
+    def _orders(self) -> Iterator[_Order]:
+        """The members as `_ordered` has them; where some look at others, with those last and first as well.
 
-        What such rules allow depends on the order: the first pod of its kind may be anywhere.
+        What such rules allow depends on the order: the first pod of its kind may be anywhere, and one that
+        must be near others comes after them. So all orders of a few kinds of such members are tried.
         """
         ordered = self._members
         yield ordered
-        if any(looks_around(pod) for _, (_, pod) in ordered):
-            yield sorted(ordered, key=lambda item: not looks_around(item[1][1]))
-            yield sorted(ordered, key=lambda item: looks_around(item[1][1]))
+        looking = list(dict.fromkeys(key for key, (_, pod) in ordered if looks_around(pod)))
+        few = len(looking) <= _MOST_KINDS and len(ordered) <= MOST_MEMBERS
+        for kinds in permutations(looking) if few else [tuple(looking)]:
+            if not kinds:
+                return
+            place = {key: index for index, key in enumerate(kinds)}
+            yield sorted(ordered, key=lambda item: place.get(item[0], -1))
+            yield sorted(ordered, key=lambda item: place.get(item[0], len(place)))
 
-    def _searched(self, order: list[tuple[Hashable, tuple[Profile, Pod]]]) -> bool:
+    def _searched(self, order: _Order) -> bool:
         self._members, self._dead_ends = order, set()
-        self._steps = len(order) + (MOST_STEPS if len(order) <= MOST_MEMBERS else 0)
-        return self._place(0, self._spare, {})
+        spare_steps = min(MOST_STEPS, self._left)
+        self._steps = len(order) + spare_steps
+        found = self._place(0, self._spare, {})
+        self._left -= spare_steps - min(self._steps, spare_steps)
+        return found
 
     def _ordered(self) -> bool:
         """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out.

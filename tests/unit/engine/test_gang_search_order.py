@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -48,6 +49,20 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 # Orders
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations("abcd")), ids="".join)
+def test_who_must_be_near_another_member_comes_after_it_in_a_chain(names: tuple[str, ...]) -> None:
+    """d needs c, c needs b, b needs a: one order of all 24 will do."""
+    made = GangScheduler([4, 4], g=4)
+    needs = {"a": "", "b": "a", "c": "b", "d": "c"}
+    pods = {name: member(name).label("app", name) for name in needs}
+    for name, other in needs.items():
+        if other:
+            pods[name].spec(affinity=near(app=other))
+    found = search(made, 4, *(pods[name] for name in names))
+    assert found is not None
+    assert len(set(found.values())) == 1
 
 
 def test_who_fits_the_fewest_nodes_goes_first_and_of_those_the_largest(looks: list[str]) -> None:
