@@ -65,11 +65,14 @@ class GangReservations:
             self._kept_for = ""
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
+        if outcome.reserved:
+            self._cycle.state.inherited.release(unit.key)
 
     def not_whole(self, unit: QueuedUnit) -> None:
         """The pods of a unit are tried one by one: nothing is kept for them as a gang."""
         if unit.key == self._kept_for:
             self._give_up(unit)
+        self._cycle.state.inherited.release(unit.key)
 
     def begin(self, unit: QueuedUnit, members: Iterable[Pod], *, whole: bool) -> None:
         """A gang is to be tried: give up nodes that are of no use to it any more.

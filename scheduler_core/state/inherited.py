@@ -5,7 +5,7 @@ What the API says of a pod that this process has nominated itself is older than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from scheduler_core.arrays.index import Int64
@@ -77,14 +77,25 @@ class Inherited:
         self._pods.clear()
         self._groups.clear()
 
+    def release(self, group: str) -> None:
+        """Once a gang has started, each nominated member waits for its own victims, in its own right."""
+        nominated = list(self._nominations.waiting(lambda standing: standing.group == group))
+        if nominated and self._has_started(group):
+            self._release(nominated, self._victims())
+
+    def _release(self, nominated: Iterable[Nomination], victims: Mapping[str, frozenset[str]]) -> None:
+        for item in nominated:
+            self._renew(item, victims.get(item.pod.key, _NOBODY))
+
+    def _has_started(self, group: str) -> bool:
+        gang = self._gangs.gangs.get(group)
+        return gang is not None and missing(gang, self._gangs.census(group, self._placed)) == 0
+
     def _resolve_group(self, group: str, victims: Mapping[str, frozenset[str]]) -> None:
         members = self._gangs.members(group)
         nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
-        gang = self._gangs.gangs.get(group)
-        if gang is not None and missing(gang, self._gangs.census(group, self._placed)) == 0:
-            # The gang has started: each of these is on its own.
-            for item in nominated:
-                self._renew(item, victims.get(item.pod.key, _NOBODY))
+        if self._has_started(group):
+            self._release(nominated, victims)
             return
         theirs = _NOBODY.union(*(victims.get(pod.key, _NOBODY) for pod in members.values()))
         top = max((item.pod.priority for item in nominated), default=0)
