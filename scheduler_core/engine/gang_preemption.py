@@ -19,7 +19,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_at_once import victims_at_once
-from scheduler_core.engine.gang_capacity import Members, equal_members, leaving, room_for
+from scheduler_core.engine.gang_capacity import CAPACITY, Members, equal_members, leaving, room_for
 from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import violating
@@ -28,6 +28,8 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.model.gang import Gang
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import borrows_guaranteed
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
@@ -61,7 +63,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
         victims = _victims_for(cycle, order, need, now)
         if victims is not None:
             kept = fewer.of([victim for victim, _ in victims.values()])
-            if fewer.seats:
+            if fewer.seats and not _borrows_guaranteed(state, members, fewer.seats, kept):
                 return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
     return _at_once(cycle, members, need, now)
 
@@ -72,8 +74,24 @@ def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPr
     found = victims_at_once(cycle.state, members, need, fewer.fits)
     if found is None or not fewer.fits(found):
         return None
+    if _borrows_guaranteed(cycle.state, members, fewer.seats, found):
+        return None
     top = max((pod for _, pod in members), key=lambda pod: pod.priority)
     return GangPreemption(tuple((victim, top) for victim in found), tuple(fewer.seats))
+
+
+def _borrows_guaranteed(
+    state: ClusterState, members: Members, seats: Iterable[Nominated], victims: Iterable[Pod]
+) -> bool:
+    """Whether the members that start would borrow what other quotas are guaranteed."""
+    profile, first = members[0]
+    charge: dict[str, int] = {}
+    for pod, _, _ in seats:
+        shift(charge, charged(pod.requests))
+    freed: dict[str, dict[str, int]] = {}
+    for victim in victims:
+        shift(freed.setdefault(victim.namespace, {}), charged(victim.requests))
+    return CAPACITY in profile.enabled and borrows_guaranteed(state.ledger, first.namespace, charge, freed)
 
 
 def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:

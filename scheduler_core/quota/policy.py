@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -145,3 +146,27 @@ def borrowed(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = 
         found = {name: value for name, value in over.items() if value > 0}
         known[quota.name, after_leaving] = found
     return found
+
+
+def borrows_guaranteed(
+    ledger: QuotaLedger, namespace: str, charge: ResourceList, freed: Mapping[str, ResourceList]
+) -> bool:
+    """Whether a group would borrow, in room that evictions take from what other quotas are guaranteed.
+
+    `charge` is what the group will use, `freed` what its victims use, by namespace. A reclaim may take more
+    than a quota borrows, as pods cannot be divided: of one that is itself guaranteed what it takes.
+    """
+    quota = ledger.quota_of(namespace)
+    if quota is None:
+        return False
+    own = freed.get(namespace, _NOTHING)
+    if charge_within_min(ledger, quota, charge, {name: -value for name, value in own.items()}):
+        return False
+    for space, taken in freed.items():
+        other = ledger.quota_of(space)
+        if other is None or other is quota:
+            continue
+        lent, names = borrowed(ledger, other, after_leaving=True), relevant(ledger, other)
+        if any(taken.get(name, 0) > lent.get(name, 0) for name in names if charge.get(name)):
+            return True
+    return False

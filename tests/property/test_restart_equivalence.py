@@ -281,6 +281,15 @@ PROTECTED = [
     pod("w", "2", "c", on="n1", app="red"),
     pod("p", "2"),
 ]
+# Gang g asks for 2, of which 1 is guaranteed, and b lends 1 of its 3.
+GANGS_QUOTAS = [
+    GROUP,
+    make.quota("a", {"cpu": "1"}, {}),
+    make.quota("b", {"cpu": "2"}, {}),
+    make.quota("c", {"cpu": "1"}, {}),
+    member(pod("p", "1")),
+    member(pod("q", "1")),
+]
 PREEMPTIONS: list[tuple[str, list[Raw], list[str], list[str], set[str]]] = [
     ("lower priority goes", [pod("v", "4", on="n1"), pod("p", prio=5)], ["p"], ["v"], set()),
     ("an equal goes", [pod("v", "4", on="n1"), pod("p")], ["p"], ["v"], {"evict-priority"}),
@@ -372,6 +381,20 @@ PREEMPTIONS: list[tuple[str, list[Raw], list[str], list[str], set[str]]] = [
         ["p"],
         ["v"],
         {"evict-own-gang"},
+    ),
+    (
+        "a gang that would borrow, by one that is over its min",
+        [*GANGS_QUOTAS, pod("v", "2", "b", on="n1"), pod("o", "1", "b", on="n1")],
+        ["p", "q"],
+        ["b/v"],
+        {"evict-guaranteed"},
+    ),
+    (
+        "a gang that would borrow what is lent",
+        [*GANGS_QUOTAS, pod("v", "1", "b", on="n1"), pod("o", "2", "b", on="n1")],
+        ["p", "q"],
+        ["b/v"],
+        set(),
     ),
     (
         "one too many for a gang",

@@ -6,24 +6,20 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tests.support import oracle_cluster
 from tests.support.worlds.filters import gang_fits, place_for, ready_members, why_not
 from tests.support.worlds.reading import (
     Raw,
-    Sums,
     View,
-    add,
-    cost,
     finished,
     going,
     group_key,
     key,
-    labels,
     namespace,
     needed,
     node_of,
     priority,
 )
+from tests.support.worlds.shares import borrows_guaranteed, over_budget, reaches_further
 
 # Beyond so many candidates, or victims, other ways are not searched.
 MAX_CANDIDATES: Final = 8
@@ -188,6 +184,12 @@ def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
         theirs = [victim for victim in found.victims if namespace(victim) == other]
         if not _over_to_the_last(view, other, theirs, leaving):
             yield Fault("evict-reclaim", f"{found}: the quota of {other} is within min before the last goes")
+    if (
+        others
+        and not among_groups
+        and borrows_guaranteed(view, group_key(found.pods[0]), found.victims, leaving)
+    ):
+        yield Fault("evict-guaranteed", f"{found}, and would borrow what others are guaranteed")
 
 
 def _single_in_vain(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:
@@ -214,23 +216,6 @@ def _gang_in_vain(view: View, found: Preemption, group: str, leaving: set[str]) 
             yield Fault("evict-spare", f"{found}; without {key(victim)} {need} of them fit")
 
 
-def over_budget(view: View, victims: Sequence[Raw]) -> int:
-    """How many evictions exceed a budget."""
-    left = {id(budget): int(budget["status"].get("disruptionsAllowed", 0)) for budget in view.budgets}
-    hurt = 0
-    for victim in victims:
-        hit = [b for b in view.budgets if namespace(b) == namespace(victim) and _selects(b, victim)]
-        for budget in hit:
-            left[id(budget)] -= 1
-        hurt += any(left[id(budget)] < 0 for budget in hit)
-    return hurt
-
-
-def _selects(budget: Raw, pod: Raw) -> bool:
-    own = labels(pod)
-    return bool(own) and oracle_cluster.matches(oracle_cluster.expressions(budget["spec"]["selector"]), own)
-
-
 def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:
     """A budget is violated although other pods of the same node would do, without any violation."""
     node = found.nodes.get(key(pod), "")
@@ -241,45 +226,13 @@ def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -
         return
     reclaims = namespace(pod) in view.quotas and view.within_min(pod)
     for other in ways(view, pod, leaving, node):
-        if reclaims and _reaches_further(view, other, found.victims, leaving):
+        if reclaims and reaches_further(view, other, found.victims, leaving):
             # What a quota is guaranteed counts for more than a budget.
             continue
         if not over_budget(view, other):
             names = sorted(key(victim) for victim in other)
             yield Fault("evict-budget", f"{found} over a budget, where {names} would have done")
             return
-
-
-def _reaches_further(view: View, some: Sequence[Raw], others: Sequence[Raw], leaving: set[str]) -> bool:
-    """Whether pods may take more than others do of what quotas are guaranteed."""
-    reach = _beyond_loans(view, others, leaving)
-    add(reach, _beyond_loans(view, some, leaving), -1)
-    return takes_more(some, others) or any(value < 0 for value in reach.values())
-
-
-def _beyond_loans(view: View, victims: Sequence[Raw], leaving: set[str]) -> Sums:
-    """What victims hold beyond all that their quotas borrow, by "NAMESPACE RESOURCE"."""
-    found: Sums = {}
-    for ns in {namespace(victim) for victim in victims} & set(view.quotas):
-        taken: Sums = {}
-        for victim in victims:
-            if namespace(victim) == ns:
-                add(taken, cost(victim))
-        used, low = view.without(leaving).used(ns), view.low[ns]
-        for name in view.relevant(ns) & set(taken):
-            loan = max(used.get(name, 0) - low.get(name, 0), 0)
-            found[f"{ns} {name}"] = max(taken[name] - loan, 0)
-    return found
-
-
-def takes_more(some: Sequence[Raw], others: Sequence[Raw]) -> bool:
-    """Whether pods hold more of any resource than others do."""
-    left: Sums = {}
-    for victim in others:
-        add(left, cost(victim))
-    for victim in some:
-        add(left, cost(victim), -1)
-    return any(value < 0 for value in left.values())
 
 
 def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:

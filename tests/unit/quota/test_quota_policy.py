@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.quota.ledger import LedgerError, QuotaLedger
-from scheduler_core.quota.policy import admit, borrowed, over_min, within_min
+from scheduler_core.quota.policy import admit, borrowed, borrows_guaranteed, over_min, within_min
 from tests.support.builders import make_quota
 
 GPU = "nvidia.com/gpu"
@@ -56,6 +56,39 @@ def ledger(**used: dict[str, int]) -> QuotaLedger:
 def test_admission(used: dict[str, Any], asked: dict[str, int], more: dict[str, Any], text: str) -> None:
     refusal = admit(ledger(**used), "a", asked, **more)
     assert str(refusal or "") == text
+
+
+BORROWERS: list[tuple[str, str, dict[str, Any], dict[str, int], dict[str, dict[str, int]], bool]] = [
+    ("within its min it may take more than is lent", "a", {"b": {GPU: 7}}, {GPU: 4}, {"b": {GPU: 2}}, False),
+    ("over its min it may take what is lent", "a", {"b": {GPU: 7}}, {GPU: 5}, {"b": {GPU: 1}}, False),
+    ("over its min, and more than is lent", "a", {"b": {GPU: 7}}, {GPU: 5}, {"b": {GPU: 2}}, True),
+    ("over its min, of one that lends nothing", "a", {"b": {GPU: 6}}, {GPU: 5}, {"b": {GPU: 1}}, True),
+    ("beside its own pods", "a", {"a": {GPU: 3}, "b": {GPU: 7}}, {GPU: 2}, {"b": {GPU: 2}}, True),
+    (
+        "own victims make room below its min", "a", {"a": {GPU: 3}, "b": {GPU: 7}}, {GPU: 2},
+        {"a": {GPU: 1}, "b": {GPU: 2}}, False,
+    ),
+    ("what it does not need", "a", {"b": {GPU: 7, "cpu": 9}}, {GPU: 5}, {"b": {GPU: 1, "cpu": 9}}, False),
+    ("only own victims", "a", {"a": {GPU: 4}}, {GPU: 5}, {"a": {GPU: 4}}, False),
+    ("nobody has to go", "a", {}, {GPU: 5}, {}, False),
+    ("victims under no quota", "a", {}, {GPU: 5}, {"free": {GPU: 9}}, False),
+    ("a group under no quota", "free", {"b": {GPU: 6}}, {GPU: 5}, {"b": {GPU: 5}}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("namespace", "used", "asked", "freed", "expected"),
+    [b[1:] for b in BORROWERS],
+    ids=[b[0] for b in BORROWERS],
+)
+def test_who_borrows_what_others_are_guaranteed(
+    namespace: str,
+    used: dict[str, Any],
+    asked: dict[str, int],
+    freed: dict[str, dict[str, int]],
+    expected: bool,
+) -> None:
+    assert borrows_guaranteed(ledger(**used), namespace, asked, freed) is expected
 
 
 def test_a_namespace_without_quota_is_always_admitted() -> None:
