@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def crowded_out(state: ClusterState, given: Collection[str]) -> list[Pod]:
     that is nominated.
     """
     added, state.nominations.added = state.nominations.added, {}
-    state.nominations.freed |= any(_goes_over_min(state, item) for item in added.values() if not item.kept)
+    state.nominations.freed |= _some_go_over_min(state, added.values())
     if not len(state.nominations):
         return []
     tight = bool(added or given) and _quotas_overbooked(state)
@@ -34,20 +34,27 @@ def crowded_out(state: ClusterState, given: Collection[str]) -> list[Pod]:
     return []
 
 
-def _goes_over_min(state: ClusterState, added: Nomination) -> bool:
-    """Whether what is nominated for a quota exceeds its min, and did not without one pod."""
-    namespace, asked = added.pod.namespace, charged(added.pod.requests)
+def _some_go_over_min(state: ClusterState, added: Iterable[Nomination]) -> bool:
+    """Whether a quota exceeds its min with all that is nominated for it, and did not without some pods."""
+    asked: dict[str, dict[str, int]] = {}
+    for item in added:
+        if not item.kept:
+            shift(asked.setdefault(item.pod.namespace, {}), charged(item.pod.requests))
+    return any(_goes_over_min(state, namespace, more) for namespace, more in asked.items())
+
+
+def _goes_over_min(state: ClusterState, namespace: str, more: ResourceList) -> bool:
     quota = state.ledger.quota_of(namespace)
     if quota is None:
         return False
     nominated: dict[str, int] = {}
     for standing, sums in state.nominations.sums.items():
-        if standing.namespace == namespace:
+        if standing.namespace == namespace and not standing.kept:
             shift(nominated, sums)
     used, leaving = state.ledger.used(namespace), state.ledger.leaving(namespace)
     for name in relevant(state.ledger, quota) & nominated.keys():
         over = used.get(name, 0) - leaving.get(name, 0) + nominated[name] - quota.min.get(name, 0)
-        if 0 < over <= asked.get(name, 0):
+        if 0 < over <= more.get(name, 0):
             return True
     return False
 

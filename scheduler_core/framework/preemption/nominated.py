@@ -38,12 +38,11 @@ def nominated_requests(
     total = dict(own)
     guaranteed = _guaranteed(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
-    everything = _by_namespace(state, without_kept=False)
     for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
         quota = state.ledger.quota_of(namespace)
         if quota is not None and namespace != pod.namespace:
             # Who borrows one thing keeps the right to what it reclaims of another.
-            over = _over_min(state, quota, everything[namespace]) if guaranteed else ()
+            over = _over_min(state, quota, sums) if guaranteed else ()
             shift(total, {name: value for name, value in sums.items() if name not in over})
     return own, total
 

@@ -282,19 +282,24 @@ class View:
     def others_nominated(self, pod: Raw, *, within: bool) -> Sums:
         """What nominated pods of other quotas will use.
 
-        A pod `within` its min yields only in resources in which those quotas are, with all that is nominated
-        for them and without those who leave, not over theirs.
+        A pod `within` its min yields only in resources in which those quotas are, with what is nominated for
+        them and without those who leave, not over theirs. What is merely kept for a gang does not make them
+        so, and looks like what its members evicted for: members of waiting groups are left out there.
         """
         total: Sums = {}
         by_quota: dict[str, Sums] = {}
+        paid: dict[str, Sums] = {}
         for other in self.nominees(pod):
             if namespace(other) != namespace(pod) and namespace(other) in self.quotas:
                 add(by_quota.setdefault(namespace(other), {}), cost(other))
+                waits = group_key(other) in self.groups and needed(self, group_key(other)) > 0
+                add(paid.setdefault(namespace(other), {}), cost(other), 0 if waits else 1)
         stay = self.without(self.leaving()) if by_quota else self
         for ns, kept in by_quota.items():
             used, low = stay.used(ns), self.low[ns]
             for name, value in kept.items():
-                over = name in self.relevant(ns) and used.get(name, 0) + value > low.get(name, 0)
+                sure = used.get(name, 0) + paid[ns].get(name, 0)
+                over = name in self.relevant(ns) and sure > low.get(name, 0)
                 if not (within and over):
                     add(total, {name: value})
         return total

@@ -68,17 +68,14 @@ class Given:
 
     @property
     def goes_over_min(self) -> bool:
-        """Whether one of the added brings its quota over min, in what is the quota's business at all."""
-        for item in self.nominees[self.old :]:
-            if item.kept or item.namespace not in self.quotas:
-                continue
-            low, high = self.quotas[item.namespace]
+        """Whether the added bring their quota over min, in what is the quota's business at all."""
+        paid = [item for item in self.nominees[self.old :] if not item.kept]
+        for name, (low, high) in self.quotas.items():
             for r in (0, 1):
+                more = sum(item.sizes[r] for item in paid if item.namespace == name)
                 named = high[r] is not None or any(other[r] is not None for other, _ in self.quotas.values())
-                use = self.stays.get(item.namespace, (0, 0))[r] + self.nominated(
-                    [item.namespace], r, kept=True
-                )
-                if named and 0 < use - (low[r] or 0) <= item.sizes[r]:
+                use = self.stays.get(name, (0, 0))[r] + self.nominated([name], r, kept=False)
+                if named and more and use - more <= (low[r] or 0) < use:
                     return True
         return False
 

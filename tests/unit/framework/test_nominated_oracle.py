@@ -125,7 +125,7 @@ class Given:
             first = every
             if guaranteed or (self.itself and not self.asking.kept):
                 first = [item for item in every if not item.kept]
-            over = self.uses(name, r) + self.total_of(every, r) > (self.mins[name][r] or 0)
+            over = self.uses(name, r) + self.total_of(first, r) > (self.mins[name][r] or 0)
             if not (guaranteed and over):
                 total += self.total_of(first, r)
         return total
