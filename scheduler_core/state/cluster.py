@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import Gang
+from scheduler_core.model.gang import Gang, group_of
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
@@ -87,7 +87,7 @@ class ClusterState:
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
                 self.nominations.forget(pod.uid)
-                return []
+                return _ended_without_node(pod, old)
             self.inherited.renominate(pod, self.vector)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
@@ -310,3 +310,11 @@ class ClusterState:
     def check(self) -> list[str]:
         """Every broken invariant in words; empty if all hold."""
         return broken_invariants(self)
+
+
+def _ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
+    """A pod that holds no node finished, which its group counts, or is on its way out."""
+    if pod.finished:
+        new = old is None or not old.finished
+        return [ClusterEvent(Happened.GROUP, pod=pod)] if new and group_of(pod) is not None else []
+    return [ClusterEvent(Happened.OTHER, pod=pod)] if old is not None and not old.terminating else []
