@@ -8,12 +8,13 @@ tried once more. That is no attempt: neither the backoff nor the trials of a gro
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from scheduler_core.engine.decisions import Decision, Rejected
+from scheduler_core.engine.decisions import Decision
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.unit import Part, QueuedUnit
+from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.topology import TopologyTable
 
 # What is said of a unit stands for so long at least.
@@ -40,10 +41,13 @@ class Reviews:
         self,
         queue: SchedulingQueue,
         topology: TopologyTable,
+        nominations: Nominations,
         decide: Callable[[QueuedUnit, float], list[Decision]],
     ) -> None:
         self._queue = queue
         self._topology = topology
+        self._nominations = nominations
+        self._nominated = nominations.digest
         self._decide = decide
         self._version = 0
         self._tried: deque[_Tried] = deque()
@@ -52,11 +56,10 @@ class Reviews:
         """Something happened in the cluster that may matter to somebody who waits."""
         self._version += 1
 
-    def heed(self, decisions: Iterable[Decision]) -> None:
-        """A node that was nominated just now is room that others do not have."""
-        if any(
-            isinstance(item, Rejected) and item.nominated != item.pod.nominated_node for item in decisions
-        ):
+    def heed(self) -> None:
+        """A node that is nominated, or not any more, is room that others do not have, or have."""
+        if self._nominations.digest != self._nominated:
+            self._nominated = self._nominations.digest
             self.changed()
 
     def tried(self, unit: QueuedUnit, now: float) -> None:

@@ -67,7 +67,7 @@ class Scheduler:
         )
         self._listeners = Listeners(profiles.values())
         self.reservations = GangReservations(self.cycle, self.queue, profiles)
-        self.reviews = Reviews(self.queue, state.topology, self._decide)
+        self.reviews = Reviews(self.queue, state.topology, state.nominations, self._decide)
 
     # Objects come and go
 
@@ -191,7 +191,7 @@ class Scheduler:
         self._tell_decided(decisions, now)
         self.queue.reactivate(crowded_out(self.state, given), now)
         self._tell_freed(now)
-        self.reviews.heed(decisions)
+        self.reviews.heed()
         return decisions
 
     def _tell_decided(self, decisions: Iterable[Decision], now: float) -> None:

@@ -71,6 +71,8 @@ class Nominations:
         self._held: set[str] = set()
         self.freed = False
         self.added: dict[str, Nomination] = {}
+        # The same as long as the same nodes are nominated with the same rights.
+        self.digest = 0
         self._ours: set[str] = set()
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
@@ -103,6 +105,7 @@ class Nominations:
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
         item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group, right)
+        self.digest ^= hash((pod.uid, node, item.standing))
         if before is None or before.node != node:
             self.added[pod.uid] = item
         if ours:
@@ -136,6 +139,7 @@ class Nominations:
         item = self._by_uid.pop(uid, None)
         if item is None:
             return
+        self.digest ^= hash((uid, item.node, item.standing))
         self.added.pop(uid, None)
         on_node = self._by_node[item.node]
         on_node.discard(uid)

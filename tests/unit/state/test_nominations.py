@@ -67,6 +67,20 @@ def test_nodes_for_a_gang_take_the_place_of_those_found_for_other_members() -> N
     assert told == {"p": ("g", False, {"v"}), "r": ("g", False, {"v"}), "other": ("", False, set())}
 
 
+def test_the_digest_tells_other_nodes_and_rights_and_not_in_which_order_they_came() -> None:
+    state = state_of(p=("n", 1, 0))
+    first = state.nominations.digest
+    nominate(state, "p", "m")
+    assert state.nominations.digest != first
+    nominate(state, "p", "n", "victim")
+    assert state.nominations.digest == first, "victims give no other right"
+    pod = state.pods["p"]
+    state.nominations.put(pod, "n", state.vector(pod), kept=True)
+    assert state.nominations.digest != first
+    state.nominations.remove("p")
+    assert state.nominations.digest == ClusterState().nominations.digest
+
+
 def test_another_node_takes_the_place_of_the_first() -> None:
     state = state_of(p=("n", 1, 0))
     assert cpus(state) == [0, 1]
