@@ -188,15 +188,21 @@ class Player(Simulation):
                 self._carry_out(decision)
         else:
             self.findings.append(Finding("endless", self.step, f"looked again {ROUNDS} times"))
-        self.say(rest.message_faults(self._fresh(), self.rejected))
+        # Who ends in time may start beside kept nodes, where it is known when their gang starts.
+        limited = {key(pod) for pod in self.view().waiting if pod["spec"].get("activeDeadlineSeconds")}
+        excused = limited if self._kept_for_long else set()
+        fresh = (item for item in self._fresh() if isinstance(item, Rejected))
+        self.say(rest.message_faults([item for item in fresh if item.pod.key not in excused], self.rejected))
+
+    @property
+    def _kept_for_long(self) -> bool:
+        """Whether nodes are kept for a gang that has waited long, which a fresh scheduler cannot know."""
+        reservations = self.scheduler.reservations
+        return bool(reservations._kept_for) and not reservations.start
 
     def _patience(self, fault: Fault) -> bool:
-        """Whether nodes are kept for a gang because it has waited long, which a fresh scheduler cannot know.
-
-        Then others may start in a fresh scheduler; nobody may be evicted there.
-        """
-        reservations = self.scheduler.reservations
-        return fault.check == "restart-starts" and bool(reservations._kept_for) and not reservations.start
+        """Then others may start in a fresh scheduler; nobody may be evicted there."""
+        return fault.check == "restart-starts" and self._kept_for_long
 
     def run_until_idle(self) -> None:
         """As the simulation does it, in fewer rounds, every decision judged before it is carried out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from scheduler_core.config import SchedulerConfiguration
@@ -86,7 +86,7 @@ def restart_faults(decisions: list[Decision]) -> Iterator[Fault]:
             yield Fault("restart-evicts", text)
 
 
-def message_faults(decisions: list[Decision], known: Mapping[str, Rejected]) -> Iterator[Fault]:
+def message_faults(decisions: Iterable[Decision], known: Mapping[str, Rejected]) -> Iterator[Fault]:
     """Each waiting pod says what a fresh scheduler says of it in the end."""
     last = {decision.pod.key: decision for decision in decisions if isinstance(decision, Rejected)}
     for key_, decision in last.items():
