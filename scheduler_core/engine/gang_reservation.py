@@ -107,7 +107,7 @@ class GangReservations:
         if holder is not None and (holder is unit if plan is None else holder is not unit):
             self._give_up(holder)
         if plan is not None:
-            self._keep(unit, plan, need)
+            self._keep(unit, plan, need, now)
         else:
             self._drop(unit)
 
@@ -196,7 +196,11 @@ class GangReservations:
         for uid in unit.pods:
             self._cycle.state.nominations.remove(uid)
 
-    def _keep(self, unit: QueuedUnit, plan: Plan, need: int) -> None:
+    def _keep(self, unit: QueuedUnit, plan: Plan, need: int, now: float) -> None:
+        if plan.start > (self.start if unit.key == self._kept_for else 0.0):
+            others = (other for other in self._queue.units.values() if other is not unit)
+            sooner = [other for other in others if _ends_by(other, now, plan.start)]
+            self._queue.reactivate([pod for other in sooner for pod in other.pods.values()], now)
         self._kept_for, self._need, self._plan_kept = unit.key, need, plan
         seated = {seat.pod.uid for seat in plan.seats}
         for uid in unit.pods.keys() - seated:

@@ -443,3 +443,17 @@ def test_seats_for_a_known_start_are_looked_for_anew_when_it_is_not_known_any_mo
     made.put(make_pod("f/s").uid("s").requests(cpu=4).on("n0"))
     tell(made, "g", need=2)
     assert nominated(made) == {"g0": "n0", "g1": "n2"}
+
+
+def test_who_ends_in_time_is_tried_once_the_start_is_known() -> None:
+    """Both wait beside kept nodes; when r turns out to end in 100 s, the one that needs 10 may start."""
+    made = starving()
+    made.put(limited("short", 3, 10), limited("long", 3, 1000), make_pod("a/any").uid("any").requests(cpu=3))
+    assert placed(made.step()) == {}
+    row, table = made.state.placed["r"].row, made.state.table
+    table.start[row], table.lasts[row] = made.now, 100.0
+    tell(made, "g", need=2)
+    assert made.scheduler.reservations.start == made.now + 100.0
+    parts = {name: made.scheduler.queue.units[f"a/{name}"].part for name in ("short", "long", "any")}
+    assert parts == {"short": Part.ACTIVE, "long": Part.UNSCHEDULABLE, "any": Part.UNSCHEDULABLE}
+    assert placed(made.step()) == {"short": "n1"}
