@@ -65,8 +65,15 @@ class GangReservations:
             self._kept_for = ""
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
+        elif outcome.preemption is None and not outcome.preparing and not outcome.reserved:
+            self._unless_victims_leave(unit, members)
         if outcome.reserved:
             self._cycle.state.inherited.release(unit.key)
+
+    def _unless_victims_leave(self, unit: QueuedUnit, members: Members) -> None:
+        """No time brings it the room that it lacks; pods on their way out may."""
+        if not gang_waits(self._cycle.state, (pod for _, pod in members)):
+            self._give_up(unit)
 
     def not_whole(self, unit: QueuedUnit) -> None:
         """The pods of a unit are tried one by one: nothing is kept for them as a gang."""

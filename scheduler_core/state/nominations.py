@@ -7,7 +7,7 @@ fewer rights (`Nomination.kept`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -162,8 +162,22 @@ class Nominations:
 
     def forget(self, uid: str) -> None:
         """The pod is gone, or it holds its node for good."""
+        item = self._by_uid.get(uid)
         self.remove(uid)
         self._ours.discard(uid)
+        if item is not None and item.group and item.pod.priority == item.priority:
+            self._rank_anew(item.standing)
+
+    def _rank_anew(self, standing: Standing) -> None:
+        """The most important of some members that wait may be gone: the others have no right of its own."""
+        left = self._by_standing.get(standing, {})
+        if not left or any(item.pod.priority == standing.priority for item in left.values()):
+            return
+        top = max(item.pod.priority for item in left.values())
+        for item in list(left.values()):
+            pod, ours = item.pod, item.pod.uid in self._ours
+            more: Any = {"kept": item.kept, "group": item.group, "priority": top, "ours": ours}
+            self.put(pod, item.node, item.vector, item.victims, **more)
 
     def hold(self, uid: str) -> None:
         """The pod was given a node: it counts there."""

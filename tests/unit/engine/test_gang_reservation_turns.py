@@ -78,7 +78,8 @@ HOLDER: list[tuple[str, dict[str, Any], bool, bool]] = [
     ("it preempts, and more could come", {"preemption": NOBODY, "need": 2}, False, True),
     ("it can never start", {"hopeless": True}, False, False),
     ("it has too few members", {"too_few": True}, False, False),
-    ("nothing is known of what it needs", {}, True, True),
+    ("no time brings it room", {}, False, False),
+    ("something is prepared for it", {"preparing": ("somewhere",)}, True, True),
     ("it still needs room", {"need": 2}, True, True),
 ]
 
@@ -101,7 +102,8 @@ OTHER: list[tuple[str, dict[str, Any], bool]] = [
     ("it has too few members: no room helps it now", {"too_few": True}, False),
     ("it can never start", {"hopeless": True}, False),
     ("it needs room, and is not the first", {"need": 1}, False),
-    ("nothing is known of what it needs", {}, True),
+    ("no time brings it room", {}, False),
+    ("something is prepared for it", {"preparing": ("somewhere",)}, True),
 ]
 
 
@@ -455,5 +457,5 @@ def test_who_ends_in_time_is_tried_once_the_start_is_known() -> None:
     tell(made, "g", need=2)
     assert made.scheduler.reservations.start == made.now + 100.0
     parts = {name: made.scheduler.queue.units[f"a/{name}"].part for name in ("short", "long", "any")}
-    assert parts == {"short": Part.ACTIVE, "long": Part.UNSCHEDULABLE, "any": Part.UNSCHEDULABLE}
-    assert placed(made.step()) == {"short": "n1"}
+    assert parts == {"short": Part.BACKOFF, "long": Part.UNSCHEDULABLE, "any": Part.UNSCHEDULABLE}
+    assert placed(made.step(30.0)) == {"short": "n1"}

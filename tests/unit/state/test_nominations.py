@@ -67,6 +67,24 @@ def test_nodes_for_a_gang_take_the_place_of_those_found_for_other_members() -> N
     assert told == {"p": ("g", False, {"v"}), "r": ("g", False, {"v"}), "other": ("", False, set())}
 
 
+@pytest.mark.parametrize(
+    ("gone", "right"),
+    [("top", 5), ("low", 9), ("middle", 9), ("other", 9)],
+)
+def test_members_have_the_right_of_the_most_important_one_that_is_there(gone: str, right: int) -> None:
+    state = state_of(top=("m", 1, 9), middle=("m", 1, 5), low=("n", 1, 0), other=("n", 1, 9))
+    seats = [
+        (state.pods[uid], state.nominations.node_of(uid), state.vector(state.pods[uid]))
+        for uid in ("top", "middle", "low")
+    ]
+    state.nominations.put_gang("g", seats, frozenset({"v"}), kept=False)
+    state.nominations.forget(gone)
+    left = [item for uid in ("top", "middle", "low") if (item := state.nominations.get(uid)) is not None]
+    assert {(item.priority, item.group, item.kept) for item in left} == {(right, "g", False)}
+    assert {item.victims for item in left} == {frozenset({"v"})}
+    assert state.nominations.check() == []
+
+
 def test_the_digest_tells_other_nodes_and_rights_and_not_in_which_order_they_came() -> None:
     state = state_of(p=("n", 1, 0))
     first = state.nominations.digest
