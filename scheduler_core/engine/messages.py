@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from scheduler_core.engine.decisions import Decision, Noticed
-from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.gang import RESOURCES, Gang, GroupRef
 from scheduler_core.model.kinds import CONFIG_MAPS
-from scheduler_core.model.names import PREEMPTED_BY, REASON_INVALID_TOPOLOGY, REASON_UNSCHEDULABLE
+from scheduler_core.model.names import (
+    PREEMPTED_BY,
+    PREEMPTING_MEMBER,
+    REASON_INVALID_TOPOLOGY,
+    REASON_UNSCHEDULABLE,
+)
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.quota.policy import borrowed
 from scheduler_core.state.cluster import ClusterState
 
 
-def eviction_message(state: ClusterState, preemptor: Pod, victim: Pod, node: str) -> str:
-    """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14)."""
-    text = f"{PREEMPTED_BY}{preemptor.key} (priority {preemptor.priority}) for node {node}"
+def eviction_message(
+    state: ClusterState, preemptor: Pod, victim: Pod, node: str, *, of: GroupRef | None = None
+) -> str:
+    """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14).
+
+    `of` is the preemptor's group where the whole group is to start.
+    """
+    member = f"{PREEMPTING_MEMBER}{of}" if of is not None else ""
+    text = f"{PREEMPTED_BY}{preemptor.key}{member} (priority {preemptor.priority}) for node {node}"
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:
         return text

@@ -12,7 +12,7 @@ from scheduler_core.framework.preemption.eligibility import awaited, leaving_for
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code, Diagnosis, Status
-from scheduler_core.model.gang import RESOURCES, Gang, group_key
+from scheduler_core.model.gang import RESOURCES, Gang, group_key, group_of
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
 from scheduler_core.state.cluster import ClusterState
 
@@ -77,7 +77,8 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
     decisions: list[Decision] = []
     for victim, pod in preemption.victims:
         state.condemn(victim.uid)
-        text = eviction_message(state, pod, victim, state.nominations.node_of(pod.uid))
+        node = state.nominations.node_of(pod.uid)
+        text = eviction_message(state, pod, victim, node, of=group_of(pod))
         decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
     return decisions
 

@@ -85,6 +85,7 @@ POD_RESIZE_PENDING: Final = "PodResizePending"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 # How the message of that condition begins where we evicted; the preemptor's namespace/name follows.
 PREEMPTED_BY: Final = "preempted by "
+PREEMPTING_MEMBER: Final = " of "
 REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_SCHEDULING_GATED: Final = "SchedulingGated"
 REASON_INFEASIBLE: Final = "Infeasible"

@@ -92,7 +92,8 @@ class HostPort(msgspec.Struct, frozen=True):
 class Pod(msgspec.Struct, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
 
-    `preempted_for`: `namespace/name` of the pod for which it was evicted, if it is on its way out for that.
+    `preempted_for`: `namespace/name` of the pod for which it was evicted, if it is on its way out for that,
+    and its group where the whole group was to start, as `engine.messages` writes it.
     `lasts` is for how many seconds the pod may run at most (spec.activeDeadlineSeconds), None without limit.
 
     Compared by identity: a new version of the object is a new Pod.
@@ -138,6 +139,11 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     lasts: int | None
 
     @property
+    def preemptors(self) -> list[str]:
+        """Who waits for its end, if it was evicted: `namespace/name` of a pod, and in words its group."""
+        return self.preempted_for.split(names.PREEMPTING_MEMBER) if self.preempted_for else []
+
+    @property
     def key(self) -> str:
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
@@ -170,7 +176,7 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
 
 
 def preempted_for(conditions: Iterable[ConditionWire] | None) -> str:
-    """`namespace/name` of the pod for which this scheduler evicted a pod; empty if it did not.
+    """The pod, or the member and its group, for which this scheduler evicted a pod; empty if it did not.
 
     Read from the message that `engine.messages` writes.
     """
@@ -178,7 +184,7 @@ def preempted_for(conditions: Iterable[ConditionWire] | None) -> str:
     if found is None or found.status != "True" or found.reason != names.REASON_PREEMPTION:
         return ""
     head, _, rest = found.message.partition(names.PREEMPTED_BY)
-    return "" if head else rest.partition(" ")[0]
+    return "" if head else rest.partition(" (")[0]
 
 
 def _initialized(status: PodStatusWire) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from scheduler_core.arrays.index import Int64
-from scheduler_core.model.gang import group_key
+from scheduler_core.model.gang import group_key, group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.gangs import GangTable, missing
 from scheduler_core.state.nodes import NodeTable
@@ -97,7 +97,8 @@ class Inherited:
         if self._has_started(group):
             self._release(nominated, victims)
             return
-        theirs = _NOBODY.union(*(victims.get(pod.key, _NOBODY) for pod in members.values()))
+        waiting = {pod.key for pod in members.values()} | {str(group_of(pod)) for pod in members.values()}
+        theirs = _NOBODY.union(*(victims.get(name, _NOBODY) for name in waiting))
         top = max((item.pod.priority for item in nominated), default=0)
         for item in nominated:
             self._renew(item, theirs, kept=not theirs, group=group, priority=top)
@@ -107,10 +108,10 @@ class Inherited:
             self._nominations.put(item.pod, item.node, item.vector, victims, ours=False, **more)
 
     def _victims(self) -> dict[str, frozenset[str]]:
-        """Pods (uids) on their way out, by the key of the pod that they were evicted for."""
+        """Pods (uids) on their way out, by the pod that they were evicted for, and by its group."""
         found: dict[str, set[str]] = {}
         for pods in self._nodes.pods:
             for uid, pod in pods.items():
-                if pod.preempted_for:
-                    found.setdefault(pod.preempted_for, set()).add(uid)
+                for name in pod.preemptors:
+                    found.setdefault(name, set()).add(uid)
         return {key: frozenset(uids) for key, uids in found.items()}

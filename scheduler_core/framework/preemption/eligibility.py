@@ -80,14 +80,14 @@ def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
 
 def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
     """Pods (uids) that still leave and were evicted for one of these, or for a sibling in its gang."""
-    groups = {ref.key for pod in pods if (ref := group_of(pod)) is not None}
+    groups = {ref for pod in pods if (ref := group_of(pod)) is not None}
     every = {pod.uid: pod for pod in pods}
-    for key in groups:
-        every |= state.gangs.members(key)
-    keys = {pod.key for pod in every.values()}
+    for ref in groups:
+        every |= state.gangs.members(ref.key)
+    waiting = {*map(str, groups), *(pod.key for pod in every.values())}
     table = state.table
     going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
-    found = {pod.uid for pod in table.of(going) if pod.preempted_for in keys}
+    found = {pod.uid for pod in table.of(going) if not waiting.isdisjoint(pod.preemptors)}
     for uid in every:
         nomination = state.nominations.get(uid)
         if nomination is not None and nomination.victims:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
 from scheduler_core.model.config_map import parse_config_map
+from scheduler_core.model.gang import group_of
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.topology import TopologySettings
 from tests.support.builders import make_group, make_node, make_pod, make_quota
@@ -34,6 +35,23 @@ def test_an_eviction_names_the_preemptor_its_quota_and_what_is_borrowed() -> Non
         eviction_message(state, free, state.pods["f"], "n") == "preempted by free/p (priority 0) for node n"
     )
     assert eviction_message(state, preemptor, state.pods["f"], "n").endswith("for node n")
+
+
+def test_who_goes_for_a_whole_gang_is_told_of_the_gang_and_a_new_process_reads_it() -> None:
+    state, member = cluster(), make_pod("free/p").group("g").priority(3).obj()
+    message = eviction_message(state, member, state.pods["f"], "n", of=group_of(member))
+    assert message == "preempted by free/p of PodGroup free/g (priority 3) for node n"
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": message,
+    }
+    victim = make_pod("free/v").on("n").deleting(1.0).status(conditions=[condition]).obj()
+    assert victim.preemptors == ["free/p", "PodGroup free/g"]
+    alone = {**condition, "message": eviction_message(state, member, state.pods["f"], "n")}
+    assert make_pod("free/v").deleting(1.0).status(conditions=[alone]).obj().preemptors == ["free/p"]
+    assert make_pod("free/v").deleting(1.0).obj().preemptors == []
 
 
 def test_an_event_on_a_group_names_its_own_kind() -> None:

@@ -62,6 +62,15 @@ def test_a_gang_waits_for_what_went_for_any_of_its_members() -> None:
         assert (item.victims, item.kept, item.group) == ({"v", "w"}, False, "a/g PodGroup")
 
 
+def test_a_gang_waits_for_what_went_for_a_member_that_is_gone() -> None:
+    members = [make_pod(f"a/{name}").uid(name).group("g").nominated("n") for name in ("p", "q")]
+    state = told(*members, leaving("v", "a/gone of PodGroup a/g"), leaving("w", "a/gone"), group=2)
+    for name in ("p", "q"):
+        item = state.nominations.get(name)
+        assert item is not None
+        assert (item.kept, item.victims) == (False, {"v"})
+
+
 def test_nodes_of_a_gang_that_evicted_nobody_are_merely_kept() -> None:
     state = told(leaving("v", "a/x"), leaving("w", node="n"), waiting("p", "g"), group=2)
     item = known(state, "p")
