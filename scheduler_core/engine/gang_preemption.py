@@ -63,8 +63,9 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
         victims = _victims_for(cycle, order, need, now)
         if victims is not None:
             kept = fewer.of([victim for victim, _ in victims.values()])
-            if fewer.seats and not _borrows_guaranteed(state, members, fewer.seats, kept):
-                return GangPreemption(tuple(victims[victim.uid] for victim in kept), tuple(fewer.seats))
+            found = _for_seated([victims[victim.uid] for victim in kept], fewer.seats)
+            if found is not None and not _borrows_guaranteed(state, members, found):
+                return found
     return _at_once(cycle, members, need, now)
 
 
@@ -74,22 +75,31 @@ def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPr
     found = victims_at_once(cycle.state, members, need, fewer.fits)
     if found is None or not fewer.fits(found):
         return None
-    if _borrows_guaranteed(cycle.state, members, fewer.seats, found):
-        return None
     top = max((pod for _, pod in members), key=lambda pod: pod.priority)
-    return GangPreemption(tuple((victim, top) for victim in found), tuple(fewer.seats))
+    made = _for_seated([(victim, top) for victim in found], fewer.seats)
+    return None if made is None or _borrows_guaranteed(cycle.state, members, made) else made
 
 
-def _borrows_guaranteed(
-    state: ClusterState, members: Members, seats: Iterable[Nominated], victims: Iterable[Pod]
-) -> bool:
+def _for_seated(victims: Sequence[tuple[Pod, Pod]], seats: Sequence[Nominated]) -> GangPreemption | None:
+    """Victims of members that start; None where somebody evicts who is more important than all of these."""
+    if not seats:
+        return None
+    top = max((pod for pod, _, _ in seats), key=lambda pod: pod.priority)
+    if any(pod.priority > top.priority for _, pod in victims):
+        return None
+    seated = {pod.uid for pod, _, _ in seats}
+    owned = ((victim, pod if pod.uid in seated else top) for victim, pod in victims)
+    return GangPreemption(tuple(owned), tuple(seats))
+
+
+def _borrows_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
     """Whether the members that start would borrow what other quotas are guaranteed."""
     profile, first = members[0]
     charge: dict[str, int] = {}
-    for pod, _, _ in seats:
+    for pod, _, _ in made.nominated:
         shift(charge, charged(pod.requests))
     freed: dict[str, dict[str, int]] = {}
-    for victim in victims:
+    for victim, _ in made.victims:
         shift(freed.setdefault(victim.namespace, {}), charged(victim.requests))
     return CAPACITY in profile.enabled and borrows_guaranteed(state.ledger, first.namespace, charge, freed)
 

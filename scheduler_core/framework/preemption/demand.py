@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.pod_terms import reached_by_all
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
@@ -167,3 +168,14 @@ def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
         if namespace >= 0:
             of[namespace] = number
     return Lenders(tuple(found), of, used, low, counts)
+
+
+def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:
+    """bool [rows]: those who may go without the pods that the pod must be near to."""
+    eligible = demand.eligible.copy()
+    if pod.pod_affinity.required:
+        needed = reached_by_all(state, pod, pod.pod_affinity.required)
+        for row in np.flatnonzero(eligible).tolist():
+            near = state.table.pods[row]
+            eligible[row] = near is not None and not needed.takes(near)
+    return eligible

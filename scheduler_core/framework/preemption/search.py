@@ -24,7 +24,7 @@ from scheduler_core.framework.preemption.bounds import FLAWS, Field
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.conflicts import Conflicts
-from scheduler_core.framework.preemption.demand import Demand, Rows
+from scheduler_core.framework.preemption.demand import Demand, Rows, without_needed
 from scheduler_core.framework.preemption.eligibility import refused, waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
 from scheduler_core.framework.preemption.nominated import nominated_room
@@ -106,7 +106,8 @@ class Search:
                 found = self._beyond_the_node()
             if found is not None:
                 return self._settled(found) if across_nodes else found
-            if not self._bar_gangs():
+            # Whom the pod must be near to may be one of several, and is spared only where nothing else helps.
+            if not self._bar_gangs() and not self._narrow(without_needed(self.state, self.pod, self.demand)):
                 return None
         return None
 
@@ -121,10 +122,13 @@ class Search:
         for key in self.proof.barred:
             members = self.state.gangs.members(key)
             eligible[[self.state.placed[uid].row for uid in members if uid in self.state.placed]] = False
-        if np.array_equal(eligible, self.demand.eligible):
-            return False
+        return self._narrow(eligible)
+
+    def _narrow(self, eligible: Bool) -> bool:
+        """Search among these alone (bool [rows]); False if they are as many as before."""
+        fewer = not np.array_equal(eligible, self.demand.eligible)
         self.demand = msgspec.structs.replace(self.demand, eligible=eligible)
-        return True
+        return fewer
 
     def _enough_anywhere(self) -> bool:
         """Whether all candidates together free what the quota lacks."""

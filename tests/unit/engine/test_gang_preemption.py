@@ -62,6 +62,16 @@ def test_what_is_evicted_for_a_gang_with_members_to_spare_is_for_the_most_import
     assert (nominated["small"], nominated["large"]) == ("n0", "")
 
 
+def test_nobody_goes_for_a_member_that_does_not_start_itself() -> None:
+    """Two small members would fit where old ran, but only the large one is more important than old."""
+    gang = GangScheduler([2], g=2)
+    gang.put(make_pod("b/old").uid("old").requests(cpu=2).on("n0"))
+    gang.put(member("large", cpu=2).priority(10), member("small0"), member("small1"))
+    assert evicted(gang.step()) == set()
+    gang.put(make_node("n1").allocatable(cpu=1))
+    assert evicted(gang.step(30.0)) == {"old"}, "the large one starts with a small one"
+
+
 def test_a_gang_that_could_never_fit_its_quota_evicts_nobody() -> None:
     gang = GangScheduler([4], g=3)
     gang.scheduler.put(make_quota("a/q").uid("q").min(cpu=2).max(cpu=2).obj(), gang.now)
