@@ -19,7 +19,7 @@ from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.gang_capacity import CAPACITY, Members, beyond_quota, equal_members, room_for
 from scheduler_core.engine.gang_preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.gang_refusals import refusing
-from scheduler_core.engine.gang_search import GangSearch, largest_share
+from scheduler_core.engine.gang_search import GangSearch, largest_share, worth_a_search
 from scheduler_core.engine.gang_seats import Seat, Seats, Unprepared, give_back, take
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.profile import Profile
@@ -115,7 +115,7 @@ class GangCycle:
             if room.fits < need:
                 return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
         attempt = self._attempt(members, need, now)
-        if len(attempt.seats) < need and not equal:
+        if len(attempt.seats) < need and worth_a_search(members, equal=equal):
             searched = GangSearch(self.cycle, members, need, now).run()
             if searched is not None:
                 # Members that it left out are on their own.

@@ -20,7 +20,7 @@ from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_at_once import victims_at_once
 from scheduler_core.engine.gang_capacity import CAPACITY, Members, equal_members, leaving, room_for
-from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch
+from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import violating
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
@@ -244,7 +244,7 @@ class _Fewer:
             if attempt.slot >= 0 and len(seats) < self._need:
                 trial.place(pod, attempt.slot)
                 seats.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
-        if len(seats) >= self._need or self._equal:
+        if len(seats) >= self._need or not worth_a_search(self._members, equal=self._equal):
             return seats
         trial.rollback(mark)
         search = GangSearch(cycle, self._members, self._need, now)

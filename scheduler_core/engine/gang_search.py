@@ -7,7 +7,8 @@ between pods included.
 
 Looking at all nodes for one member is a step. The search is exact as long as its steps suffice, which they do
 for small gangs on few nodes, and as long as no more than four kinds of members look at others; beyond that a
-gang may be missed that would fit. Of large gangs no member ever goes elsewhere.
+gang may be missed that would fit. Of large gangs no member ever goes elsewhere, but for the first one where
+all must be near each other (`gang_domains.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import Members, kinds_of
+from scheduler_core.engine.gang_domains import shared_keys, starts
 from scheduler_core.engine.gang_seats import Seats, give_back, take
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.framework.pod_terms import looks_around
@@ -38,6 +40,11 @@ _Order = list[tuple[Hashable, tuple[Profile, Pod]]]
 _Placed = frozenset[tuple[int, Hashable, int]]
 
 
+def worth_a_search(members: Members, *, equal: bool) -> bool:
+    """Whether a search may find nodes where the members one after the other did not."""
+    return not equal or looks_around(members[0][1])
+
+
 class GangSearch:
     """One search; `run` leaves the members that it found nodes for in the state."""
 
@@ -54,7 +61,7 @@ class GangSearch:
     def run(self) -> Seats | None:
         """Enough members, reserved; None with nothing held. Raises PluginError; then nothing is held."""
         try:
-            if self._ordered() and any(self._searched(order) for order in self._orders()):
+            if self._ordered() and (any(map(self._searched, self._orders())) or self._in_one_domain()):
                 return self._reserved
         except BaseException:
             self.undo()
@@ -69,6 +76,11 @@ class GangSearch:
         must be near others comes after them. So all orders of a few kinds of such members are tried.
         """
         ordered = self._members
+        if len({key for key, _ in ordered}) == 1:
+            # One after the other they were tried before.
+            if len(ordered) <= MOST_MEMBERS:
+                yield ordered
+            return
         yield ordered
         looking = list(dict.fromkeys(key for key, (_, pod) in ordered if looks_around(pod)))
         few = len(looking) <= _MOST_KINDS and len(ordered) <= MOST_MEMBERS
@@ -86,6 +98,34 @@ class GangSearch:
         found = self._place(0, self._spare, {})
         self._left -= spare_steps - min(self._steps, spare_steps)
         return found
+
+    def _in_one_domain(self) -> bool:
+        """Whether members that must be near each other find nodes where the first one goes elsewhere."""
+        # Who needs nobody goes first: the others may need it.
+        pods = sorted(
+            (member for _, member in self._members), key=lambda item: bool(item[1].pod_affinity.required)
+        )
+        keys = shared_keys(self._cycle.state, [pod for _, pod in pods])
+        if not keys:
+            return False
+        (profile, first), *others = pods
+        vectors = [self._cycle.new_cycle(own, pod, self._now).vector for own, pod in pods]
+        need = len(pods) - self._spare
+        for slot in starts(self._cycle.state, keys, vectors, need, self._options(profile, first)):
+            if self._reserve(profile, first, slot) and self._one_after_the_other(others):
+                return True
+            self.undo()
+        return False
+
+    def _one_after_the_other(self, members: Members) -> bool:
+        """Whether enough members find nodes beside those that have one, each the best for itself."""
+        spare = self._spare
+        for profile, pod in members:
+            if not any(self._reserve(profile, pod, slot) for slot in self._options(profile, pod)):
+                spare -= 1
+            if spare < 0:
+                return False
+        return True
 
     def _ordered(self) -> bool:
         """Put those that fit the fewest nodes first; False if more fit nowhere than may be left out.

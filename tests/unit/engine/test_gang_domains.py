@@ -1,0 +1,102 @@
+"""Gangs whose members must be near each other: the domains that are tried, and gangs that are found so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.engine.gang_domains import MOST_DOMAINS, shared_keys, starts
+from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.gang_scheduler import GangScheduler, member, placed
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def near(key: str = ZONE, **labels: str) -> dict[str, Any]:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def zones(gang: int = 1, **cpus: list[int]) -> GangScheduler:
+    """Nodes of so many CPUs per zone, named a0, a1, b0, ..., and group g of so many minMembers."""
+    made = GangScheduler(g=gang)
+    for zone, sizes in cpus.items():
+        for number, cpu in enumerate(sizes):
+            node = make_node(f"{zone}{number}").allocatable(cpu=cpu).label(ZONE, zone)
+            made.scheduler.put(node.obj(), made.now)
+    return made
+
+
+def together(name: str, cpu: int = 1, app: str = "g", needs: str = "g") -> PodBuilder:
+    return member(name, cpu=cpu).label("app", app).spec(affinity=near(app=needs))
+
+
+KEYS: list[tuple[str, list[PodBuilder], list[str]]] = [
+    ("nobody needs anybody", [make_pod("a/p"), make_pod("a/q")], []),
+    ("all are like each other", [together("p"), together("q")], [ZONE]),
+    ("one needs another", [together("p", app="leader", needs="none"), together("q", needs="leader")], [ZONE]),
+    ("one needs a stranger", [together("p", needs="stranger"), make_pod("a/q")], []),
+    (
+        "two keys",
+        [together("p"), member("q").label("app", "g").spec(affinity=near("host", app="g"))],
+        [ZONE, "host"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("pods", "expected"), [k[1:] for k in KEYS], ids=[k[0] for k in KEYS])
+def test_keys_by_which_members_must_be_near_each_other(pods: list[PodBuilder], expected: list[str]) -> None:
+    assert shared_keys(GangScheduler([1]).state, [pod.obj() for pod in pods]) == expected
+
+
+def test_one_start_for_each_domain_that_may_hold_enough() -> None:
+    made = zones(a=[2, 2], b=[4], c=[1, 1, 1], d=[9])
+    made.scheduler.put(make_node("nowhere").allocatable(cpu=9).obj(), made.now)
+    made.put(make_pod("f/x").uid("x").requests(cpu=8).on("d0"))
+    state = made.state
+    slots = [
+        slot
+        for name in ("a1", "a0", "nowhere", "d0", "c0", "b0")
+        if (slot := state.nodes.slot(name)) is not None
+    ]
+
+    def found(need: int, *sizes: int) -> list[str]:
+        vectors = [state.vector(make_pod("a/p").requests(cpu=size).obj()) for size in sizes]
+        return [state.nodes.names[slot] for slot in starts(state, [ZONE], vectors, need, slots)]
+
+    assert found(1, 1) == ["a1", "d0", "c0", "b0"]
+    assert found(3, 1) == ["a1", "c0", "b0"]
+    assert found(4, 1, 2, 3) == ["a1", "b0"], "counted by the smallest"
+    assert found(3, 2) == []
+
+
+def test_no_more_domains_than_a_few() -> None:
+    made = zones(**{name: [1] for name in "abcdefghijklm"})
+    vectors = [made.state.vector(make_pod("a/p").requests(cpu=1).obj())]
+    assert len(list(starts(made.state, [ZONE], vectors, 1, range(13)))) == MOST_DOMAINS < 13
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_gang_that_must_be_in_one_zone_finds_the_one_that_holds_it(size: int) -> None:
+    """Each for itself, the first member goes where most room is on one node."""
+    made = zones(size, a=[size - 1], b=[1] * size, c=[size - 1])
+    made.put(*(together(f"p{number:02}") for number in range(size)))
+    found = placed(made.step())
+    assert {node[0] for node in found.values()} == {"b"}
+    assert len(found) == size
+
+
+def test_workers_that_must_be_near_their_leader_take_it_along() -> None:
+    made = zones(3, a=[4], b=[2, 2, 2])
+    made.put(member("leader").label("app", "leader").requests(cpu=1))
+    made.put(*(together(f"w{number}", 2, app="w", needs="leader") for number in range(2)))
+    found = placed(made.step())
+    assert {node[0] for node in found.values()} == {"b"}
+    assert set(found) == {"leader", "w0", "w1"}
+
+
+def test_where_no_zone_holds_the_gang_nothing_is_held() -> None:
+    made = zones(3, a=[2], b=[2])
+    made.put(*(together(f"p{number}") for number in range(3)))
+    assert (placed(made.step()), made.state.placed) == ({}, {})
