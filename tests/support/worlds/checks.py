@@ -118,7 +118,7 @@ def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
 def _unlawful(view: View, found: Preemption) -> Iterator[Fault]:
     pod = found.pods[0]
     ns = namespace(pod)
-    if ns in view.quotas and view.within_min(pod):
+    if ns in view.quotas and view.may_reclaim(pod):
         for faulty in not_reclaimable(view, ns, found.victims):
             yield Fault("evict-reclaim", f"{found}: {faulty}")
         return

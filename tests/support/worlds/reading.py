@@ -266,13 +266,16 @@ class View:
             priority(other) for other in self.members(group) if nominated(other) and not node_of(other)
         )
 
-    def own_nominated(self, pod: Raw) -> Sums:
+    def own_nominated(self, pod: Raw, *, without_waiting: bool = False) -> Sums:
         """What nominated pods of the same quota with at least the pod's priority will use.
 
-        Of two nominated pods of one priority the older one goes first.
+        Of two nominated pods of one priority the older one goes first. `without_waiting` leaves members of
+        groups out that wait, for which nodes may be merely kept.
         """
         total: Sums = {}
         for other in self.nominees(pod):
+            if without_waiting and self._in_waiting_group(other):
+                continue
             right, own = self.right(other), self.right(pod)
             younger = right == own and nominated(pod) and _born(other) > _born(pod)
             if namespace(other) == namespace(pod) and right >= priority(pod) and not younger:
@@ -292,8 +295,8 @@ class View:
         for other in self.nominees(pod):
             if namespace(other) != namespace(pod) and namespace(other) in self.quotas:
                 add(by_quota.setdefault(namespace(other), {}), cost(other))
-                waits = group_key(other) in self.groups and needed(self, group_key(other)) > 0
-                add(paid.setdefault(namespace(other), {}), cost(other), 0 if waits else 1)
+                sign = 0 if self._in_waiting_group(other) else 1
+                add(paid.setdefault(namespace(other), {}), cost(other), sign)
         stay = self.without(self.leaving()) if by_quota else self
         for ns, kept in by_quota.items():
             used, low = stay.used(ns), self.low[ns]
@@ -304,12 +307,21 @@ class View:
                     add(total, {name: value})
         return total
 
-    def within_min(self, pod: Raw) -> bool:
+    def _in_waiting_group(self, pod: Raw) -> bool:
+        group = group_key(pod)
+        return group in self.groups and needed(self, group) > 0
+
+    def may_reclaim(self, pod: Raw) -> bool:
+        """Whether the pod stays within min; one that evicted for its room goes before what is merely kept."""
+        return self.within_min(pod) or (bool(nominated(pod)) and self.within_min(pod, without_waiting=True))
+
+    def within_min(self, pod: Raw, *, without_waiting: bool = False) -> bool:
         """Whether the pod stays within the min of its quota, once all who leave are gone."""
         ns = namespace(pod)
         if ns not in self.quotas:
             return False
-        used, own = self.without(self.leaving()).used(ns), self.own_nominated(pod)
+        used = self.without(self.leaving()).used(ns)
+        own = self.own_nominated(pod, without_waiting=without_waiting)
         low, relevant = self.low[ns], self.relevant(ns)
         return all(
             used.get(name, 0) + own.get(name, 0) + asked <= low.get(name, 0)
