@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler_core.engine.decisions import Evicted
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed
 
@@ -60,6 +61,20 @@ def test_what_is_evicted_for_a_gang_with_members_to_spare_is_for_the_most_import
     assert evicted(gang.step()) == {"low"}
     nominated = {pod.uid: gang.state.nominations.node_of(pod.uid) for pod in gang.state.pods.values()}
     assert (nominated["small"], nominated["large"]) == ("n0", "")
+
+
+def test_who_goes_for_a_gang_is_told_of_it_and_who_goes_for_a_spare_member_is_not() -> None:
+    gang = GangScheduler([1, 1], g=1)
+    gang.put(*(make_pod(f"b/{n}").uid(n).requests(cpu=1).on(n) for n in ("n0", "n1")))
+    gang.put(member("p0").priority(10))
+    (told,) = [item.message for item in gang.step() if isinstance(item, Evicted)]
+    assert told.startswith("preempted by a/p0 of PodGroup a/g (priority 10) for node ")
+    gang.put(member("o").on("n0"))
+    gang.scheduler.remove(gang.state.pods["p0"], gang.now)
+    gang.put(member("p1").priority(9))
+    alone = [item.message for item in gang.step(30.0) if isinstance(item, Evicted)]
+    assert all(text.startswith("preempted by a/p1 (priority 9)") for text in alone)
+    assert alone
 
 
 def test_nobody_goes_for_a_member_that_does_not_start_itself() -> None:

@@ -127,6 +127,17 @@ def test_a_nomination_changes_what_others_are_told() -> None:
     assert made.scheduler.reviews.due() is not None
 
 
+def test_a_node_that_is_nominated_anew_is_news_even_where_the_api_names_it_already() -> None:
+    """What was kept for w was given up, big was tried, and w has the node again that its status names."""
+    made = busy()
+    waiting = make_pod("a/w").uid("w").requests(cpu=9).nominated("n0").obj()
+    made.state.nominations.put(waiting, "n0", made.state.vector(waiting))
+    assert made.scheduler.reviews.due() is None
+    made.put(make_pod("a/other").uid("other").requests(cpu=9))
+    made.step()
+    assert made.scheduler.reviews.due() is not None, "nobody told of it but the nominations themselves"
+
+
 def test_entries_of_units_that_wait_no_more_do_not_pile_up() -> None:
     made = busy()
     for _ in range(500):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.policy import admit, borrowed, relevant, within_min
+from scheduler_core.quota.policy import admit, borrowed, borrows_guaranteed, relevant, within_min
 from tests.support.builders import make_quota
 
 CPU, GPU, DISK = "cpu", "nvidia.com/gpu", "ephemeral-storage"
@@ -111,3 +111,9 @@ def test_one_of_pods_is_within_or_above_the_min_as_any_resource() -> None:
     assert within_min(out, quota, {})
     out.charge("a", "p", {})
     assert not within_min(out, quota, {})
+
+
+def test_what_is_on_its_way_out_is_lent_no_more() -> None:
+    """a uses 6 of 4, of which 2 leave: it lends nothing that a gang of b over its min could borrow."""
+    assert borrows_guaranteed(ledger(), "b", {GPU: 4}, {"a": {GPU: 1}})
+    assert not borrows_guaranteed(ledger(), "b", {GPU: 3}, {"a": {GPU: 1}})

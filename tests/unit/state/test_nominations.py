@@ -85,6 +85,13 @@ def test_members_have_the_right_of_the_most_important_one_that_is_there(gone: st
     assert state.nominations.check() == []
 
 
+def test_who_is_forgotten_was_never_nominated_here() -> None:
+    state = state_of(p=("n", 1, 0), q=("n", 1, 0))
+    state.nominations.remove("p")
+    state.nominations.forget("q")
+    assert (state.nominations.was_ours("p"), state.nominations.was_ours("q")) == (True, False)
+
+
 def test_the_digest_tells_other_nodes_and_rights_and_not_in_which_order_they_came() -> None:
     state = state_of(p=("n", 1, 0))
     first = state.nominations.digest
