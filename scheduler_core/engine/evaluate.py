@@ -40,6 +40,9 @@ class Reevaluation:
         """Whether the profile lets victims be on several nodes."""
         return self._profile.across_nodes
 
+    def _is_closed(self, slot: int) -> bool:
+        return self._closed is not None and bool(self._closed[slot])
+
     @cached_property
     def _closed(self) -> Bool | None:
         """bool [N]: nodes whose domain nominated pods close to the pod; None for none."""
@@ -56,10 +59,9 @@ class Reevaluation:
         Nominated pods that go first count as if they were there, and again as if they were not:
         a pod may neither take their room nor depend on them (kube-scheduler runs the filters twice).
         """
-        state, closed = self._cycles.state, self._closed
-        if closed is not None and closed[slot]:
+        if self._is_closed(slot):
             return False
-        with Trial(state, self._cycle.now) as trial:
+        with Trial(self._cycles.state, self._cycle.now) as trial:
             self._lift_leaving(trial, slot)
             return self.passes(slot) and not (self._place_ahead(trial, slot) and any(self._refusals(slot)))
 
@@ -69,10 +71,9 @@ class Reevaluation:
         They may wait for pods on their way out, and the pod may depend on these (by affinity). So a filter
         refuses for their sake only if it does so beside the pods that leave and without them.
         """
-        state, closed = self._cycles.state, self._closed
-        if closed is not None and closed[slot]:
+        if self._is_closed(slot):
             return False
-        with Trial(state, self._cycle.now) as trial:
+        with Trial(self._cycles.state, self._cycle.now) as trial:
             if not self._place_ahead(trial, slot):
                 return True
             refusals = set(self._refusals(slot))

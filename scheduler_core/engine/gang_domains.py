@@ -6,7 +6,7 @@ small, and no order of the members helps then; so the first one is tried in othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -32,18 +32,14 @@ def shared_keys(state: ClusterState, pods: Sequence[Pod]) -> list[str]:
 
 
 def starts(
-    state: ClusterState, keys: Sequence[str], vectors: Sequence[Int64], need: int, slots: Sequence[int]
-) -> Iterator[int]:
-    """Of the `slots` the first of each domain that may hold `need` members, for a few domains.
+    state: ClusterState, keys: Sequence[str], pods: Sequence[Pod], need: int, slots: Sequence[int]
+) -> list[int]:
+    """Of the `slots` the first of each domain that may hold `need` of the pods, for a few domains.
 
-    `vectors`: int64 [R] per member. What a domain may hold is counted by the least that any of them asks.
+    What a domain may hold is counted by the least that any of them asks; `state` knows their resources.
     """
     nodes, size = state.nodes, state.nodes.size
-    width = max(len(vector) for vector in vectors)
-    padded = np.zeros((len(vectors), width), dtype=np.int64)  # [members, R]
-    for row, vector in zip(padded, vectors, strict=True):
-        row[: len(vector)] = vector
-    least: Int64 = padded.min(axis=0)
+    least: Int64 = np.minimum.reduce([state.vector(pod) for pod in pods])
     asked = np.flatnonzero(least)
     free = (nodes.allocatable[:, :size] - nodes.requested[:, :size])[asked]
     fits: Int64 = np.maximum(free, 0) // least[asked][:, None]  # [k, N]
@@ -51,11 +47,9 @@ def starts(
     ids = np.stack([state.neighbours.domains(key).raw[:size] for key in keys])  # [keys, N]
     _, domain = np.unique(ids, axis=1, return_inverse=True)
     enough = np.bincount(domain, weights=room) >= need
-    tried: set[int] = set()
-    for slot in slots:
-        number = int(domain[slot])
-        if number not in tried and enough[number] and (ids[:, slot] >= 0).all():
-            tried.add(number)
-            yield slot
-            if len(tried) >= MOST_DOMAINS:
-                return
+    open_ = enough[domain] & (ids >= 0).all(axis=0)  # [N]
+    able = np.array(slots, dtype=np.int64)
+    able = able[open_[able]]
+    _, first = np.unique(domain[able], return_index=True)
+    found: list[int] = able[np.sort(first)][:MOST_DOMAINS].tolist()
+    return found

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
@@ -220,7 +219,7 @@ class _Fewer:
         """Whether enough members find nodes, each after those before it, once the victims are gone."""
         cycle, state, now = self._cycle, self._cycle.state, self._now
         with Trial(state, now) as trial:
-            going = [pod.uid for pod in state.table.of(np.flatnonzero(leaving(state)))]
+            going = [pod.uid for pod in state.table.leaving_pods()]
             for uid in (*going, *(victim.uid for victim in victims)):
                 trial.lift(uid)
             if self._equal and room_for(cycle, *self._members[0], now).fits < self._need:

@@ -204,15 +204,19 @@ class GangReservations:
             self._cycle.state.nominations.remove(uid)
 
     def _keep(self, unit: QueuedUnit, plan: Plan, need: int, now: float) -> None:
-        if plan.start > (self.start if unit.key == self._kept_for else 0.0):
-            others = (other for other in self._queue.units.values() if other is not unit)
-            sooner = [other for other in others if _ends_by(other, now, plan.start)]
-            self._queue.reactivate([pod for other in sooner for pod in other.pods.values()], now)
+        if plan.start > max(now, self.start if unit.key == self._kept_for else 0.0):
+            self._wake_who_ends_by(plan.start, unit, now)
         self._kept_for, self._need, self._plan_kept = unit.key, need, plan
         seated = {seat.pod.uid for seat in plan.seats}
         for uid in unit.pods.keys() - seated:
             self._cycle.state.nominations.remove(uid)
         self._nominate(unit)
+
+    def _wake_who_ends_by(self, moment: float, holder: QueuedUnit, now: float) -> None:
+        """Whoever must have ended by the start of the gang may run beside what is kept for it until then."""
+        units = self._queue.units.values()
+        sooner = [unit for unit in units if unit is not holder and _ends_by(unit, now, moment)]
+        self._queue.reactivate((pod for unit in sooner for pod in unit.pods.values()), now)
 
     def due(self, unit: QueuedUnit, now: float) -> float:
         """When nodes are kept for a gang that has failed, if it still does not fit by then."""

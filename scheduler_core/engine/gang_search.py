@@ -83,10 +83,10 @@ class GangSearch:
             return
         yield ordered
         looking = list(dict.fromkeys(key for key, (_, pod) in ordered if looks_around(pod)))
+        if not looking:
+            return
         few = len(looking) <= _MOST_KINDS and len(ordered) <= MOST_MEMBERS
         for kinds in permutations(looking) if few else [tuple(looking)]:
-            if not kinds:
-                return
             place = {key: index for index, key in enumerate(kinds)}
             yield sorted(ordered, key=lambda item: place.get(item[0], -1))
             yield sorted(ordered, key=lambda item: place.get(item[0], len(place)))
@@ -102,17 +102,16 @@ class GangSearch:
     def _in_one_domain(self) -> bool:
         """Whether members that must be near each other find nodes where the first one goes elsewhere."""
         # Who needs nobody goes first: the others may need it.
-        pods = sorted(
-            (member for _, member in self._members), key=lambda item: bool(item[1].pod_affinity.required)
+        members = sorted(
+            (member for _, member in self._members), key=lambda member: bool(member[1].pod_affinity.required)
         )
-        keys = shared_keys(self._cycle.state, [pod for _, pod in pods])
+        pods, state = [pod for _, pod in members], self._cycle.state
+        keys = shared_keys(state, pods)
         if not keys:
             return False
-        (profile, first), *others = pods
-        vectors = [self._cycle.new_cycle(own, pod, self._now).vector for own, pod in pods]
-        need = len(pods) - self._spare
-        for slot in starts(self._cycle.state, keys, vectors, need, self._options(profile, first)):
-            if self._reserve(profile, first, slot) and self._one_after_the_other(others):
+        profile, first = members[0]
+        for slot in starts(state, keys, pods, len(pods) - self._spare, self._options(profile, first)):
+            if self._reserve(profile, first, slot) and self._one_after_the_other(members[1:]):
                 return True
             self.undo()
         return False

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_capacity import CAPACITY
-from scheduler_core.engine.gang_capacity import leaving as going_rows
 from scheduler_core.engine.gang_preemption import GangPreemption
 from scheduler_core.engine.group_placement import GroupPlacer, Question, in_layers
 from scheduler_core.engine.group_reclaim import borrowers_to_evict
@@ -42,7 +40,7 @@ def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangP
     state = placer.state
     if gang_not_eligible(state, [pod for _, pod in question.members]):
         return None
-    leaving = frozenset(pod.uid for pod in state.table.of(np.flatnonzero(going_rows(state))))
+    leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
     quota = _quota_of(state, question)
     borrowers = borrowers_to_evict(state, question, quota, leaving) if quota is not None else None
     if borrowers:

@@ -18,14 +18,14 @@ from scheduler_core.state.cluster import ClusterState
 
 
 def eviction_message(
-    state: ClusterState, preemptor: Pod, victim: Pod, node: str, *, of: GroupRef | None = None
+    state: ClusterState, preemptor: Pod, victim: Pod, node: str, *, group: GroupRef | None = None
 ) -> str:
     """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14).
 
-    `of` is the preemptor's group where the whole group is to start.
+    `group` is the preemptor's where the whole group is to start.
     """
-    member = f"{PREEMPTING_MEMBER}{of}" if of is not None else ""
-    text = f"{PREEMPTED_BY}{preemptor.key}{member} (priority {preemptor.priority}) for node {node}"
+    whole = f"{PREEMPTING_MEMBER}{group}" if group is not None else ""
+    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {preemptor.priority}) for node {node}"
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:
         return text

@@ -72,13 +72,12 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
     """
     pods = [pod for pod, _, _ in preemption.nominated]
     victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
-    if pods:
-        state.nominations.put_gang(group_key(pods[0]), preemption.nominated, victims, kept=not victims)
+    state.nominations.put_gang(group_key(pods[0]), preemption.nominated, victims, kept=not victims)
     decisions: list[Decision] = []
     for victim, pod in preemption.victims:
         state.condemn(victim.uid)
         node = state.nominations.node_of(pod.uid)
-        text = eviction_message(state, pod, victim, node, of=group_of(pod))
+        text = eviction_message(state, pod, victim, node, group=group_of(pod))
         decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
     return decisions
 

@@ -83,7 +83,8 @@ POD_SCHEDULED: Final = "PodScheduled"
 POD_INITIALIZED: Final = "Initialized"
 POD_RESIZE_PENDING: Final = "PodResizePending"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-# How the message of that condition begins where we evicted; the preemptor's namespace/name follows.
+# How the message of that condition begins where we evicted; the preemptor's namespace/name follows,
+# and its group where the whole group is to start.
 PREEMPTED_BY: Final = "preempted by "
 PREEMPTING_MEMBER: Final = " of "
 REASON_UNSCHEDULABLE: Final = "Unschedulable"

@@ -57,7 +57,7 @@ class ClusterState:
         }
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
-        self.inherited = Inherited(self.nominations, self.gangs, self.nodes, self.placed)
+        self.inherited = Inherited(self.nominations, self.gangs, self.table, self.placed)
 
     # Pods
 

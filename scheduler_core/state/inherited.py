@@ -1,6 +1,7 @@
 """Nominations that an earlier process made: what the API says of them, and what it does not.
 
-What the API says of a pod that this process has nominated itself is older than what is known here.
+What the API says of a pod that this process has nominated itself is older than what is known here. Members of
+a gang that has started are read in the same way in both.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.model.gang import group_key, group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.gangs import GangTable, missing
-from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.nominations import Nomination, Nominations
+from scheduler_core.state.pods import PodTable
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -22,11 +23,11 @@ class Inherited:
     """Takes nominations over from waiting pods; `resolve` is to be called before anything is decided."""
 
     def __init__(
-        self, nominations: Nominations, gangs: GangTable, nodes: NodeTable, placed: Mapping[str, object]
+        self, nominations: Nominations, gangs: GangTable, table: PodTable, placed: Mapping[str, object]
     ) -> None:
         self._nominations = nominations
         self._gangs = gangs
-        self._nodes = nodes
+        self._table = table
         self._placed = placed
         # Pods (uids) that came with a node nominated, and groups of which some member did.
         self._pods: set[str] = set()
@@ -67,13 +68,13 @@ class Inherited:
         """
         if not self._pods:
             return
-        victims = self._victims()
+        victims = self._table.evicted_for()
         for group in self._groups:
             self._resolve_group(group, victims)
         for uid in self._pods:
             item = self._nominations.get(uid)
             if item is not None and not item.group:
-                self._renew(item, victims.get(item.pod.key, _NOBODY))
+                self._renew(item, frozenset(victims.get(item.pod.key, _NOBODY)))
         self._pods.clear()
         self._groups.clear()
 
@@ -81,23 +82,23 @@ class Inherited:
         """Once a gang has started, each nominated member waits for its own victims, in its own right."""
         nominated = list(self._nominations.waiting(lambda standing: standing.group == group))
         if nominated and self._has_started(group):
-            self._release(nominated, self._victims())
+            self._release(nominated, self._table.evicted_for())
 
-    def _release(self, nominated: Iterable[Nomination], victims: Mapping[str, frozenset[str]]) -> None:
+    def _release(self, nominated: Iterable[Nomination], victims: Mapping[str, set[str]]) -> None:
         for item in nominated:
-            self._renew(item, victims.get(item.pod.key, _NOBODY))
+            self._renew(item, frozenset(victims.get(item.pod.key, _NOBODY)))
 
     def _has_started(self, group: str) -> bool:
         gang = self._gangs.gangs.get(group)
         return gang is not None and missing(gang, self._gangs.census(group, self._placed)) == 0
 
-    def _resolve_group(self, group: str, victims: Mapping[str, frozenset[str]]) -> None:
+    def _resolve_group(self, group: str, victims: Mapping[str, set[str]]) -> None:
         members = self._gangs.members(group)
         nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
         if self._has_started(group):
             self._release(nominated, victims)
             return
-        waiting = {pod.key for pod in members.values()} | {str(group_of(pod)) for pod in members.values()}
+        waiting = {name for pod in members.values() for name in (pod.key, str(group_of(pod)))}
         theirs = _NOBODY.union(*(victims.get(name, _NOBODY) for name in waiting))
         top = max((item.pod.priority for item in nominated), default=0)
         for item in nominated:
@@ -106,12 +107,3 @@ class Inherited:
     def _renew(self, item: Nomination, victims: frozenset[str], **more: Any) -> None:
         if self._nominations.counts(item.pod.uid):
             self._nominations.put(item.pod, item.node, item.vector, victims, ours=False, **more)
-
-    def _victims(self) -> dict[str, frozenset[str]]:
-        """Pods (uids) on their way out, by the pod that they were evicted for, and by its group."""
-        found: dict[str, set[str]] = {}
-        for pods in self._nodes.pods:
-            for uid, pod in pods.items():
-                for name in pod.preemptors:
-                    found.setdefault(name, set()).add(uid)
-        return {key: frozenset(uids) for key, uids in found.items()}

@@ -7,7 +7,7 @@ fewer rights (`Nomination.kept`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -126,10 +126,9 @@ class Nominations:
         What was found before for other members is given up.
         """
         seated = {pod.uid for pod, _, _ in seats}
-        before = [item.pod.uid for item in self.waiting(lambda standing: standing.group == group)]
-        for uid in before:
-            if uid not in seated:
-                self.remove(uid)
+        found_before = {item.pod.uid for item in self.waiting(lambda standing: standing.group == group)}
+        for uid in found_before - seated:
+            self.remove(uid)
         top = max((pod.priority for pod, _, _ in seats), default=0)
         for pod, node, vector in seats:
             self.put(pod, node, vector, victims, kept=kept, group=group, priority=top)
@@ -175,9 +174,17 @@ class Nominations:
             return
         top = max(item.pod.priority for item in left.values())
         for item in list(left.values()):
-            pod, ours = item.pod, item.pod.uid in self._ours
-            more: Any = {"kept": item.kept, "group": item.group, "priority": top, "ours": ours}
-            self.put(pod, item.node, item.vector, item.victims, **more)
+            self.put(
+                item.pod,
+                item.node,
+                item.vector,
+                item.victims,
+                kept=item.kept,
+                group=item.group,
+                priority=top,
+                ours=self.was_ours(item.pod.uid),
+            )
+        self.freed = True
 
     def hold(self, uid: str) -> None:
         """The pod was given a node: it counts there."""

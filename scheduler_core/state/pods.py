@@ -138,6 +138,18 @@ class PodTable:
         known[: len(chosen)] = chosen
         return self._order[known[self._order]]
 
+    def leaving_pods(self) -> list[Pod]:
+        """Pods on their way out, or whose eviction was decided."""
+        return list(self.of(np.flatnonzero(self.going[: self.size] & self.alive[: self.size])))
+
+    def evicted_for(self) -> dict[str, set[str]]:
+        """Pods (uids) that leave because they were evicted, by the names of the pod and group they go for."""
+        found: dict[str, set[str]] = {}
+        for pod in self.leaving_pods():
+            for name in pod.preemptors:
+                found.setdefault(name, set()).add(pod.uid)
+        return found
+
     def leaving(self, slots: int) -> Int64:
         """int64 [R, slots]: what pods on their way out hold of every node."""
         held: Int64 = np.zeros((len(self.requests), slots), dtype=np.int64)  # [R, slots]

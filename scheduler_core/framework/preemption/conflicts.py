@@ -7,7 +7,7 @@ for the pod when those pods of the domain are gone, wherever in it they run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.pod_terms import reached
-from scheduler_core.framework.preemption.demand import Rows
+from scheduler_core.framework.preemption.demand import Rows, selected, where
 from scheduler_core.framework.spread import constraints_of, counted
 from scheduler_core.model.affinity import SpreadConstraint
 from scheduler_core.model.names import LABEL_ZONE
@@ -72,7 +72,8 @@ class Conflicts:
             if group.term.role is Role.REPELS:
                 slots = np.array(list(group.slots), dtype=np.int64)
                 near = np.isin(self._state.table.slot[: len(self._eligible)], slots)
-                carry = self._where(near, lambda pod, term=group.term: term in terms_of(pod))  # type: ignore[misc]
+                near &= self._eligible | self._going
+                carry = where(self._state, near, lambda pod, term=group.term: term in terms_of(pod))  # type: ignore[misc]
                 total = neighbours.carried(group).astype(np.int64)
                 yield _Conflict(neighbours.domains(group.term.topology_key), carry, total, True)
 
@@ -83,23 +84,10 @@ class Conflicts:
             yield self._selected(counted(self._pod, constraint), constraint.topology_key, all_go=False)
 
     def _selected(self, selection: Selection, key: str, *, all_go: bool) -> _Conflict:
-        table, size = self._state.table, len(self._eligible)
-        near: Bool = np.ones(size, dtype=np.bool_)  # [rows]
-        if selection.namespaces is not None:
-            known = [table.namespaces.find(name) for name in selection.namespaces]
-            near = np.isin(table.namespace[:size], known)
         domains = self._state.neighbours.domains(key)
         total = self._state.neighbours.selected(selection, domains).astype(np.int64)
-        return _Conflict(domains, self._where(near, selection.takes), total, all_go)
-
-    def _where(self, near: Bool, takes: Callable[[Pod], bool]) -> Bool:
-        """bool [rows]: pods that may go, or are going, and that a test takes."""
-        out: Bool = np.zeros(len(self._eligible), dtype=np.bool_)
-        pods = self._state.table.pods
-        for row in np.flatnonzero(near & (self._eligible | self._going)).tolist():
-            pod = pods[row]
-            out[row] = pod is not None and takes(pod)
-        return out
+        pods = selected(self._state, self._eligible | self._going, selection)
+        return _Conflict(domains, pods, total, all_go)
 
     def nodes(self, refused: Bool, lacks: Bool) -> Iterator[int]:
         """Slots of a few refused nodes (bool [N]) that victims could open, those with fewest of them first.

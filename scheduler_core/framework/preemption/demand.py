@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import charge_within_min, over_min, relevant
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.selections import Selection
 
 Bool = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -174,8 +175,22 @@ def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:
     """bool [rows]: those who may go without the pods that the pod must be near to."""
     eligible = demand.eligible.copy()
     if pod.pod_affinity.required:
-        needed = reached_by_all(state, pod, pod.pod_affinity.required)
-        for row in np.flatnonzero(eligible).tolist():
-            near = state.table.pods[row]
-            eligible[row] = near is not None and not needed.takes(near)
+        eligible &= ~selected(state, eligible, reached_by_all(state, pod, pod.pod_affinity.required))
     return eligible
+
+
+def selected(state: ClusterState, among: Bool, selection: Selection) -> Bool:
+    """bool [rows]: those of some pods (bool [rows]) that a selection takes."""
+    if selection.namespaces is not None:
+        known = [state.table.namespaces.find(name) for name in selection.namespaces]
+        among = among & np.isin(state.table.namespace[: len(among)], known)
+    return where(state, among, selection.takes)
+
+
+def where(state: ClusterState, among: Bool, takes: Callable[[Pod], bool]) -> Bool:
+    """bool [rows]: those of some pods (bool [rows]) that a test takes."""
+    out: Bool = np.zeros(len(among), dtype=np.bool_)
+    for row in np.flatnonzero(among).tolist():
+        pod = state.table.pods[row]
+        out[row] = pod is not None and takes(pod)
+    return out

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
@@ -85,9 +83,8 @@ def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
     for ref in groups:
         every |= state.gangs.members(ref.key)
     waiting = {*map(str, groups), *(pod.key for pod in every.values())}
-    table = state.table
-    going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
-    found = {pod.uid for pod in table.of(going) if not waiting.isdisjoint(pod.preemptors)}
+    evicted = state.table.evicted_for()
+    found = {uid for name in waiting & evicted.keys() for uid in evicted[name]}
     for uid in every:
         nomination = state.nominations.get(uid)
         if nomination is not None and nomination.victims:

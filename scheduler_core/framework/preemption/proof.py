@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.preemption.demand import Demand
 from scheduler_core.framework.preemption.gangs import Torn, torn_gangs
@@ -106,9 +104,7 @@ class Proof:
 
     def _all_leaving(self) -> list[str]:
         """Uids of all that are on their way out: nobody who needs others beside it may count on these."""
-        table = self._state.table
-        rows = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])
-        return [pod.uid for pod in table.of(rows)]
+        return [pod.uid for pod in self._state.table.leaving_pods()]
 
     def _may_go(self, pod: Pod) -> bool:
         return bool(self._demand.eligible[self._state.placed[pod.uid].row])

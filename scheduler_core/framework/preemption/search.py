@@ -82,17 +82,16 @@ class Search:
 
     def _slot_after_leaving(self) -> int:
         """A node that takes the pod once all that leaves anyhow is gone, wherever it runs; else -1."""
-        table = self.state.table
-        going = np.flatnonzero(table.going[: table.size] & table.alive[: table.size])[:MAX_LEAVING]
+        going = self.state.table.leaving_pods()[:MAX_LEAVING]
         # Which nodes other filters refuse is asked before anybody is taken away.
-        candidates = self._room() if len(going) else []
+        candidates = self._room() if going else []
         if not candidates:
             return -1
         # Of several nodes that get free, the one that it waits for already.
         own = self.state.nodes.slot(self.state.nominations.node_of(self.pod.uid))
         candidates.sort(key=lambda slot: slot != own)
         with Trial(self.state, self.now) as trial:
-            for pod in list(table.of(going)):
+            for pod in going:
                 trial.lift(pod.uid)
             return next((slot for slot in candidates if self.evaluation.fits(slot)), -1)
 

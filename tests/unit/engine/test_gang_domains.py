@@ -62,8 +62,8 @@ def test_one_start_for_each_domain_that_may_hold_enough() -> None:
     ]
 
     def found(need: int, *sizes: int) -> list[str]:
-        vectors = [state.vector(make_pod("a/p").requests(cpu=size).obj()) for size in sizes]
-        return [state.nodes.names[slot] for slot in starts(state, [ZONE], vectors, need, slots)]
+        pods = [make_pod("a/p").requests(cpu=size).obj() for size in sizes]
+        return [state.nodes.names[slot] for slot in starts(state, [ZONE], pods, need, slots)]
 
     assert found(1, 1) == ["a1", "d0", "c0", "b0"]
     assert found(3, 1) == ["a1", "c0", "b0"]
@@ -73,8 +73,8 @@ def test_one_start_for_each_domain_that_may_hold_enough() -> None:
 
 def test_no_more_domains_than_a_few() -> None:
     made = zones(**{name: [1] for name in "abcdefghijklm"})
-    vectors = [made.state.vector(make_pod("a/p").requests(cpu=1).obj())]
-    assert len(list(starts(made.state, [ZONE], vectors, 1, range(13)))) == MOST_DOMAINS < 13
+    found = starts(made.state, [ZONE], [make_pod("a/p").requests(cpu=1).obj()], 1, range(12, -1, -1))
+    assert found == list(range(12, 12 - MOST_DOMAINS, -1)), "those that come first"
 
 
 @pytest.mark.parametrize("size", [3, 40])

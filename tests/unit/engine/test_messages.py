@@ -39,7 +39,7 @@ def test_an_eviction_names_the_preemptor_its_quota_and_what_is_borrowed() -> Non
 
 def test_who_goes_for_a_whole_gang_is_told_of_the_gang_and_a_new_process_reads_it() -> None:
     state, member = cluster(), make_pod("free/p").group("g").priority(3).obj()
-    message = eviction_message(state, member, state.pods["f"], "n", of=group_of(member))
+    message = eviction_message(state, member, state.pods["f"], "n", group=group_of(member))
     assert message == "preempted by free/p of PodGroup free/g (priority 3) for node n"
     condition = {
         "type": "DisruptionTarget",
