@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from scheduler_core.kube.certificate_files import CertificateFiles, WithCertificateFiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import (
     Impersonating,
@@ -21,7 +22,7 @@ from scheduler_core.kube.credentials import (
     StaticCredentials,
     TokenFile,
 )
-from scheduler_core.kube.endpoint import ClientCertificate, Endpoint
+from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.errors import KubeconfigError
 from scheduler_core.kube.kubeconfig import Entry, Kubeconfig, Selection, find_files, load, select
 from scheduler_core.kube.official import kubeconfig_configuration, service_account_configuration
@@ -123,20 +124,25 @@ def _endpoint(
 
 def _credentials(config: Kubeconfig, selection: Selection, overrides: Overrides) -> Credentials:
     user = selection.user or Entry("", {}, config.source)
-    pair = _certificate(user)
+    named = _named(config, selection, overrides, user)
+    files = _certificate(user)
+    return named if files is None else WithCertificateFiles(named, files)
+
+
+def _named(
+    config: Kubeconfig, selection: Selection, overrides: Overrides, user: Entry
+) -> StaticCredentials | TokenFile | OfficialCredentials:
+    """What headers say of the user; its certificate is another matter."""
     if overrides.token:
-        return StaticCredentials(token=overrides.token, pair=pair)
+        return StaticCredentials(token=overrides.token)
     if token_file := _string(user, "tokenFile"):
-        return TokenFile(Path(token_file), pair, user.file)
+        return TokenFile(Path(token_file), user.file)
     if token := _string(user, "token"):
-        return StaticCredentials(token=token, pair=pair, source=user.file)
+        return StaticCredentials(token=token, source=user.file)
     if user.body.get("exec") or user.body.get("auth-provider"):
         return OfficialCredentials(lambda: kubeconfig_configuration(config, selection, user), user.file)
     return StaticCredentials(
-        username=_string(user, "username"),
-        password=_string(user, "password"),
-        pair=pair,
-        source=user.file,
+        username=_string(user, "username"), password=_string(user, "password"), source=user.file
     )
 
 
@@ -160,12 +166,20 @@ def _impersonated(credentials: Credentials, overrides: Overrides) -> Credentials
     return credentials
 
 
-def _certificate(user: Entry) -> ClientCertificate | None:
-    certificate, key = _pem(user, "client-certificate"), _pem(user, "client-key")
+def _certificate(user: Entry) -> CertificateFiles | None:
+    certificate, key = _part(user, "client-certificate"), _part(user, "client-key")
     if bool(certificate) != bool(key):
         missing = "client-key" if certificate else "client-certificate"
         raise KubeconfigError(user.file, f"user {user.name!r} has no {missing}")
-    return ClientCertificate(certificate, key) if certificate else None
+    return CertificateFiles(certificate, key, user.file) if certificate and key else None
+
+
+def _part(entry: Entry, key: str) -> Path | bytes:
+    """What `<key>-data` holds, which wins, or the file `<key>`; empty bytes if neither is set."""
+    if entry.body.get(f"{key}-data") or not (path := _string(entry, key)):
+        return _pem(entry, key)
+    _file(entry.file, key, path)
+    return Path(path)
 
 
 def _pem(entry: Entry, key: str) -> bytes:

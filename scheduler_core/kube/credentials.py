@@ -11,18 +11,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from scheduler_core.kube.endpoint import ClientCertificate
 from scheduler_core.kube.errors import KubeconfigError
 from scheduler_core.kube.session import Credentials
 
-TOKEN_FILE_SECONDS = 60.0
+TOKEN_FILE_SECONDS: Final = 60.0
+# Tokens are renewed minutes before they expire.
+ASK_SECONDS: Final = 10.0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class StaticCredentials:
-    """A token, a user name with its password, a client certificate, or nothing at all."""
+    """A token, a user name with its password, a client certificate, or nothing at all; none of it changes."""
 
     token: str = field(default="", repr=False)
     username: str = ""
@@ -55,12 +59,10 @@ class TokenFile:
     def __init__(
         self,
         path: Path,
-        pair: ClientCertificate | None = None,
         source: str = "command line",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
-        self._pair = pair
         self._source = source
         self._monotonic = monotonic
         self._read_at = 0.0
@@ -79,7 +81,7 @@ class TokenFile:
         return [self._header]
 
     def certificate(self) -> ClientCertificate | None:
-        return self._pair
+        return None
 
     def refresh(self) -> bool:
         old, self._header = self._header, None
@@ -90,13 +92,22 @@ class OfficialCredentials:
     """Exec plugins, auth providers and service accounts, through the official client's configuration.
 
     `load` returns a loaded `kubernetes.client.Configuration`; it is called again when the server says 401.
+    A plugin may take its time, and the configuration runs it minutes before a token expires. So only the
+    first request and those that got a 401 wait for it; others go on with the token there is.
     """
 
-    def __init__(self, load: Callable[[], Any], source: str) -> None:
+    def __init__(
+        self, load: Callable[[], Any], source: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._load = load
         self._source = source
+        self._monotonic = monotonic
+        # Held while the configuration is loaded or asked, which may run a plugin.
         self._lock = threading.Lock()
+        self._loads = 0
         self._configuration = self._loaded()
+        self._said: list[tuple[str, str]] | None = None
+        self._asked_at = 0.0
 
     @property
     def configuration(self) -> Any:
@@ -104,14 +115,35 @@ class OfficialCredentials:
         return self._configuration
 
     def headers(self) -> list[tuple[str, str]]:
+        said = self._said
+        if said is None:
+            with self._lock:
+                return self._ask() if self._said is None else self._said
+        if self._monotonic() - self._asked_at > ASK_SECONDS and not self._lock.locked():
+            self._asked_at = self._monotonic()
+            threading.Thread(target=self._ask_aside, name="credentials", daemon=True).start()
+        return said
+
+    def _ask_aside(self) -> None:
+        """Ask the configuration, which renews a token that is about to expire."""
         with self._lock:
-            # The token is renewed by the configuration's own hook when it is about to expire.
+            try:
+                self._ask()
+            except Exception as error:
+                log.warning("credentials: %s", error)
+
+    def _ask(self) -> list[tuple[str, str]]:
+        try:
             setting = self._configuration.auth_settings().get("BearerToken")
+        finally:
+            self._asked_at = self._monotonic()
         value = setting["value"] if setting else None
-        if not value:
-            return []
-        scheme, _, secret = str(value).strip().partition(" ")
-        return [("Authorization", f"{scheme.capitalize()} {_one_line(secret, self._source)}")]
+        said = []
+        if value:
+            scheme, _, secret = str(value).strip().partition(" ")
+            said = [("Authorization", f"{scheme.capitalize()} {_one_line(secret, self._source)}")]
+        self._said = said
+        return said
 
     def certificate(self) -> ClientCertificate | None:
         certificate, key = self._configuration.cert_file, self._configuration.key_file
@@ -120,8 +152,13 @@ class OfficialCredentials:
         return ClientCertificate(Path(certificate).read_bytes(), Path(key).read_bytes())
 
     def refresh(self) -> bool:
+        known = self._loads
         with self._lock:
-            self._configuration = self._loaded()
+            # Of all that got a 401 at the same time, one runs the plugin.
+            if self._loads == known:
+                self._configuration = self._loaded()
+                self._said = None
+                self._loads += 1
         return True
 
     def _loaded(self) -> Any:

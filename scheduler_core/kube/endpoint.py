@@ -91,12 +91,15 @@ def tls_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
-        _load_certificate(context, certificate, endpoint.source)
+        load_certificate(context, certificate, endpoint.source)
     return context
 
 
-def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, source: str) -> None:
-    """`ssl` reads certificates only from files, so the pair is in a private one for as long as that takes."""
+def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, source: str) -> None:
+    """Use the pair in this context. Raises KubeconfigError for one that is not usable.
+
+    `ssl` reads certificates only from files, so the pair is in a private one for as long as that takes.
+    """
     descriptor, path = tempfile.mkstemp(prefix="muster-client-", suffix=".pem")
     try:
         with os.fdopen(descriptor, "wb") as file:

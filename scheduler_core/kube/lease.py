@@ -15,13 +15,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import Conflict, NotFound, decode_answer
+from scheduler_core.kube.errors import Conflict, NotFound, Unreachable, decode_answer
 from scheduler_core.kube.session import Limits
 from scheduler_core.kube.timestamps import micro_timestamp
 from scheduler_core.model.kinds import LEASES
@@ -50,6 +50,11 @@ class LeaseTimes:
                 f" and that 1.2 times the retry period {self.retry} s"
             )
 
+
+# Of the retry period, between a try that took longer than that and the next.
+LEAST_PAUSE: Final = 0.1
+# Of the renew deadline: with less left there is time for one try only.
+LAST_TRY: Final = 0.45
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
 _RELEASED_SECONDS = 1
@@ -96,11 +101,8 @@ class LeaderElection:
     ) -> None:
         self.identity = identity
         times = times or LeaseTimes()
-        # Connections of its own, without rate limit: a renewal must not queue behind other requests, and
-        # one that hangs must be over before a rival may take the Lease.
-        hang = (times.renew_deadline - times.retry) / 4
-        session = client.session.with_limits(Limits(connect=hang, read=hang))
-        self._client = Client(session, retry_budget=0.0)
+        # Connections of its own, without rate limit: a renewal must not queue behind other requests.
+        self._client = Client(client.session.with_limits(Limits()), retry_budget=0.0)
         self._namespace = namespace
         self._name = name
         self._times = times
@@ -114,6 +116,7 @@ class LeaderElection:
         self._uniform = uniform
         self._seen: _Seen | None = None
         self._renewed = float("-inf")
+        self._tried = float("-inf")
         # A Lease that vanished under its leader may not be made anew before.
         self._vanished_until = float("-inf")
         self._leading = False
@@ -162,16 +165,34 @@ class LeaderElection:
         )
 
     def _pause(self) -> bool:
-        return self._wait(self._times.retry * (1 + 0.2 * self._uniform())) or self._stopping.is_set()
+        """Wait for the next try; what the last one took counts. True when stopped."""
+        period = self._times.retry * (1 + 0.2 * self._uniform())
+        left = self._tried + period - self._monotonic()
+        return self._wait(max(left, self._times.retry * LEAST_PAUSE)) or self._stopping.is_set()
+
+    def _limit(self) -> None:
+        """Bound the next request: an overloaded server may take long, and one more try must be possible.
+
+        A leader gives half of the time that it has left, or all of it where half would be too little. Who
+        ends has no time to lose.
+        """
+        deadline = self._times.renew_deadline
+        if self._stopping.is_set():
+            seconds = deadline / 4
+        else:
+            left = self._renewed + deadline - self._monotonic() if self._leading else deadline
+            seconds = left / 2 if left > deadline * LAST_TRY else left
+        self._client.session.limits = Limits(connect=max(seconds / 2, 0.01), read=max(seconds, 0.01))
 
     def _try(self) -> bool:
         """Acquire or renew; False if that did not work this time."""
-        began = self._monotonic()
+        began = self._tried = self._monotonic()
         try:
             renewed = self._write()
         except MusterError as error:
             self._on_error(error)
-            self._outdated = True
+            # Without an answer the next try writes at once: where this one was accepted, it meets a conflict.
+            self._outdated = not isinstance(error, Unreachable)
             if not (isinstance(error, Conflict | NotFound) and self._leading):
                 return False
             # Somebody wrote or deleted the Lease we hold: find out at once whether we still do.
@@ -202,9 +223,11 @@ class LeaderElection:
             return False
         if seen is None:
             body = {**self._skeleton(), "spec": self._spec(None)}
+            self._limit()
             answer = self._client.create(Create(LEASES, self._namespace, body))
         else:
             body = {**seen.body, "spec": {**(seen.body.get("spec") or {}), **self._spec(seen)}}
+            self._limit()
             answer = self._client.replace(Replace(LEASES, self._namespace, self._name, body))
         self._note(decode_answer(answer, _decoder, method="PUT", path=self._name))
         return True
@@ -215,6 +238,7 @@ class LeaderElection:
 
     def _look(self) -> None:
         """Read the Lease; a version seen before keeps the time when it was first seen."""
+        self._limit()
         try:
             self._note(self._client.get_json(LEASES, self._namespace, self._name))
         except NotFound:

@@ -6,9 +6,14 @@ Importing `kubernetes` takes 0.2 s and more, so it happens on the first call.
 from __future__ import annotations
 
 import os
-from typing import Any
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
 
+from scheduler_core.kube import exec_limit
 from scheduler_core.kube.kubeconfig import Entry, Kubeconfig, Selection
+
+EXEC_SECONDS: Final = 30.0
 
 
 def kubeconfig_configuration(config: Kubeconfig, selection: Selection, user: Entry) -> Any:
@@ -29,10 +34,22 @@ def kubeconfig_configuration(config: Kubeconfig, selection: Selection, user: Ent
         "current-context": "chosen",
         "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
         "clusters": [{"name": "chosen", "cluster": cluster}],
-        "users": [{"name": "chosen", "user": dict(user.body)}],
+        "users": [{"name": "chosen", "user": _with_limit(user.body)}],
     }
     official.load_kube_config_from_dict(document, client_configuration=configuration, persist_config=False)
     return configuration
+
+
+def _with_limit(user: Mapping[str, Any]) -> dict[str, Any]:
+    """A user whose exec plugin ends after EXEC_SECONDS.
+
+    Not at a terminal: there somebody may be logging in, and can end it.
+    """
+    plugin = user.get("exec")
+    if not isinstance(plugin, Mapping) or not plugin.get("command") or sys.stdin.isatty():
+        return dict(user)
+    command, *arguments = exec_limit.limited(EXEC_SECONDS, [plugin["command"], *(plugin.get("args") or ())])
+    return {**user, "exec": {**plugin, "command": command, "args": arguments}}
 
 
 def service_account_configuration() -> Any:

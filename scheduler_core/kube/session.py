@@ -28,7 +28,7 @@ class Credentials(Protocol):
         """Headers for one request; renews what is about to expire. Raises KubeconfigError."""
 
     def certificate(self) -> ClientCertificate | None:
-        """The TLS client certificate, if there is one."""
+        """The TLS client certificate as it is now, if there is one; asked for every new connection."""
 
     def refresh(self) -> bool:
         """Called after a 401: fetch new credentials. False if there is nothing to renew."""
@@ -59,7 +59,9 @@ class Session:
         self._user_agent = user_agent
         self.limits = limits or Limits()
         self._lock = threading.Lock()
+        # By protocols; all of them made with this certificate.
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
+        self._certificate: ClientCertificate | None = None
         self._pool = Pool(self.new_connection, monotonic)
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         # As requests name the server.
@@ -186,21 +188,28 @@ class Session:
     def _tls(self, protocols: tuple[str, ...]) -> ssl.SSLContext | None:
         if not self.endpoint.tls:
             return None
+        self._follow_certificate()
         with self._lock:
             context = self._contexts.get(protocols)
             if context is None:
-                certificate = self._credentials.certificate()
-                context = self._contexts[protocols] = tls_context(self.endpoint, certificate, protocols)
+                context = self._contexts[protocols] = tls_context(self.endpoint, self._certificate, protocols)
             return context
 
-    def _renew(self) -> bool:
-        """New credentials after a 401; connections made with an old client certificate are dropped."""
-        if not self._credentials.refresh():
-            return False
+    def _follow_certificate(self) -> bool:
+        """Whether there is another client certificate; connections made with the old one are dropped."""
+        certificate = self._credentials.certificate()
         with self._lock:
+            if certificate == self._certificate:
+                return False
+            self._certificate = certificate
             self._contexts.clear()
         self._pool.clear()
         return True
+
+    def _renew(self) -> bool:
+        """Whether there are new credentials after a 401."""
+        renewed = self._credentials.refresh()
+        return self._follow_certificate() or renewed
 
     def unreachable(self, error: Exception, method: str, path: str, *, sent: bool) -> Unreachable:
         """The error for an exchange that broke; `sent` if the server may have got the whole request."""

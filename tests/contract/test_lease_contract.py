@@ -24,7 +24,9 @@ KEY = ("leases", "muster", "scheduler")
 class Candidate:
     """An election on a thread of its own, whose sleep can be frozen like that of a suspended process."""
 
-    def __init__(self, url: str, identity: str, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, url: str, identity: str, wall: Callable[[], float] = time.time, times: LeaseTimes = TIMES
+    ) -> None:
         self.started = 0
         self.lost: list[str] = []
         self.frozen = threading.Event()
@@ -35,7 +37,7 @@ class Candidate:
             "muster",
             "scheduler",
             identity,
-            times=TIMES,
+            times=times,
             on_started=self._start,
             on_lost=self.lost.append,
             wall=wall,
@@ -89,9 +91,11 @@ def stage(server: FaultServer) -> Iterator[Callable[..., list[Candidate]]]:
     everybody: list[Candidate] = []
     watchmen: list[Watchman] = []
 
-    def start(*urls: str, walls: tuple[Callable[[], float], ...] = ()) -> list[Candidate]:
+    def start(
+        *urls: str, walls: tuple[Callable[[], float], ...] = (), times: LeaseTimes = TIMES
+    ) -> list[Candidate]:
         clocks = walls or (time.time,) * len(urls)
-        everybody.extend(Candidate(url, f"c{n}", clocks[n]) for n, url in enumerate(urls))
+        everybody.extend(Candidate(url, f"c{n}", clocks[n], times) for n, url in enumerate(urls))
         everybody[0].campaign()
         eventually(everybody[0].election.is_leader, 2, interval=0.005)
         for rival in everybody[1:]:
@@ -180,6 +184,29 @@ def test_a_leader_survives_errors_conflicts_and_lost_answers(
         server.fail(fault)
         time.sleep(TIMES.retry * 4)
     assert first.election.is_leader()
+    assert (first.lost, second.started) == ([], 0)
+
+
+def test_a_leader_keeps_its_lease_on_a_server_that_answers_late(
+    server: FaultServer, stage: Callable[..., list[Candidate]]
+) -> None:
+    times = LeaseTimes(duration=3.0, renew_deadline=2.0, retry=0.2)
+    first, second = stage(server.url, server.url, times=times)
+    renewals = server.count("PUT")
+    server.fail(Fault("PUT", times=5, late=times.renew_deadline * 0.28))
+    eventually(lambda: server.count("PUT") >= renewals + 6 or first.lost, 20)
+    assert (first.lost, second.started) == ([], 0)
+    assert first.election.is_leader()
+
+
+def test_a_leader_gets_over_one_connection_that_went_silent(
+    server: FaultServer, stage: Callable[..., list[Candidate]]
+) -> None:
+    first, second = stage(server.url, server.url)
+    for _ in range(3):
+        renewals = server.count("PUT")
+        server.fail(Fault("PUT", silent=True))
+        eventually(lambda wanted=renewals + 3: server.count("PUT") >= wanted or first.lost, 20)
     assert (first.lost, second.started) == ([], 0)
 
 

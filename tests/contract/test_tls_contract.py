@@ -17,13 +17,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from scheduler_core.kube.certificate_files import CertificateFiles, WithCertificateFiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.credentials import StaticCredentials
 from scheduler_core.kube.endpoint import ClientCertificate, Endpoint
-from scheduler_core.kube.errors import KubeconfigError, Unreachable
+from scheduler_core.kube.errors import ApiError, KubeconfigError, Unreachable
 from scheduler_core.kube.session import Limits, Session
 from scheduler_core.model.kinds import PODS
 from tests.support.fault_server import FaultServer
+from tests.support.fault_store import Fault
 
 ANYBODY = StaticCredentials()
 
@@ -44,15 +46,19 @@ class Authority:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return make_authority(tmp_path_factory.mktemp("tls"))
+
+
+def make_authority(folder: Path, called: str = "test authority") -> Authority:
     ca_key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
     ca = _certificate(name, name, ca_key, ca_key, authority=True)
     pairs = []
     for common_name in ("server", "client"):
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         pairs.append((_pem(_certificate(subject, name, key, ca_key)), _key_pem(key)))
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    path = folder / "server.pem"
     path.write_bytes(pairs[0][1] + pairs[0][0])
     return Authority(_pem(ca).decode(), path, ClientCertificate(*pairs[1]))
 
@@ -144,6 +150,45 @@ def test_a_key_that_does_not_fit_its_certificate_is_an_error_of_the_configuratio
     pair = ClientCertificate(authority.client.certificate, other)
     with pytest.raises(KubeconfigError, match="client certificate and key are not usable"):
         client_for(tls_server, pair, ca=authority.ca).get(PODS, "a", "p")
+
+
+def test_a_client_certificate_that_was_replaced_in_its_files_is_used_from_then_on(
+    authority: Authority, tmp_path: Path
+) -> None:
+    later = make_authority(tmp_path, "later authority")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.server)
+    context.load_verify_locations(cadata=authority.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    certificate, key = tmp_path / "client.crt", tmp_path / "client.key"
+    certificate.write_bytes(authority.client.certificate)
+    key.write_bytes(authority.client.key)
+    with FaultServer(context) as server:
+        server.put("pods", "a", "p")
+        files = CertificateFiles(certificate, key, "test")
+        credentials = WithCertificateFiles(ANYBODY, files)
+        target = Endpoint(server.url, ca=authority.ca)
+        sessions = [Session(target, credentials, limits=Limits(connect=1.0, read=1.0)) for _ in range(2)]
+        clients = [Client(session) for session in sessions]
+        for client in clients:
+            assert b'"p"' in client.get(PODS, "a", "p")
+        # The server takes the new authority's certificates alone, and says 401 on connections of before.
+        context.load_verify_locations(cadata=later.ca)
+        server.fail(Fault("GET", status=401, times=1))
+        certificate.write_bytes(later.client.certificate)
+        with pytest.raises(ApiError, match="401"):
+            # Half of the pair is there: the old one is kept.
+            clients[0].get(PODS, "a", "p")
+        assert credentials.certificate() == authority.client
+        key.write_bytes(later.client.key)
+        before = server.connections
+        for client in clients:
+            server.fail(Fault("GET", status=401, times=1))
+            assert b'"p"' in client.get(PODS, "a", "p")
+        assert credentials.certificate() == later.client
+        assert server.connections == before + 2
+        for session in sessions:
+            session.close()
 
 
 class ConnectProxy:

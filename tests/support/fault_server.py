@@ -108,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.silent:
             self._hold()
             return
+        if fault is not None and fault.late:
+            time.sleep(fault.late)
         if fault is not None and fault.status:
             self._status(fault.status, fault.reason or "Scripted", "scripted fault", fault.retry_after)
             return

@@ -16,6 +16,7 @@ class Fault:
     """What the next `times` matching requests get instead of the real thing.
 
     `verb` is list, watch, or an HTTP method. `status` answers with that code; `silent` never answers;
+    `late` does the work after so many seconds;
     `lose` does the work and closes without an answer; `lines` are sent at the start of a watch;
     `cut_after` breaks a watch after so many events, 0 at once; `mute` sends a watch's head and nothing more.
     """
@@ -26,6 +27,7 @@ class Fault:
     reason: str = ""
     retry_after: int | None = None
     silent: bool = False
+    late: float = 0.0
     lose: bool = False
     mute: bool = False
     lines: tuple[bytes, ...] = ()

@@ -7,12 +7,17 @@ import importlib.metadata
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from scheduler_core.kube.connect import USER_AGENT, Overrides, connect, resolve_target
 from scheduler_core.kube.credentials import OfficialCredentials
+from scheduler_core.kube.errors import KubeconfigError
 from tests.support.kubeconfigs import PEM, document, exec_plugin, target, write
 
 
@@ -29,6 +34,68 @@ def test_an_exec_plugin_is_run_by_the_official_loader(tmp_path: Path) -> None:
     assert isinstance(found.credentials, OfficialCredentials)
     assert found.credentials.headers() == [("Authorization", "Bearer from-plugin")]
     assert found.credentials.refresh()
+
+
+def hanging_plugin(tmp_path: Path, hangs: Path) -> Path:
+    """A kubeconfig whose plugin answers until `hangs` exists; then it hangs, and a child of it as well."""
+    plugin = write(
+        tmp_path / "plugin",
+        f"#!/bin/sh\n"
+        f"if [ -e {hangs} ]; then sleep 600 & sleep 600; fi\n"
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"token":"good","expirationTimestamp":"2020-01-01T00:00:00Z"}}\'\n',
+    )
+    plugin.chmod(0o755)
+    return write(
+        tmp_path / "config", document(users=[{"name": "u", "user": {"exec": exec_plugin(str(plugin))}}])
+    )
+
+
+def test_an_exec_plugin_that_hangs_is_ended_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_core.kube.official.EXEC_SECONDS", 0.5)
+    (tmp_path / "hangs").touch()
+    with pytest.raises(KubeconfigError, match=r"plugin gave no credentials in 0\.5 s and was ended"):
+        target(hanging_plugin(tmp_path, tmp_path / "hangs"))
+
+
+def test_requests_go_on_with_the_old_token_while_a_plugin_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_core.kube.official.EXEC_SECONDS", 20.0)
+    monkeypatch.setattr("scheduler_core.kube.credentials.ASK_SECONDS", 0.0)
+    credentials = target(hanging_plugin(tmp_path, tmp_path / "hangs")).credentials
+    assert credentials.headers() == [("Authorization", "Bearer good")]
+    (tmp_path / "hangs").touch()
+    began = time.monotonic()
+    for _ in range(100):
+        assert credentials.headers() == [("Authorization", "Bearer good")]
+    assert time.monotonic() - began < 10.0
+
+
+def test_of_all_that_got_a_401_one_runs_the_plugin(tmp_path: Path) -> None:
+    started = threading.Barrier(8)
+    loads: list[int] = []
+
+    def load() -> Any:
+        loads.append(1)
+        if len(loads) > 1:
+            time.sleep(0.3)
+        return SimpleNamespace(api_key={}, cert_file=None, auth_settings=dict)
+
+    credentials = OfficialCredentials(load, "test")
+
+    def renew() -> None:
+        started.wait()
+        credentials.refresh()
+
+    threads = [threading.Thread(target=renew) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 2
 
 
 # sentence, environment, server, the proxy that is used
