@@ -45,15 +45,23 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         else:
             plane = exits.enter_context(FaultPlane())
             found = Ground(request.param, plane, exits.enter_context(of_plane(plane)))
+        _install_crds(found.server)
+        yield found
+
+
+@pytest.fixture
+def plane() -> Iterator[FaultPlane]:
+    """A real control plane of the test's own, with Muster's CRDs."""
+    with FaultPlane() as found:
         _install_crds(found)
         yield found
 
 
-def _install_crds(ground: Ground) -> None:
+def _install_crds(server: SandboxServer | FaultPlane) -> None:
     for path in sorted(CRDS.glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
-            request(ground.server, "POST", _CRD_PATH, document)
-    await_established(ground.server)
+            request(server, "POST", _CRD_PATH, document)
+    await_established(server)
 
 
 @pytest.fixture(scope="module")

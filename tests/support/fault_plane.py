@@ -1,8 +1,9 @@
-"""A real control plane whose API server can be killed and started again, and whose etcd can be compacted."""
+"""A real control plane that can be killed and started again, its etcd compacted or restored from a copy."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -42,6 +43,32 @@ class FaultPlane(ControlPlane):
         self._await("kube-apiserver", process, f"{self.url}/readyz", self.ca_file)
         # Kinds of CRDs come a moment after it is ready.
         await_established(self)
+
+    def save(self) -> None:
+        """Keep a copy of what etcd has stored; nothing is served meanwhile."""
+        self._exchange_data(self._data, self._saved)
+
+    def restore(self) -> None:
+        """Back to the copy, revisions included: as after a disaster, and with the same simple means."""
+        self._exchange_data(self._saved, self._data)
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "etcd"
+
+    @property
+    def _saved(self) -> Path:
+        return self.folder / "etcd-saved"
+
+    def _exchange_data(self, source: Path, target: Path) -> None:
+        self.kill_apiserver()
+        etcd, binary, flags = self._running["etcd"]
+        etcd.terminate()
+        etcd.wait(10)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+        self._await("etcd", self._start("etcd", binary, *flags), f"{self.etcd}/health", None)
+        self.start_apiserver()
 
     def compact(self) -> int:
         """Let etcd forget every revision but the newest; which one that is."""
