@@ -197,6 +197,7 @@ def serve(
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
+    from scheduler_core.logs.lines import Lines
     from webhook.cert_source import Source
     from webhook.clients import Clients
     from webhook.hold_store import Times
@@ -228,7 +229,8 @@ def serve(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.stop())
-    process.run(lambda line: click.echo(f"muster-webhook: {line}"))
+    said = Lines(sys.stdout)
+    process.run(lambda line: said.write(f"muster-webhook: {line}"))
 
 
 @cli.command()

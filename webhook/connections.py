@@ -221,7 +221,7 @@ class HttpServer(wsgi.Server):
         # A client that is gone before it is accepted must not keep the others waiting.
         self.socket.setblocking(False)
         self._connections._selector.close()
-        self._connections = Resting(self)  # type: ignore[no-untyped-call]
+        self._connections = Resting(self)
 
     def cut_off(self, now: float) -> None:
         """End what clients keep waiting for too long; a thread each is all they can hold."""

@@ -29,6 +29,8 @@ class Resting(ConnectionManager):
     """Connections without a worker. They end by the monotonic clock: steps of the other end none."""
 
     _selector: Any
+    _from_server_socket: Any
+    _remove_invalid_sockets: Any
     _stop_requested: bool
     _accepts_from = 0.0
     _warned_at = -60.0
@@ -66,7 +68,7 @@ class Resting(ConnectionManager):
         try:
             ready = list(self._selector.select(timeout=seconds))
         except OSError:
-            self._remove_invalid_sockets()  # type: ignore[no-untyped-call]
+            self._remove_invalid_sockets()
             return
         for descriptor, conn in ready:
             if conn is self.server:
@@ -81,7 +83,7 @@ class Resting(ConnectionManager):
     def _accept(self) -> None:
         """Let one newcomer in, or none for a moment."""
         try:
-            conn = self._from_server_socket(self.server.socket)  # type: ignore[no-untyped-call]
+            conn = self._from_server_socket(self.server.socket)
         except OSError as error:
             if error.errno not in _SHORTAGE:
                 log.debug("a client was lost before it said anything: %s", error)

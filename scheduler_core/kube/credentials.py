@@ -220,7 +220,7 @@ def _reported(source: str) -> Iterator[list[str]]:
     root.addHandler(handler)
     try:
         yield handler.lines
-    except KubeconfigError:
+    except (KubeconfigError, MemoryError):
         raise
     except Exception as error:
         raise KubeconfigError(source, " ".join(str(error).split()) or type(error).__name__) from error
