@@ -76,6 +76,14 @@ def cli() -> None:
     help="Where to listen; port 0 lets the system choose.",
 )
 @click.option(
+    "--metrics-listen",
+    default="127.0.0.1:10260",
+    show_default=True,
+    callback=_address,
+    metavar="HOST:PORT",
+    help="Where /metrics, /livez and /readyz are, over plain HTTP; port 0 lets the system choose.",
+)
+@click.option(
     "--scheduler-name",
     default=MUSTER_SCHEDULER,
     show_default=True,
@@ -168,6 +176,7 @@ def serve(
     kubeconfig: str,
     context: str,
     address: tuple[str, int],
+    metrics_listen: tuple[str, int],
     scheduler_name: str,
     sum_of_min: str,
     exempt: tuple[str, ...],
@@ -208,6 +217,7 @@ def serve(
     process = Process(
         Options(
             *address,
+            metrics_listen,
             certificates=Source(
                 cert_dir or _state_directory(), certificate_secret, certificate_dir, patch=register
             ),

@@ -39,7 +39,7 @@ class Resting(ConnectionManager):
         """Let a connection rest until its client says something. Called by workers, too."""
         conn.rests_until = time.monotonic() + (REST_SECONDS if conn.asked else self.server.timeout)
         try:
-            super().put(conn)  # type: ignore[no-untyped-call]
+            super().put(conn)
         except (OSError, ValueError, KeyError) as error:
             # It was closed meanwhile, or the kernel takes no more of them: a worker must not die of that.
             log.debug("a client's connection cannot rest: %s", error)
