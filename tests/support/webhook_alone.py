@@ -1,7 +1,4 @@
-"""The webhook's server without a cluster, as a process of its own that has little of something.
-
-`python -m tests.support.webhook_alone` serves until its standard input ends.
-"""
+"""The webhook's server without a cluster, as a process of its own that has little of something."""
 
 from __future__ import annotations
 
@@ -25,14 +22,17 @@ START_SECONDS = 60.0
 
 
 class WebhookAlone:
-    """The process, started and serving; `descriptors` is all that it may have open."""
+    """The process, started and serving; `descriptors` is all that it may have open.
 
-    def __init__(self, descriptors: int = 1024, stderr: Any = subprocess.DEVNULL) -> None:
+    `changes` is code that it runs before anything else.
+    """
+
+    def __init__(self, descriptors: int = 1024, stderr: Any = subprocess.DEVNULL, changes: str = "") -> None:
         def bound() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.webhook_alone"],
+            [sys.executable, "-c", f"{changes}\nfrom tests.support.webhook_alone import main\nmain()"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -67,6 +67,7 @@ class WebhookAlone:
 
 
 def main() -> None:
+    """Serve until standard input ends."""
     from scheduler_core.logs import set_up
     from tests.support.webhook_app import make
     from webhook.server import WebhookServer
@@ -80,7 +81,3 @@ def main() -> None:
     print(json.dumps({"port": server.port, "authority": authority.certificate.decode()}), flush=True)
     sys.stdin.buffer.read()
     server.stop()
-
-
-if __name__ == "__main__":
-    main()
