@@ -129,6 +129,8 @@ class OfficialCredentials:
         with self._lock:
             try:
                 self._ask()
+            except MemoryError:
+                raise
             except Exception as error:
                 log.warning("credentials: %s", error)
 
