@@ -36,7 +36,8 @@ def commands(kubeconfig: Path, state: Path, config: Path | None = None) -> dict[
     """
     python = [sys.executable, "-m"]
     access = ["--kubeconfig", str(kubeconfig)]
-    place = ["--listen", "127.0.0.1:0", "--cert-dir", str(state / "webhook"), "--drain", "0"]
+    place = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+    place += ["--cert-dir", str(state / "webhook"), "--drain", "0"]
     scheduler = [*python, "scheduler_core.app", "--secure-port", "0"]
     if config:
         scheduler = ["env", f"KUBECONFIG={kubeconfig}", *scheduler, "--config", str(config)]

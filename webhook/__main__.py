@@ -76,6 +76,14 @@ def cli() -> None:
     help="Where to listen; port 0 lets the system choose.",
 )
 @click.option(
+    "--metrics-listen",
+    default="127.0.0.1:10260",
+    show_default=True,
+    callback=_address,
+    metavar="HOST:PORT",
+    help="Where /metrics, /livez and /readyz are, over plain HTTP; port 0 lets the system choose.",
+)
+@click.option(
     "--scheduler-name",
     default=MUSTER_SCHEDULER,
     show_default=True,
@@ -168,6 +176,7 @@ def serve(
     kubeconfig: str,
     context: str,
     address: tuple[str, int],
+    metrics_listen: tuple[str, int],
     scheduler_name: str,
     sum_of_min: str,
     exempt: tuple[str, ...],
@@ -197,6 +206,7 @@ def serve(
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
+    from scheduler_core.logs.lines import Lines
     from webhook.cert_source import Source
     from webhook.clients import Clients
     from webhook.hold_store import Times
@@ -207,6 +217,7 @@ def serve(
     process = Process(
         Options(
             *address,
+            metrics_listen,
             certificates=Source(
                 cert_dir or _state_directory(), certificate_secret, certificate_dir, patch=register
             ),
@@ -228,7 +239,8 @@ def serve(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.stop())
-    process.run(lambda line: click.echo(f"muster-webhook: {line}"))
+    said = Lines(sys.stdout)
+    process.run(lambda line: said.write(f"muster-webhook: {line}"))
 
 
 @cli.command()

@@ -1,4 +1,4 @@
-"""The application: /mutate, /validate, /livez, /healthz, /readyz and /metrics.
+"""The application: a POST to /mutate or /validate, and nothing else. Health and metrics are at another port.
 
 It knows nothing of the server that runs it: limits of body, memory and time hold for any WSGI server.
 """
@@ -35,34 +35,14 @@ def create_app(
     for path in paths:
         app.add_url_rule(path, view_func=refuse_method, methods=["GET", "PUT", "PATCH", "DELETE"])
 
-    @app.get("/metrics")
-    def expose() -> Response:
-        text = metrics.render(not service.cache.unsynced, fresh.ages())
-        return Response(text, content_type="text/plain; version=0.0.4; charset=utf-8")
-
-    _add_health(app, service, life)
-    _add_errors(app, metrics)
-    return app
-
-
-def _add_health(app: Flask, service: Service, life: Lifecycle) -> None:
-    @app.get("/livez")
-    @app.get("/healthz")
-    def livez() -> Response:
-        return _text(200, "ok")
-
-    @app.get("/readyz")
-    def readyz() -> Response:
-        if life.stopping:
-            return _text(503, "stopping")
-        unsynced = service.cache.unsynced
-        return _text(503, f"waiting for {', '.join(unsynced)}") if unsynced else _text(200, "ok")
-
     @app.after_request
     def part(response: Response) -> Response:
         if life.stopping:
             response.headers["Connection"] = "close"
         return response
+
+    _add_errors(app, metrics)
+    return app
 
 
 def _add_errors(app: Flask, metrics: Metrics) -> None:
@@ -77,7 +57,3 @@ def _add_errors(app: Flask, metrics: Metrics) -> None:
 
 def _response(reply: Reply) -> Response:
     return Response(reply.body, reply.code, content_type=JSON)
-
-
-def _text(code: int, text: str) -> Response:
-    return Response(text + "\n", code, content_type="text/plain; charset=utf-8")

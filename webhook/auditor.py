@@ -70,6 +70,11 @@ class Auditor:
         """End after the round that is under way."""
         self._stop.set()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
     def join(self, timeout: float) -> None:
         """Wait for the end of the thread, if it was started."""
         if self._thread.is_alive():

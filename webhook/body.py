@@ -95,6 +95,8 @@ def _read(stream: Readable) -> bytes:
         return stream.read(_STEP)
     except TimeoutError:
         raise BodyUnreadable("the body did not come in time") from None
+    except MemoryError:
+        raise
     except Exception as error:
         # Every server has errors of its own for this; an oversized chunk is told by its words alone.
         if "too large" in str(error).lower():

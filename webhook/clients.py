@@ -1,6 +1,6 @@
 """Who may ask for reviews: whoever reaches the port, or those that show a certificate of a CA we know.
 
-API servers show one where their admission configuration says so. Health and metrics are for everybody.
+API servers show one where their admission configuration says so.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def ask_for_certificates(context: ssl.SSLContext, authorities: bytes) -> None:
         context.load_verify_locations(cadata=authorities.decode("ascii"))
     except (OSError, ValueError) as error:
         raise CertificateError("CAs of clients", f"cannot be loaded: {error}") from None
-    # Not required: probes of the kubelet and Prometheus have none.
+    # Not required: who has none is told so, and API servers pass that on.
     context.verify_mode = ssl.CERT_OPTIONAL
 
 

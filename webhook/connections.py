@@ -14,23 +14,22 @@ import logging
 import resource
 import select
 import socket
+import sys
 import threading
 import time
 from typing import Any, Final
 
 from cheroot import wsgi
-from cheroot.connections import ConnectionManager
 from cheroot.server import HTTPConnection, HTTPRequest
 
 from webhook.clients import CLIENT, client_name
+from webhook.resting import Resting
 from webhook.reviews import BODY_READ
 from webhook.stream import Reader, Writer
 
 REQUEST_SECONDS: Final = 8.0
 PRESSED_SECONDS: Final = 1.0
 PRESSED_AT_ONCE: Final = 16
-# API servers give up an idle connection after 90 s; they shall be the ones to do it.
-REST_SECONDS: Final = 120.0
 MAX_CONNECTIONS: Final = 4096
 # Descriptors for everything else than clients.
 SPARE_DESCRIPTORS: Final = 64
@@ -119,7 +118,11 @@ class Connection(HTTPConnection):
         if self.client is None:
             self.server.bound_strangers(self)
         while True:
-            keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+            try:
+                keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+            except OSError:
+                # It was told already why the client did not get its answer.
+                keep = False
             if not keep:
                 if self.unread:
                     self._drain()
@@ -171,24 +174,6 @@ class Gateway(wsgi.Gateway_10):
         return environ
 
 
-class Resting(ConnectionManager):
-    """Connections without a worker. They end by the monotonic clock: steps of the other end none."""
-
-    _selector: Any
-
-    def put(self, conn: Any) -> None:
-        conn.rests_until = time.monotonic() + (REST_SECONDS if conn.asked else self.server.timeout)
-        super().put(conn)
-
-    def _expire(self, threshold: float) -> None:
-        now = time.monotonic()
-        resting = [found for found in self._selector.connections if found[1] is not self.server]
-        for descriptor, conn in resting:
-            if conn.rests_until < now:
-                self._selector.unregister(descriptor)
-                conn.close()
-
-
 class HttpServer(wsgi.Server):
     """cheroot with these connections; `active` are those that a worker has."""
 
@@ -202,7 +187,7 @@ class HttpServer(wsgi.Server):
         self.active: set[Connection] = set()
         # As many workers may wait for the next request of their client; the others are for newcomers.
         self.lingering = self.requests.min // 2
-        self.limit = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS)
+        self.limit = limit_of(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     def bound_strangers(self, newcomer: Connection) -> None:
         """Where API servers show who they are, others get half of the workers: one more, and another goes.
@@ -225,7 +210,7 @@ class HttpServer(wsgi.Server):
     def process_conn(self, conn: Any) -> None:
         """A connection that has not been heard of waits in the selector, which costs no thread."""
         if conn.last_used is None:
-            self._make_room()
+            self._connections.make_room(self.limit - len(self.active) - self.requests.qsize)
             self._connections.put(conn)
         else:
             super().process_conn(conn)
@@ -233,19 +218,10 @@ class HttpServer(wsgi.Server):
     def prepare(self) -> None:
         """Bind and listen. Raises OSError."""
         super().prepare()
+        # A client that is gone before it is accepted must not keep the others waiting.
+        self.socket.setblocking(False)
         self._connections._selector.close()
         self._connections = Resting(self)
-
-    def _make_room(self) -> None:
-        """Beyond the limit, of connections that never asked the oldest goes. On the selector's thread."""
-        selector = self._connections._selector
-        if len(selector) + len(self.active) + self.requests.qsize <= self.limit:
-            return
-        silent = [found for found in selector.connections if found[1] is not self and not found[1].asked]
-        if silent:
-            descriptor, oldest = min(silent, key=lambda found: found[1].last_used)
-            selector.unregister(descriptor)
-            oldest.close()
 
     def cut_off(self, now: float) -> None:
         """End what clients keep waiting for too long; a thread each is all they can hold."""
@@ -268,7 +244,17 @@ class HttpServer(wsgi.Server):
         return socket_
 
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
-        log.log(min(level, logging.WARNING), "%s", " ".join(str(msg).split()), exc_info=traceback)
+        """What cheroot has to say. Of a client that went away one line for debugging."""
+        if isinstance(sys.exception(), OSError):
+            level, traceback = logging.DEBUG, False
+        elif not traceback:
+            level = min(level, logging.DEBUG)
+        log.log(min(level, logging.WARNING), "client: %s", " ".join(str(msg).split()), exc_info=traceback)
+
+
+def limit_of(descriptors: int) -> int:
+    """How many connections there may be in a process that may open so many files."""
+    return min(MAX_CONNECTIONS, descriptors - min(SPARE_DESCRIPTORS, descriptors // 2))
 
 
 def cut_off_until(server: HttpServer, stopped: threading.Event, interval: float = 0.25) -> None:

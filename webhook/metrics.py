@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from scheduler_core.logs import dropped_lines
 from webhook.review import OPERATIONS, Answer
 
 KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota", "PodGroup", "ConfigMap"})
@@ -74,6 +75,12 @@ class Metrics:
             "Webhook configurations whose CA bundle had to be written.",
             registry=self.registry,
         )
+
+        Gauge(
+            "muster_log_lines_dropped",
+            "Log lines that nobody took since the start.",
+            registry=self.registry,
+        ).set_function(dropped_lines)
 
     def reviewed(self, answer: Answer, seconds: float) -> None:
         """Count one answered review."""

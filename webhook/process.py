@@ -34,6 +34,8 @@ from webhook.lifecycle import Lifecycle
 from webhook.live import LiveReads
 from webhook.metrics import Metrics
 from webhook.owners import WORKLOADS, OwnerCache, parse_owner
+from webhook.pages import pages
+from webhook.parts import STOP_SECONDS, Parts
 from webhook.pod_watches import PodWatches
 from webhook.reconciler import Reconciler
 from webhook.registration import Endpoint, register
@@ -44,17 +46,20 @@ from webhook.service import Service, Settings
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
 LIVE: Final = Limits(connect=0.4, read=0.8)
 SYNC_POLL_SECONDS: Final = 0.02
-STOP_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 1.0
 
 log = logging.getLogger("muster.webhook")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says. `service` is namespace and name, empty where `url` is used."""
+    """What the command line says. `metrics` is the address of health and metrics; `service` is namespace and
+    name, empty where `url` is used.
+    """
 
     host: str
     port: int
+    metrics: tuple[str, int]
     certificates: Source
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
@@ -89,8 +94,8 @@ class Process:
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until stopped; `announce` gets one line when requests are answered.
 
-        Raises KubeconfigError, ApiError, CertificateError, ListenError and RegistrationError; nothing is
-        left running then.
+        Raises KubeconfigError, ApiError, CertificateError, ListenError, PortTaken, RegistrationError and
+        Ended; nothing is left running then.
         """
         client, target = connect(self._options.overrides)
         brief = BoundedSession(target.endpoint, target.credentials, limits=LIVE)
@@ -114,14 +119,15 @@ class Process:
             app = create_app(service, self._metrics, self._lifecycle, ages, self._options.clients)
             address = (self._options.host, self._options.port)
             server = WebhookServer(app, address, rotation.first(self._clock()), self._options.clients)
-            server.start()
+            door = pages(
+                self._options.metrics, self._cache, self._metrics, self._lifecycle, ages, server.problem
+            )
             owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
-            reflectors = [*watched, *owned]
-            reflectors += source.watches(client, self._wake.set, self._trouble_with_certificates)
+            own = source.watches(client, self._wake.set, self._trouble_with_certificates)
+            parts = Parts(server, door, [*watched, *owned, *own], reconciler, auditor)
+            parts.open()
             keeper: threading.Thread | None = None
             try:
-                for reflector in reflectors:
-                    reflector.start()
                 self._await_sync()
                 if not self._stop.is_set():
                     reconciler.start()
@@ -129,25 +135,25 @@ class Process:
                     self._register(client, rotation, server.port)
                     self._check(rotation, server)
                     settle_memory()
-                    announce(f"serving on {self._url(server.port)} for {target.endpoint.server}")
+                    where = f"{self._url(server.port)} for {target.endpoint.server}"
+                    announce(f"serving on {where}; health and metrics on {door.url}")
                     keeper = self._keep(rotation, server)
-                    self._stop.wait()
+                    self._watch_over(parts)
                     # Whoever balances load looks at readyz, and gets the time to do so.
                     self._lifecycle.stop()
                     time.sleep(self._options.drain)
             finally:
                 self._lifecycle.stop()
-                for reflector in reflectors:
-                    reflector.stop()
-                reconciler.stop()
-                auditor.stop()
-                server.stop()
-                reconciler.join(STOP_SECONDS)
+                self.stop()
+                parts.stop()
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
-                auditor.join(STOP_SECONDS)
-                for reflector in reflectors:
-                    reflector.join(STOP_SECONDS)
+
+    def _watch_over(self, parts: Parts) -> None:
+        """Wait until stopped. Raises Ended."""
+        while not self._stop.wait(LOOK_SECONDS):
+            if problem := parts.problem():
+                raise Ended(problem)
 
     def _await_sync(self) -> None:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
@@ -227,6 +233,10 @@ def settle_memory() -> None:
     """What was loaded at the start stays: the collector need not look at it again, and requests wait less."""
     gc.collect()
     gc.freeze()
+
+
+class Ended(MusterError):
+    """A part of the process that it cannot do without ended: which."""
 
 
 class RegistrationError(MusterError):

@@ -47,6 +47,11 @@ class Reconciler:
         self._stop.set()
         self._watches.keep(())
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
     def join(self, timeout: float) -> None:
         """Wait for the end of the thread, if it was started."""
         if self._thread.is_alive():

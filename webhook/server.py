@@ -134,6 +134,11 @@ class WebhookServer:
         for thread in self._threads:
             thread.start()
 
+    def problem(self) -> str:
+        """Why nobody is answered any more, or empty."""
+        ended = [thread.name for thread in self._threads if not thread.is_alive()]
+        return f"the thread {ended[0]} ended" if ended else ""
+
     def stop(self) -> None:
         """Finish the requests in progress, within TIMEOUT, and close everything."""
         self._stopped.set()

@@ -17,6 +17,7 @@ from scheduler_core.app.histograms import Histogram, Series
 from scheduler_core.app.outcomes import Timing
 from scheduler_core.app.sample import Sample
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.logs import dropped_lines
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 
 SCHEDULED: Final = "scheduled"
@@ -78,6 +79,8 @@ class Metrics:
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
         self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
+        dropped = Gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.", **own)
+        dropped.set_function(dropped_lines)
         Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
         self._results: dict[tuple[str, str], tuple[Any, Series]] = {}
 

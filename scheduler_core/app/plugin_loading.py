@@ -54,6 +54,8 @@ def load_plugins(found: Iterable[EntryPoint] | None = None) -> Plugins:
 def _class(entry: EntryPoint, path: str) -> type[Any]:
     try:
         plugin = entry.load()
+    except MemoryError:
+        raise
     except Exception as error:
         raise ConfigError(path, f"{entry.value} cannot be loaded: {error!r}", kind="Invalid") from error
     if not isinstance(plugin, type) or getattr(plugin, "name", None) != entry.name:

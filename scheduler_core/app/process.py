@@ -19,12 +19,13 @@ from prometheus_client import disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from scheduler_core.app import debugger
-from scheduler_core.app.health import JSON, HealthServer, Page
+from scheduler_core.app.delegated import DelegatedAccess
 from scheduler_core.app.plugin_loading import load_plugins
 from scheduler_core.app.wiring import Process
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.config.render import view
 from scheduler_core.errors import MusterError
+from scheduler_core.health import JSON, HealthServer, Page
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.lease import LeaderElection, LeaseTimes
@@ -158,7 +159,10 @@ class Run:
             "/livez": alive,
             "/readyz": [*alive, ("watches", process.unsynced)],
         }
-        return HealthServer(options.address, options.port, checks, pages)
+        # What names objects of others, and how the cluster is run, is for those who may see it.
+        gate = DelegatedAccess(Client(self._client.session, retry_budget=0.0))
+        guarded = frozenset({"/configz", "/debug/cache"})
+        return HealthServer(options.address, options.port, checks, pages, guarded, gate)
 
     def _configz(self) -> Page:
         shown = {"kubescheduler.config.k8s.io": view(self._config, load_plugins().points)}

@@ -182,6 +182,8 @@ class Process:
         def act(scheduler: Scheduler) -> None:
             try:
                 answer.set_result(question(scheduler))
+            except MemoryError:
+                raise
             except Exception as error:
                 # A question that cannot be answered is the asker's trouble, not the loop's.
                 answer.set_exception(error)

@@ -68,7 +68,9 @@ class ClassCache:
         self._classes.pop(cycle.signature, None)
         self._statics.pop(static_signature(cycle.pod), None)
         self._asked = self._answer = self._newest = None
-        return PluginError(*self._calls.now, cycle.pod.key, error) if isinstance(error, Exception) else error
+        if isinstance(error, Exception) and not isinstance(error, MemoryError):
+            return PluginError(*self._calls.now, cycle.pod.key, error)
+        return error
 
     def _current(self, profile: Profile, cycle: Cycle) -> NodeScores:
         found = self.get(cycle.signature)

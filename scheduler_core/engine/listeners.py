@@ -76,6 +76,8 @@ def _accepts(hint: Hint, state: ClusterState, pod: Pod, event: ClusterEvent) -> 
     """What a hint says. A broken one costs an attempt too many, not the process."""
     try:
         return hint(state, pod, event)
+    except MemoryError:
+        raise
     except Exception:
         return True
 

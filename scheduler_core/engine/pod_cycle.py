@@ -95,7 +95,7 @@ class PodCycle:
             if not post_filter:
                 return Attempt(cycle, -1, diagnosis)
             return self._post_filter(profile, cycle, diagnosis)
-        except PluginError:
+        except (PluginError, MemoryError):
             raise
         except Exception as error:
             raise PluginError(*cycle.calling, pod.key, error) from error
@@ -136,7 +136,7 @@ class PodCycle:
         cycle = self.new_cycle(profile, pod, now)
         try:
             return self._feasible(profile, cycle)
-        except PluginError:
+        except (PluginError, MemoryError):
             raise
         except Exception as error:
             raise PluginError(*cycle.calling, pod.key, error) from error
@@ -281,7 +281,7 @@ class PodCycle:
                 return status
             self.classes.placed(cycle, slot)
             return writes_around(profile, agenda, cycle, slot)
-        except PluginError:
+        except (PluginError, MemoryError):
             self.unreserve(profile, cycle, slot)
             raise
         except Exception as error:

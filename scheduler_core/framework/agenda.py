@@ -77,6 +77,8 @@ class Agendas:
             for concerns, bit in self._asked:
                 if not concerns(state, pod):
                     idle |= bit
+        except MemoryError:
+            raise
         except Exception as error:
             raise PluginError(self._names[bit.bit_length() - 1][0], "concerns", pod.key, error) from error
         found = self._made.get(idle)

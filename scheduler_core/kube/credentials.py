@@ -129,6 +129,8 @@ class OfficialCredentials:
         with self._lock:
             try:
                 self._ask()
+            except MemoryError:
+                raise
             except Exception as error:
                 log.warning("credentials: %s", error)
 
@@ -220,7 +222,7 @@ def _reported(source: str) -> Iterator[list[str]]:
     root.addHandler(handler)
     try:
         yield handler.lines
-    except KubeconfigError:
+    except (KubeconfigError, MemoryError):
         raise
     except Exception as error:
         raise KubeconfigError(source, " ".join(str(error).split()) or type(error).__name__) from error

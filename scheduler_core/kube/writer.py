@@ -235,6 +235,8 @@ class Writer:
                 else:
                     self._lose([job], outcome)
             self._lanes.mind(lane)
+        except MemoryError:
+            raise
         except Exception as error:
             self._lose(self._lanes.drop(lane), error)
         else:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -243,8 +247,46 @@ def test_monitoring_is_found_by_the_operator() -> None:
         assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= ports
 
 
+def notes(*settings: str) -> str:
+    """What Helm prints after an installation, without asking a cluster."""
+    flags = [part for setting in settings for part in ("--set", setting)]
+    text = (CHART / "templates" / "NOTES.txt").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copytree(CHART, Path(folder, "muster")))
+        shutil.rmtree(copy / "crds")
+        for path in sorted((copy / "templates").rglob("*.yaml")):
+            path.unlink()
+        # As a template it is rendered without a cluster.
+        (copy / "templates" / "notes.yaml").write_text("text: |\n" + indent(text, "  "))
+        return str(yaml.safe_load(succeed("template", "muster", str(copy), "-n", NAMESPACE, *flags))["text"])
+
+
 def test_notes_name_the_emergency_command() -> None:
-    notes = (CHART / "templates" / "NOTES.txt").read_text()
     assert (
-        "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration muster-webhook" in notes
+        "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration muster-webhook" in notes()
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        pytest.param([], "every pod, as networkPolicy.apiServerCIDRs is empty", id="nothing set"),
+        pytest.param(
+            ["networkPolicy.enabled=false"], "every pod, as networkPolicy.enabled is false", id="no policy"
+        ),
+        pytest.param(["networkPolicy.apiServerCIDRs={192.0.2.0/24}"], " 192.0.2.0/24,", id="addresses"),
+    ],
+)
+def test_notes_say_what_is_exposed_without_client_certificates(settings: list[str], words: str) -> None:
+    said = notes(*settings, "webhook.holdTimeoutSeconds=45")
+    assert words in said
+    assert "answers whoever reaches its port 9443" in said
+    assert "up to 45 s" in said
+    assert '"Only the API server may ask"' in said
+    assert "## Only the API server may ask" in (CHART.parents[1] / "docs" / "install.md").read_text()
+
+
+def test_notes_say_nothing_of_it_with_them() -> None:
+    said = notes("webhook.clientCA.secretName=webhook-clients")
+    assert "clientCA" not in said
+    assert "9443" not in said

@@ -7,7 +7,6 @@ The refusal must be the webhook's, and the same pod that asks for one gets in: w
 from __future__ import annotations
 
 import copy
-import ssl
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -235,9 +234,7 @@ def test_what_slips_through_while_the_webhook_is_away_is_told(
         (about_quota,) = eventually(told)
         assert about_quota["regarding"]["name"] == "eq"
         assert "spec.max[cpu]=6 exceeds hard[requests.cpu]=4 of ResourceQuota" in about_quota["note"]
-        scrape = urllib.request.urlopen(
-            f"{running.url}/metrics", context=ssl.create_default_context(cadata=running.authority.decode())
-        )
+        scrape = urllib.request.urlopen(f"{running.metrics}/metrics")
         assert b'muster_admission_objects_breaking_rules{rule="hard"} 1.0' in scrape.read()
     finally:
         assert stop(running.process) == 0, running.log.read_text()

@@ -34,6 +34,7 @@ class Hook:
         folder.mkdir()
         self.process, line = start(server, folder, "--hold-timeout", str(TIMEOUT_SECONDS))
         self.url = line.split(" on ")[1].split(" for ")[0]
+        self.metrics = line.rpartition(" on ")[2].strip()
         self.authority = (folder / "certs" / "ca.crt").read_bytes()
         self.log = folder / "webhook.log"
 

@@ -184,6 +184,9 @@ def test_the_port_tells_health_metrics_and_the_cache(cluster: Cluster, running: 
     found = json.loads(text)
     assert (status, found["differences"], found["broken"]) == (200, [], [])
     assert [node["pods"] for node in found["nodes"]] == [[f"{namespace}/a"]]
+    assert running.page("/configz")[0] == 200
+    for guarded in ("/debug/cache", "/configz"):
+        assert running.page(guarded, token="")[0] == 401
     running.process.send_signal(signal.SIGUSR2)
     eventually(lambda: '"differences"' in running.said() or "'differences'" in running.said(), WAIT)
     assert running.page("/nothing")[0] == 404

@@ -40,7 +40,8 @@ def read_line(process: subprocess.Popen[str], seconds: float) -> str:
 def start(server: Server, folder: Path, *extra: str) -> tuple[subprocess.Popen[str], str]:
     """A webhook that serves, and the line in which it says so."""
     command = [sys.executable, "-m", "webhook", "serve", "--kubeconfig", str(server.kubeconfig)]
-    command += ["--listen", "127.0.0.1:0", "--cert-dir", str(folder / "certs"), "--drain", "0.2"]
+    command += ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+    command += ["--cert-dir", str(folder / "certs"), "--drain", "0.2"]
     with (folder / "webhook.log").open("a") as log:
         process = subprocess.Popen(
             [*command, *extra],
@@ -377,8 +378,8 @@ def test_port_in_use_and_server_away_are_one_line(cluster: Cluster, tmp_path: Pa
     try:
         url = cluster.request("GET", CONFIGURATIONS.format("mutating"))["webhooks"][0]["clientConfig"]["url"]
         port = url.split(":")[2].split("/")[0]
-        common = ["--cert-dir", str(tmp_path / "other")]
-        taken = run("--kubeconfig", str(cluster.kubeconfig), "--listen", f"127.0.0.1:{port}", *common)
+        common, own = ["--cert-dir", str(tmp_path / "other")], ["--metrics-listen", "127.0.0.1:0"]
+        taken = run("--kubeconfig", str(cluster.kubeconfig), "--listen", f"127.0.0.1:{port}", *own, *common)
     finally:
         stop(process)
     assert (taken.returncode, taken.stdout) == (1, "")

@@ -77,9 +77,7 @@ class Replicas:
 
     def readiness(self, replica: WebhookProcess) -> int:
         """The status of /readyz."""
-        with closing(self.connect(replica.port)) as link:
-            link.request("GET", "/readyz")
-            return link.getresponse().status
+        return replica.page("/readyz")[0]
 
     def context(self) -> ssl.SSLContext:
         secret = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/secrets/certificates")

@@ -19,7 +19,7 @@ CORE = "scheduler_core."
 LAYERS = [  # top to bottom
     ["webhook", "kubectl_plugin", "sandbox"],
     [CORE + "app", CORE + "simulate"],
-    [CORE + "engine", CORE + "controllers", CORE + "kube", CORE + "logs", CORE + "certificates"],
+    [CORE + part for part in ("engine", "controllers", "kube", "logs", "health", "certificates")],
     [CORE + "plugins"],
     [CORE + "framework"],
     [CORE + "state"],
@@ -33,10 +33,11 @@ LAYERS = [  # top to bottom
 NARROW = {
     CORE + "kube": {CORE + "model", CORE + "errors"},
     CORE + "logs": {CORE + "model", CORE + "errors"},
+    CORE + "health": {CORE + "errors"},
     CORE + "certificates": {CORE + "errors"},
     "webhook": {
         *(CORE + part for part in ("model", "errors", "arrays", "quota", "topology", "state")),
-        *(CORE + part for part in ("kube", "logs", "certificates")),
+        *(CORE + part for part in ("kube", "logs", "health", "certificates")),
     },
 }
 EDGES = ("webhook", "kubectl_plugin", "sandbox")

@@ -25,15 +25,18 @@ START_SECONDS = 30.0
 class SchedulerProcess:
     """One `muster-scheduler`, its log and its HTTP port."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int, token: str) -> None:
         self.process = process
         self.log = log
         self.url = f"http://127.0.0.1:{port}"
+        self._token = token
 
-    def page(self, path: str) -> tuple[int, str]:
-        """Status and text of a page; status 0 while nobody listens."""
+    def page(self, path: str, token: str | None = None) -> tuple[int, str]:
+        """Status and text of a page, for a token's owner, an administrator; status 0 while nobody listens."""
+        bearer = {"Authorization": f"Bearer {self._token if token is None else token}"}
         try:
-            with urllib.request.urlopen(self.url + path, timeout=15) as answer:
+            request = urllib.request.Request(self.url + path, headers=bearer)
+            with urllib.request.urlopen(request, timeout=15) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refused:
             with refused:
@@ -113,7 +116,7 @@ def scheduler(
             stderr=output,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-    running = SchedulerProcess(process, log, port)
+    running = SchedulerProcess(process, log, port, cluster.token)
     try:
         if ready:
             eventually(lambda: is_ready(running), START_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import ssl
 import threading
@@ -120,9 +121,11 @@ def never_reading(port: int, context: ssl.SSLContext) -> socket.socket:
     plain.connect(("127.0.0.1", port))
     sock = context.wrap_socket(plain, server_hostname="localhost")
     sock.settimeout(0.05)
+    # The answer to a review repeats its uid.
+    body = json.dumps({"request": {"uid": "u" * (1 << 19)}}).encode()
     with suppress(OSError):
-        for _ in range(300):
-            sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+        for _ in range(40):
+            sock.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
     return sock
 
 

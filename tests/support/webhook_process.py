@@ -7,6 +7,8 @@ import select
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from tests.support.server import Server
@@ -16,35 +18,46 @@ STOP_SECONDS = 30.0
 
 
 class WebhookProcess:
-    """Started and serving; `port` is where, `text` what it has logged so far."""
+    """Started and serving at `port`; `metrics` is the URL of health and metrics, `text` the log so far."""
 
     def __init__(self, server: Server, log: Path, *options: str) -> None:
         self._log = log
         command = [sys.executable, "-m", "webhook", "serve", "--kubeconfig", str(server.kubeconfig)]
         with log.open("a") as stream:
             self.process = subprocess.Popen(
-                [*command, "--listen", "127.0.0.1:0", *options],
+                [*command, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", *options],
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 text=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         try:
-            self.port = self._await_port()
+            line = self._await_line()
         except BaseException:
             self.kill()
             raise
+        self.port = int(line.split("https://127.0.0.1:")[1].split()[0])
+        self.metrics = line.rpartition(" on ")[2].strip()
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of a page of health or metrics."""
+        try:
+            with urllib.request.urlopen(f"{self.metrics}{path}", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     @property
     def text(self) -> str:
         return self._log.read_text()
 
-    def _await_port(self) -> int:
+    def _await_line(self) -> str:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
         line = self.process.stdout.readline() if ready else ""
         assert "serving on https://127.0.0.1:" in line, f"{line!r}\n{self.text}"
-        return int(line.split("https://127.0.0.1:")[1].split()[0])
+        return line
 
     def terminate(self) -> None:
         """SIGTERM, without waiting."""

@@ -64,7 +64,8 @@ def served(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         reach(plane, port)
         inject(authority, plane)
         listen = f"127.0.0.1:{port}"
-        flags = replaced(arguments(objects(CASE), "webhook"), listen=listen, certificate_dir=folder, drain=0)
+        places = {"listen": listen, "metrics_listen": "127.0.0.1:0", "certificate_dir": folder}
+        flags = replaced(arguments(objects(CASE), "webhook"), **places, drain=0)
         flags.append(f"--kubeconfig={plane.kubeconfig('muster-webhook', folder)}")
         log = folder / "webhook.log"
         with program("webhook", log, flags) as process:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from tests.chart.live import access
 from tests.chart.live import cluster_life as life
 from tests.chart.live.installation import (
     ADMISSION,
@@ -80,10 +81,11 @@ def ask_the_service(plane: Plane) -> None:
 
 
 class Installation:
-    """The programs at work, and the folder of their logs."""
+    """The programs at work, the folder of their logs, and the URL of the scheduler's pages."""
 
-    def __init__(self, folder: Path, running: ExitStack, flags: list[str]) -> None:
+    def __init__(self, folder: Path, running: ExitStack, flags: list[str], pages: str) -> None:
         self.folder = folder
+        self.pages = pages
         self._running = running
         self._flags = flags
         self._starts = 0
@@ -122,16 +124,17 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     settings = yaml.safe_load(one(rendered, "ConfigMap", "muster-scheduler")["data"]["config.yaml"])
     settings["clientConnection"]["kubeconfig"] = str(plane.kubeconfig("muster-scheduler", folder))
     config.write_text(yaml.safe_dump(settings))
-    port = free_port()
+    port, pages = free_port(), free_port()
     reach(plane, port)
     scheduler = replaced(
-        arguments(rendered, "scheduler"), config=config, bind_address="127.0.0.1", secure_port=free_port()
+        arguments(rendered, "scheduler"), config=config, bind_address="127.0.0.1", secure_port=pages
     )
-    webhook = replaced(arguments(rendered, "webhook"), listen=f"127.0.0.1:{port}", drain=0)
+    listen = {"listen": f"127.0.0.1:{port}", "metrics_listen": "127.0.0.1:0"}
+    webhook = replaced(arguments(rendered, "webhook"), **listen, drain=0)
     webhook.append(f"--kubeconfig={plane.kubeconfig('muster-webhook', folder)}")
     with ExitStack() as running:
         running.enter_context(program("scheduler_core.app", folder / "scheduler.log", scheduler))
-        found = Installation(folder, running, webhook)
+        found = Installation(folder, running, webhook, f"http://127.0.0.1:{pages}")
         eventually(lambda: "" not in bundles(plane), SECONDS)
         yield found
 
@@ -140,6 +143,7 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def lived(plane: Plane, installed: Installation) -> Plane:
     """The plane after a day's work."""
     await_asked(plane)
+    eventually(lambda: access.shown(installed.pages, "/debug/cache", plane.cluster.token) == 200, SECONDS)
     for chapter in (
         life.borrowed_and_reclaimed,
         life.a_gang_with_a_reservation,
@@ -200,6 +204,26 @@ def test_no_request_is_denied(lived: Plane, account: str) -> None:
 def test_every_right_is_used(lived: Plane, account: str) -> None:
     used = {found.right for found in lived.requests(account)}
     assert granted(account) - used - NOT_PLAYED[account] == set()
+
+
+@pytest.mark.timeout(400)
+def test_who_sees_the_cache_is_for_rbac_to_say(lived: Plane, installed: Installation) -> None:
+    """The role and the binding are those of docs/operations.md."""
+    cluster = lived.cluster
+    tokens = {name: access.token_of(cluster, name) for name in ("debugger", "passer-by")}
+    (role,) = access.documents("operations.md", "ClusterRole")
+    cluster.request("POST", f"{access.RBAC}/clusterroles", role)
+    subject = {"kind": "ServiceAccount", "name": "debugger", "namespace": "default"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-debugger"}
+    binding = {"metadata": {"name": "debugger"}, "roleRef": reference, "subjects": [subject]}
+    cluster.request("POST", f"{access.RBAC}/clusterrolebindings", binding)
+    for path in ("/debug/cache", "/configz"):
+        assert access.shown(installed.pages, path, "") == 401
+        assert access.shown(installed.pages, path, "made-up") == 401
+        assert access.shown(installed.pages, path, tokens["passer-by"]) == 403
+        # The API server reads the new binding with a delay, and an answer holds for a while.
+        eventually(lambda p=path: access.shown(installed.pages, p, tokens["debugger"]) == 200, SECONDS)  # type: ignore[misc]
+    assert access.shown(installed.pages, "/metrics", "") == 200
 
 
 def test_another_account_has_none_of_this(plane: Plane) -> None:

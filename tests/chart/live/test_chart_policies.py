@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on which the policies are in force."""
     policies = [item for item in objects("default") if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 6
+    assert len(policies) == 8
     install(server, tmp_path_factory.mktemp("policies"), policies)
     request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "probe"}})
     eventually(lambda: refusal(server, "probe", pod("p", {GROUP: "b/g"})) != "")
@@ -145,6 +145,45 @@ def test_a_pod_that_the_webhook_never_saw_is_told_or_refused(governed: Server, t
     assert refusal(governed, "opted-in", pod("p", schedulerName="muster-scheduler")) == ""
     assert refusal(governed, "opted-in", pod("p", nodeName="n1")) == ""
     assert refusal(governed, "probe", pod("p")) == ""
+
+
+def test_a_tenant_gets_no_pod_of_muster_s_own_class(governed: Server, tmp_path: Path) -> None:
+    """Pods of it may evict those of everybody: a tenant who may run pods must not have them."""
+    classes = [item for item in objects("default") if item["kind"] == "PriorityClass"]
+    (name,) = (item["metadata"]["name"] for item in classes)
+    install(governed, tmp_path, classes)
+    for namespace in ("tenant", "muster-system"):
+        request(governed, "POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    pods: Obj = {"apiGroups": ["", "apps"], "resources": ["pods", "replicasets"], "verbs": ["*"]}
+    cluster = Cluster(governed, have("kubectl").path, "kube-apiserver")
+
+    def run(namespace: str, class_name: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
+        body = {"apiVersion": "v1", "kind": "Pod", **pod("p", priorityClassName=class_name)}
+        path = tmp_path / "pod.yaml"
+        path.write_text(yaml.safe_dump(body))
+        options = ("--dry-run=server", "-n", namespace, "-f", str(path))
+        return cluster.kubectl("create", *options, *flags, check=False)
+
+    with tenant(governed, "runner", pods) as flags:
+        eventually(lambda: run("tenant", "", flags).returncode == 0)
+        refused = run("tenant", name, flags)
+        assert refused.returncode == 1
+        words = (
+            f"Pod tenant/p: spec.priorityClassName={name} is for namespace muster-system, where Muster runs"
+        )
+        assert words in refused.stderr
+        assert run("tenant", "system-node-critical", flags).returncode == 0
+    assert run("tenant", name, []).returncode == 1, "an administrator's pod would evict as many"
+    assert run("kube-system", name, []).returncode == 1
+    assert run("muster-system", name, []).returncode == 0
+
+
+@pytest.mark.parametrize("setting", ["priorityClass.create=false", "priorityClass.name="])
+def test_a_class_of_somebody_else_s_is_theirs_to_guard(setting: str) -> None:
+    found = objects("default", "muster-system", "--set", setting)
+    named = [item["metadata"]["name"] for item in found if item["kind"] in POLICY_KINDS]
+    assert named
+    assert "muster-priority-class" not in named
 
 
 def test_without_the_value_there_are_none() -> None:

@@ -29,7 +29,7 @@ QUOTA = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/tenant/elasticquotas"
 
 
 def admission_configuration(folder: Path, authority: trustme.CA) -> Path:
-    """As docs/install.md has it, for a webhook at any address."""
+    """For a webhook at any address; what docs/install.md has is tried beside this file."""
     leaf = authority.issue_cert("apiserver.example.com", common_name=API_SERVER)
     leaf.cert_chain_pems[0].write_to_path(folder / "client.crt")
     leaf.private_key_pem.write_to_path(folder / "client.key")

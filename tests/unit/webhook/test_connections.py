@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from webhook import connections
+from webhook import connections, resting
 from webhook.connections import (
     PRESSED_AT_ONCE,
     PRESSED_SECONDS,
     REQUEST_SECONDS,
-    REST_SECONDS,
     Connection,
     HttpServer,
-    Resting,
+    limit_of,
 )
+from webhook.resting import REST_SECONDS, Resting
 
 NOW = 1000.0
 
@@ -62,17 +62,13 @@ def server(
     queued: int = 0,
     asks: bool = True,
     lingering: int = 2,
-    resting: tuple[Client, ...] = (),
-    limit: int = 99,
 ) -> Any:
     made = SimpleNamespace(
         active=set(active),
         requests=SimpleNamespace(qsize=queued),
         asks_for_certificates=asks,
         lingering=lingering,
-        limit=limit,
     )
-    made._connections = SimpleNamespace(_selector=Selector(*resting, made))
     return cast(HttpServer, made)
 
 
@@ -128,38 +124,62 @@ def test_strangers_are_left_alone(clients: list[Client], asks: bool) -> None:
     assert not any(client.given_up for client in clients)
 
 
+def at_rest(*clients: Client) -> Any:
+    made = cast(Any, Resting.__new__(Resting))
+    made.server = SimpleNamespace(timeout=5)
+    made._selector = Selector(*clients, made.server)
+    return made
+
+
 def test_beyond_the_limit_the_oldest_that_never_asked_makes_room() -> None:
     asked, old, new = Client(1.0, asked=True), Client(2.0), Client(3.0)
-    full = server(Client(NOW), queued=1, resting=(asked, new, old), limit=5)
-    HttpServer._make_room(full)
+    full = at_rest(asked, new, old)
+    full.make_room(3)
     assert [client.closed for client in (asked, old, new)] == [False, True, False]
-    assert [entry[1] for entry in full._connections._selector.connections][:2] == [asked, new]
-    HttpServer._make_room(server(Client(NOW), queued=1, resting=(asked, new), limit=5))
+    assert [entry[1] for entry in full._selector.connections][:2] == [asked, new]
+    full.make_room(3)
     assert not new.closed, "within the limit"
-    HttpServer._make_room(server(resting=(asked,), limit=0))
+    at_rest(asked).make_room(0)
     assert not asked.closed, "who asked may rest"
 
 
-def test_resting_connections_end_by_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "monotonic", lambda: NOW)
+@pytest.mark.parametrize(
+    ("descriptors", "limit"), [(16, 8), (64, 32), (128, 64), (1024, 960), (1 << 20, 4096)]
+)
+def test_there_is_room_for_clients_and_for_the_process_itself(descriptors: int, limit: int) -> None:
+    assert limit_of(descriptors) == limit
+
+
+def test_resting_connections_end_by_their_own_time() -> None:
     over, just, later = Client(), Client(), Client()
     over.rests_until, just.rests_until, later.rests_until = NOW - 1, NOW, NOW + 1
-    owner = SimpleNamespace(rests_until=0.0)
-    selector = Selector(over, just, later, owner)
-    Resting._expire(cast(Any, SimpleNamespace(_selector=selector, server=owner)), 0.0)
+    made = at_rest(over, just, later)
+    made._expire(NOW)
     assert [client.closed for client in (over, just, later)] == [True, False, False]
-    assert len(selector) == 3
+    assert len(made._selector) == 3
 
 
 def test_who_asked_before_may_rest_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: NOW)
-    monkeypatch.setattr(connections.ConnectionManager, "put", lambda self, conn: None)
-    resting = cast(Any, Resting.__new__(Resting))
-    resting.server = SimpleNamespace(timeout=5)
+    monkeypatch.setattr(resting.ConnectionManager, "put", lambda self, conn: None)
+    made = at_rest()
     for asked, until in ((True, NOW + REST_SECONDS), (False, NOW + 5)):
         client = Client(asked=asked)
-        resting.put(client)
+        made.put(client)
         assert client.rests_until == until
+
+
+@pytest.mark.parametrize("error", [OSError(9, "bad"), ValueError("-1"), KeyError("registered already")])
+def test_a_connection_that_cannot_rest_costs_no_worker(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def put(self: Any, conn: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(resting.ConnectionManager, "put", put)
+    client = Client()
+    at_rest().put(client)
+    assert client.closed
 
 
 class Socket:

@@ -46,7 +46,7 @@ def gunicorn(folder: Path, pair: KeyPair, authority: bytes) -> Iterator[TlsClien
             def answers() -> bool:
                 assert process.poll() is None, (folder / "gunicorn.log").read_text()
                 with suppress(OSError):
-                    return running.get("/livez")[0] == 200
+                    return running.post(REVIEW)[0] == 200
                 return False
 
             eventually(answers, timeout=60)
@@ -109,7 +109,6 @@ REFUSED = [
     ("empty", b"", "/validate", {}, 400),
     ("another content type", REVIEW, "/validate", {"Content-Type": "text/plain"}, 415),
     ("another path", REVIEW, "/elsewhere", {}, 404),
-    ("a path that is only read", REVIEW, "/readyz", {}, 405),
 ]
 
 
@@ -198,12 +197,25 @@ def test_refusals_carry_reason_causes_and_audit_annotations(running: TlsClient) 
     assert response["auditAnnotations"] == {"decision": "deny", "rules": "bounds", "quota": "a/eq"}
 
 
-def test_health_readiness_and_metrics(running: TlsClient) -> None:
-    for path in ("/livez", "/healthz", "/readyz"):
-        assert running.get(path) == (200, "ok\n")
-    status, text = running.get("/metrics")
-    assert status == 200
-    assert "muster_webhook_cache_synced 1.0" in text
+@pytest.mark.parametrize("path", ["/", "/livez", "/healthz", "/readyz", "/metrics", "/debug/cache"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+def test_the_port_of_reviews_shows_nothing_else(running: TlsClient, method: str, path: str) -> None:
+    connection = running.connect()
+    try:
+        connection.request(method, path)
+        assert connection.getresponse().status == 404
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE"])
+def test_reviews_are_posted(running: TlsClient, method: str) -> None:
+    connection = running.connect()
+    try:
+        connection.request(method, "/validate")
+        assert connection.getresponse().status == 405
+    finally:
+        connection.close()
 
 
 def test_body_that_stops_is_no_end_of_the_server(running: TlsClient) -> None:

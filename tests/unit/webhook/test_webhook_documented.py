@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from webhook import connections, server
+from webhook import connections, resting, server
 from webhook.__main__ import cli
 from webhook.body import MAX_BODIES, MAX_BODY, READ_SECONDS
 from webhook.deadline import MARGIN, MOST_SECONDS
@@ -59,7 +59,7 @@ LIMITS = [
     ("connections", f"{connections.MAX_CONNECTIONS:,}"),
     ("connections", f"{connections.SPARE_DESCRIPTORS} less"),
     ("connections without a request", f"{server.TIMEOUT} s"),
-    ("connections that rest after an answer", f"{connections.REST_SECONDS:g} s"),
+    ("connections that rest after an answer", f"{resting.REST_SECONDS:g} s"),
 ]
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from flask.testing import FlaskClient
-
 from tests.unit.webhook.reviews import envelope, node, pod, quota, synced
 from webhook.app import create_app
 from webhook.freshness import STALE_SECONDS, Freshness
 from webhook.metrics import Metrics
+from webhook.pages import pages
 from webhook.service import Service
 from webhook.verdict import allow
 
@@ -28,26 +26,26 @@ def test_old_view_is_a_warning_and_an_audit_annotation() -> None:
     assert noted.audit == {"quota": "eq", "stale-seconds": "100"}
 
 
-@pytest.fixture
-def client() -> FlaskClient:
-    cache = synced(node(cpu="8"), quota(namespace="b"))
-    ages = Freshness(lambda: {"nodes": 120.0, "elasticquotas": 2.5})
-    return create_app(Service(cache), Metrics(), freshness=ages).test_client()
+CACHE = synced(node(cpu="8"), quota(namespace="b"))
+AGES = Freshness(lambda: {"nodes": 120.0, "elasticquotas": 2.5})
+JSON = {"Content-Type": "application/json"}
 
 
-def test_reviews_are_answered_all_the_same(client: FlaskClient) -> None:
+def test_reviews_are_answered_all_the_same() -> None:
+    client = create_app(Service(CACHE), Metrics(), freshness=AGES).test_client()
     answer = client.post("/mutate", data=json.dumps(envelope(pod(meta={"namespace": "b"}))), headers=JSON)
     response = answer.get_json()["response"]
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
     assert response["auditAnnotations"]["stale-seconds"] == "120"
-    assert client.get("/readyz").status_code == 200
 
 
-JSON = {"Content-Type": "application/json"}
-
-
-def test_age_of_each_watch_is_a_metric(client: FlaskClient) -> None:
-    text = client.get("/metrics").get_data(as_text=True)
+def test_age_of_each_watch_is_a_metric_and_no_reason_not_to_be_ready() -> None:
+    door = pages(("127.0.0.1", 0), CACHE, Metrics(), fresh=AGES)
+    try:
+        assert door.answer("/readyz")[0] == 200
+        text = door.answer("/metrics")[2].decode()
+    finally:
+        door.stop()
     assert 'muster_webhook_watch_staleness_seconds{resource="nodes"} 120.0' in text
     assert 'muster_webhook_watch_staleness_seconds{resource="elasticquotas"} 2.5' in text
     assert "muster_admission_reviews_in_flight 0.0" in text

@@ -1,4 +1,4 @@
-"""Reviews for clients with a certificate of a known CA alone; health and metrics for everybody."""
+"""Reviews for clients with a certificate of a known CA alone."""
 
 from __future__ import annotations
 
@@ -76,13 +76,6 @@ def test_a_review_needs_a_certificate_of_the_known_authority(running: Running) -
         running.ask(running.context(running.unknown))
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
-def test_probes_need_none(running: Running, path: str) -> None:
-    with running.link(running.context()) as link:
-        link.request("GET", path)
-        assert link.getresponse().status == 200
-
-
 def test_of_the_known_only_those_that_are_named_may_ask(tmp_path: Path) -> None:
     running = Running(tmp_path, frozenset({API_SERVER}))
     try:
@@ -137,15 +130,3 @@ def test_strangers_however_many_fail_nobody_who_is_known(
             asker.stop()
     assert [failure for asker in askers for failure in asker.failures] == []
     assert [asker.repeated for asker in askers] == [0] * 4
-
-
-def test_probes_are_answered_however_many_strangers_hold_on(running: Running) -> None:
-    with ExitStack() as opened:
-        for _ in range(200):
-            opened.enter_context(half_header(running.server.port, running.context()))
-        server = running.server._server
-        eventually(lambda: len(server.active) >= server.lingering, timeout=30)
-        for _ in range(20):
-            with running.link(running.context()) as link:
-                link.request("GET", "/livez")
-                assert link.getresponse().status == 200

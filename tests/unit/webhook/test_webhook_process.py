@@ -37,7 +37,7 @@ class Troubled:
 
 @pytest.fixture
 def process() -> Process:
-    return Process(Options("127.0.0.1", 0, Source(Path("unused"))), clock=lambda: 1.0)
+    return Process(Options("127.0.0.1", 0, ("127.0.0.1", 0), Source(Path("unused"))), clock=lambda: 1.0)
 
 
 class Server(WebhookServer):

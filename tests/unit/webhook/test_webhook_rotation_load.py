@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import socket
 import ssl
 import threading
@@ -16,7 +17,7 @@ import pytest
 from scheduler_core.certificates import Lifetimes, is_valid
 from scheduler_core.model.kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.support.eventually import eventually
-from tests.unit.webhook.reviews import synced
+from tests.unit.webhook.reviews import envelope, quota, synced
 from tests.unit.webhook.stored_objects import StoredObjects
 from webhook.app import create_app
 from webhook.cert_plan import SETTLE_SECONDS
@@ -27,6 +28,7 @@ from webhook.rotation import OwnCertificates
 from webhook.server import WebhookServer
 from webhook.service import Service
 
+REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
 START = 1_800_000_000.0
 DAY = 86400.0
 SECRET = ("ns", "certificates")
@@ -107,7 +109,7 @@ class Client(threading.Thread):
         return link
 
     def ask(self, link: http.client.HTTPSConnection) -> None:
-        link.request("GET", "/readyz")
+        link.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})
         answer = link.getresponse()
         answer.read()
         assert answer.status == 200

@@ -28,6 +28,7 @@ from webhook.cache import Cache
 from webhook.cert_store import FileStore, ensure
 from webhook.lifecycle import Lifecycle
 from webhook.metrics import Metrics
+from webhook.pages import pages
 from webhook.server import ListenError, WebhookServer, _private_file
 from webhook.service import Service
 
@@ -46,14 +47,24 @@ class Running(TlsClient):
         app = create_app(Service(cache), self.metrics, self.life)
         self.server = WebhookServer(app, ("127.0.0.1", 0), self.certificates.serving)
         self.server.start()
+        self.door = pages(("127.0.0.1", 0), cache, self.metrics, self.life, problem=self.server.problem)
         super().__init__(self.server.port, self.certificates.authority.certificate)
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Of the other port."""
+        status, _, body = self.door.answer(path)
+        return status, body.decode()
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.door.stop()
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     made = Running(tmp_path, synced(node(cpu="8"), namespace("a"), quota(namespace="b")))
     yield made
-    made.server.stop()
+    made.stop()
 
 
 def decoded(body: bytes) -> Obj:
@@ -149,6 +160,14 @@ def test_only_tls_and_http_1_1_are_spoken(running: Running) -> None:
         assert sock.version() in ("TLSv1.2", "TLSv1.3")
 
 
+def ask(connection: http.client.HTTPSConnection) -> http.client.HTTPResponse:
+    connection.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200
+    return answer
+
+
 def serial(running: Running) -> str:
     with running.raw() as sock:
         found = sock.getpeercert()
@@ -160,12 +179,10 @@ def test_new_certificate_is_served_without_a_dropped_connection(running: Running
     before = serial(running)
     connection = running.connect()
     try:
-        connection.request("GET", "/livez")
-        connection.getresponse().read()
+        ask(connection)
         renewed = issue_serving(running.certificates.authority, HOSTS, NOW)
         running.server.use(renewed)
-        connection.request("GET", "/livez")
-        assert connection.getresponse().read() == b"ok\n"
+        ask(connection)
     finally:
         connection.close()
     assert serial(running) != before
@@ -187,16 +204,14 @@ def test_bad_certificate_keeps_the_last_good_one(running: Running) -> None:
 
 
 def test_readiness_is_withdrawn_before_the_end(running: Running) -> None:
-    assert running.get("/readyz") == (200, "ok\n")
+    assert running.page("/readyz") == (200, "ok")
     running.life.stop()
-    assert running.get("/readyz") == (503, "stopping\n")
-    assert running.get("/livez") == (200, "ok\n")
+    status, text = running.page("/readyz")
+    assert (status, "[-]shutdown failed: stopping" in text) == (500, True)
+    assert running.page("/livez") == (200, "ok")
     connection = running.connect()
     try:
-        connection.request("POST", "/validate", REVIEW, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        assert (answer.status, answer.getheader("Connection")) == (200, "close")
-        answer.read()
+        assert ask(connection).getheader("Connection") == "close"
     finally:
         connection.close()
 
@@ -204,15 +219,22 @@ def test_readiness_is_withdrawn_before_the_end(running: Running) -> None:
 def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
     waiting = Running(tmp_path, Cache())
     try:
-        assert waiting.get("/healthz")[0] == 200
-        words = (
-            "waiting for elasticquotas, namespaces, nodes, podgroups, reservationledgers, resourcequotas\n"
-        )
-        assert waiting.get("/readyz") == (503, words)
+        assert waiting.page("/healthz")[0] == 200
+        words = "waiting for elasticquotas, namespaces, nodes, podgroups, reservationledgers, resourcequotas"
+        status, text = waiting.page("/readyz")
+        assert (status, f"[-]watches failed: {words}\n" in text) == (500, True)
         status, body = waiting.post(REVIEW)
         assert (status, decoded(body)["response"]["status"]["code"]) == (503, 503)
     finally:
-        waiting.server.stop()
+        waiting.stop()
+
+
+def test_a_server_that_accepts_nobody_any_more_is_not_alive(running: Running) -> None:
+    assert running.server.problem() == ""
+    running.server._server.stop()
+    running.server._threads[0].join(30)
+    status, text = running.page("/livez")
+    assert (status, "[-]process failed: the thread webhook-accept ended" in text) == (500, True)
 
 
 def test_metrics_count_what_was_decided(running: Running) -> None:
@@ -222,7 +244,7 @@ def test_metrics_count_what_was_decided(running: Running) -> None:
     running.post(json.dumps(envelope({"kind": "Strange"})).encode())
     running.post(b"{")
 
-    _, text = running.get("/metrics")
+    _, text = running.page("/metrics")
     prefix = "muster_admission_review_duration_seconds_count"
     assert f'{prefix}{{allowed="true",kind="ElasticQuota",operation="CREATE"}} 1.0' in text
     assert f'{prefix}{{allowed="false",kind="ElasticQuota",operation="CREATE"}} 1.0' in text

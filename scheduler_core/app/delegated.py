@@ -1,0 +1,101 @@
+"""Who may see a page of ours: the API server says so, as it does for Kubernetes' own components.
+
+The bearer token of a request is given to a TokenReview, and whom that names to a SubjectAccessReview about
+`get` of the page's path. Where the API server gives no answer, nobody may.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.model.kinds import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from scheduler_core.model.writes import Create
+
+# For so long an answer holds; a right that was taken away is gone after that.
+HOLDS_SECONDS: Final = 10.0
+_MOST_ANSWERS: Final = 256
+_MOST_TOKEN: Final = 16 << 10
+# Questions are asked one at a time, so that nobody can have the API server flooded with them.
+_WAIT_SECONDS: Final = 5.0
+
+Answer = tuple[int, str]
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
+
+
+class _Status(msgspec.Struct):
+    """Of a TokenReview, or of a SubjectAccessReview."""
+
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    allowed: bool = False
+    denied: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class DelegatedAccess:
+    """A gate of the HTTP port. Thread-safe."""
+
+    def __init__(self, client: Client, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._asking = threading.Lock()
+        self._answers: OrderedDict[tuple[bytes, str], tuple[float, Answer]] = OrderedDict()
+
+    def __call__(self, path: str, authorization: str) -> Answer:
+        """Status and what to say to a request for a path with this Authorization header."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > _MOST_TOKEN:
+            return 401, f"{path} needs a bearer token of a user who may get it (docs/operations.md)"
+        # The token itself is not kept.
+        key = (hashlib.sha256(token.encode()).digest(), path)
+        if not self._asking.acquire(timeout=_WAIT_SECONDS):
+            return 503, "too many others ask"
+        try:
+            until, answer = self._answers.pop(key, (0.0, (0, "")))
+            now = self._monotonic()
+            if now >= until:
+                until, answer = now + HOLDS_SECONDS, self._ask(path, token)
+            if answer[0] != 503:
+                self._answers[key] = (until, answer)
+            if len(self._answers) > _MOST_ANSWERS:
+                self._answers.popitem(last=False)
+            return answer
+        finally:
+            self._asking.release()
+
+    def _ask(self, path: str, token: str) -> Answer:
+        try:
+            known = self._status(Create(TOKEN_REVIEWS, "", {"spec": {"token": token}}))
+            user = known.user
+            if not known.authenticated or not user.username:
+                return 401, "the API server does not know this token"
+            who = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
+            about = {"nonResourceAttributes": {"path": path, "verb": "get"}}
+            access = self._status(Create(SUBJECT_ACCESS_REVIEWS, "", {"spec": {**who, **about}}))
+        except (MusterError, msgspec.MsgspecError) as error:
+            return 503, f"the API server could not be asked: {error}"
+        if access.allowed and not access.denied:
+            return 200, ""
+        return 403, f"user {user.username} cannot get path {path}"
+
+    def _status(self, review: Create) -> _Status:
+        return msgspec.json.decode(self._client.create(review), type=_Review).status

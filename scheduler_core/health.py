@@ -1,0 +1,225 @@
+"""A process's port of health and metrics, and of pages that need a right. Plain HTTP, GET only.
+
+Whoever reaches it can hold a few threads of its own and a bounded part of a processor, nothing else: one
+request a connection, so many a second for each address, and of too many connections the oldest ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from scheduler_core.errors import MusterError
+
+log = logging.getLogger(__name__)
+
+_CLIENT_SECONDS: Final = 10.0
+MOST_AT_ONCE: Final = 32
+# Of one address. Probes of a kubelet and a Prometheus come to one or two a second.
+PER_SECOND: Final = 100.0
+AT_FIRST: Final = 200.0
+_MOST_ADDRESSES: Final = 1024
+# Where the process may open no more files.
+_PAUSE_SECONDS: Final = 0.05
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+
+# A check: its name, and a function that returns what is wrong, empty for nothing.
+Check = tuple[str, Callable[[], str]]
+# A page: its content type and body.
+Page = tuple[str, bytes]
+# Who may see a guarded page: path and Authorization header to status and words; 200 lets it be seen.
+Gate = Callable[[str, str], tuple[int, str]]
+
+
+class PortTaken(MusterError):
+    """The address that was asked for cannot be listened on."""
+
+    def __init__(self, address: str, port: int, problem: str) -> None:
+        self.address = address
+        self.port = port
+        self.problem = problem
+        super().__init__(address, port, problem)
+
+    def __str__(self) -> str:
+        return f"cannot listen on {self.address}:{self.port}: {self.problem}"
+
+
+def checked(checks: list[Check], verbose: bool) -> tuple[int, str]:
+    """Status and text of a health page: `ok`, or every check with its verdict, as Kubernetes shows them."""
+    problems = [(name, check()) for name, check in checks]
+    failed = any(problem for _, problem in problems)
+    if not failed and not verbose:
+        return 200, "ok"
+    lines = [f"[-]{name} failed: {said}" if said else f"[+]{name} ok" for name, said in problems]
+    lines.append("check failed" if failed else "check passed")
+    return (500 if failed else 200), "\n".join(lines) + "\n"
+
+
+class Guests:
+    """Connections that are served: bounded in number, and in pace for each address. Thread-safe."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._served: dict[socket.socket, None] = {}
+        # Address to requests that it has left, and since when.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    def enter(self, sock: socket.socket, address: str) -> bool:
+        """Whether it is served; the oldest goes where there are too many."""
+        now = self._monotonic()
+        with self._lock:
+            left, since = self._left.pop(address, (AT_FIRST, now))
+            left = min(AT_FIRST, left + max(0.0, now - since) * PER_SECOND)
+            self._left[address] = (max(0.0, left - 1), now)
+            if len(self._left) > _MOST_ADDRESSES:
+                self._left.popitem(last=False)
+            if left < 1:
+                return False
+            if len(self._served) >= MOST_AT_ONCE:
+                oldest = next(iter(self._served))
+                del self._served[oldest]
+                with suppress(OSError):
+                    # Wakes its thread, which closes it.
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._served[sock] = None
+            return True
+
+    def leave(self, sock: socket.socket) -> None:
+        """It was answered, or went away."""
+        with self._lock:
+            self._served.pop(sock, None)
+
+
+class HealthServer:
+    """Serves on threads. `checks` by path (`/healthz`, ...); `pages` by path are made anew per request.
+
+    Those in `guarded` are shown only where `gate` answers 200.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        checks: Mapping[str, list[Check]],
+        pages: Mapping[str, Callable[[], Page]],
+        guarded: frozenset[str] = frozenset(),
+        gate: Gate = lambda path, authorization: (403, "nobody may see this page"),
+        name: str = "muster-scheduler",
+    ) -> None:
+        self._checks = checks
+        self._pages = pages
+        self._guarded = guarded
+        self._gate = gate
+        handler = type("Handler", (_Handler,), {"owner": self, "server_version": name})
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            self._server = type("Server", (_Server,), {"address_family": family})((address, port), handler)
+        except OSError as error:
+            raise PortTaken(address, port, (error.strerror or str(error)).lower()) from None
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, name="http", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self._server.server_address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, target: str, authorization: str = "") -> tuple[int, str, bytes]:
+        """Status, content type and body for a request's path and query."""
+        url = urlsplit(target)
+        checks = self._checks.get(url.path)
+        if checks is not None:
+            status, text = checked(checks, "verbose" in parse_qs(url.query, keep_blank_values=True))
+            return status, TEXT, text.encode()
+        page = self._pages.get(url.path)
+        if page is None:
+            known = " ".join(sorted((*self._checks, *self._pages)))
+            return 404, TEXT, f"no such page; there are: {known}\n".encode()
+        if url.path in self._guarded:
+            status, said = self._gate(url.path, authorization)
+            if status != 200:
+                return status, TEXT, f"{said}\n".encode()
+        try:
+            kind, body = page()
+        except MusterError as error:
+            return 503, TEXT, f"{error}\n".encode()
+        return 200, kind, body
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self.guests = Guests()
+        super().__init__(address, handler)
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            # The port stays ready: without a pause this thread would turn until there is a descriptor.
+            time.sleep(_PAUSE_SECONDS)
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return self.guests.enter(request, str(client_address[0]))
+
+    def shutdown_request(self, request: Any) -> None:
+        self.guests.leave(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Of a client that went away one line for debugging."""
+        error = sys.exception()
+        log.debug("http: %s: %r", client_address[0], error, exc_info=not isinstance(error, OSError))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: HealthServer
+    timeout = _CLIENT_SECONDS
+    protocol_version = "HTTP/1.1"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        status, kind, body = self.owner.answer(self.path, self.headers.get("Authorization", ""))
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-cache")
+        # The pace is counted by connections.
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        log.debug("http: " + format, *args)
