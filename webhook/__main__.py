@@ -15,6 +15,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 
 SUM_MODES = ("deny", "warn", "off")
+ADOPTIONS = ("Report", "Recreate")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
@@ -88,6 +89,13 @@ def cli() -> None:
     default="deny",
     show_default=True,
     help="What to do when all min together exceed the nodes' allocatable.",
+)
+@click.option(
+    "--adoption",
+    type=click.Choice(ADOPTIONS),
+    default="Report",
+    show_default=True,
+    help="What to do with pods that went to another scheduler while the webhook was away.",
 )
 @click.option(
     "--exempt-namespace",
@@ -170,6 +178,7 @@ def serve(
     address: tuple[str, int],
     scheduler_name: str,
     sum_of_min: str,
+    adoption: str,
     exempt: tuple[str, ...],
     register: bool,
     url: str,
@@ -214,6 +223,7 @@ def serve(
                 scheduler_name,
                 sum_of_min,  # type: ignore[arg-type]
                 frozenset({*EXEMPT_NAMESPACES, *exempt}),
+                adoption,  # type: ignore[arg-type]
             ),
             overrides=Overrides(kubeconfig=kubeconfig, context=context),
             register=register,

@@ -27,6 +27,7 @@ from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
 from webhook.clients import Clients
 from webhook.deadline import BoundedSession
+from webhook.elsewhere import Search
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
 from webhook.ledger_api import LiveLedgers
@@ -36,10 +37,12 @@ from webhook.metrics import Metrics
 from webhook.owners import WORKLOADS, OwnerCache, parse_owner
 from webhook.pod_watches import PodWatches
 from webhook.reconciler import Reconciler
+from webhook.recreation import mending
 from webhook.registration import Endpoint, register
 from webhook.rotation import OwnCertificates, Rotation
 from webhook.server import WebhookServer
 from webhook.service import Service, Settings
+from webhook.strangers import SELECTOR, Strangers, read_stranger
 
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
 LIVE: Final = Limits(connect=0.4, read=0.8)
@@ -105,8 +108,11 @@ class Process:
             owners = OwnerCache(direct)
             service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
             reconciler = Reconciler(ledgers, holdings, watches)
-            look = look_at(self._cache, LiveReads(client), self._options.settings)
-            auditor = Auditor(client, look, self._metrics.registry)
+            strangers, settings = Strangers(), self._options.settings
+            search = Search(strangers, self._cache, owners, settings.exempt_namespaces)
+            look = look_at(self._cache, search, settings)
+            mend = mending(client, search, settings.adoption)
+            auditor = Auditor(client, look, self._metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self._metrics)
             watched = [self._reflector(client, *kind, self._cache.sink) for kind in WATCHED]
@@ -116,7 +122,8 @@ class Process:
             server = WebhookServer(app, address, rotation.first(self._clock()), self._options.clients)
             server.start()
             owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
-            reflectors = [*watched, *owned]
+            passing = self._reflector(client, PODS, read_stranger, strangers.sink, fields=SELECTOR)
+            reflectors = [*watched, *owned, passing]
             reflectors += source.watches(client, self._wake.set, self._trouble_with_certificates)
             keeper: threading.Thread | None = None
             try:
@@ -193,6 +200,7 @@ class Process:
         parse: Callable[[Any], Any],
         sink: Callable[[Event], None],
         namespace: str = "",
+        fields: str = "",
     ) -> Reflector:
         def malformed(error: ModelError) -> None:
             log.warning("ignored: %s", error)
@@ -201,7 +209,14 @@ class Process:
             log.warning("watch of %s: %s", resource.plural, error)
 
         return Reflector(
-            client, resource, parse, sink, namespace=namespace, on_malformed=malformed, on_error=trouble
+            client,
+            resource,
+            parse,
+            sink,
+            namespace=namespace,
+            field_selector=fields,
+            on_malformed=malformed,
+            on_error=trouble,
         )
 
     def _url(self, port: int) -> str:

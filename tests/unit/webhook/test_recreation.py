@@ -1,0 +1,106 @@
+"""What a policy brings back by itself: pods whose controller makes others, and members that do not say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.kube.errors import Conflict, Forbidden
+from scheduler_core.model.writes import Delete, Patch, Write
+from tests.unit.webhook.passing import GROUP, JOB, found_in, governed, group, home, stranger
+from webhook.elsewhere import Elsewhere
+from webhook.recreation import FIRST_PAUSE_SECONDS, WRITES_PER_ROUND, Recreation
+
+BY_JOB: dict[str, Any] = {"ownerReferences": [JOB], "resourceVersion": "7"}
+
+
+class World:
+    """A recreation whose clock the test sets, and what it wrote."""
+
+    def __init__(self) -> None:
+        self.written: list[Write] = []
+        self.error: Exception | None = None
+        self.now = 100.0
+        self.recreation = Recreation(self, lambda: self.now)  # type: ignore[arg-type]
+
+    def write(self, write: Write) -> bytes:
+        self.written.append(write)
+        if self.error is not None:
+            raise self.error
+        return b""
+
+    def round(self, *pods: dict[str, Any]) -> list[str]:
+        """What one round does, in short."""
+        self.written.clear()
+        self.recreation.round(found(*pods))
+        return [
+            f"{type(write).__name__} {write.name}" for write in self.written if not isinstance(write, str)
+        ]  # type: ignore[union-attr]
+
+
+def found(*pods: dict[str, Any]) -> list[Elsewhere]:
+    return found_in(list(pods), governed(), group(), home(), job_names="g")
+
+
+@pytest.mark.parametrize(
+    ("pod", "does"),
+    [
+        pytest.param(stranger(**BY_JOB), ["Delete p"], id="it waits, and its controller makes another one"),
+        pytest.param(stranger(node="n", **BY_JOB), ["Patch p"], id="it has a node: it joins its group"),
+        pytest.param(
+            stranger(node="n", annotations={GROUP: "g"}, **BY_JOB), [], id="it has a node and is a member"
+        ),
+        pytest.param(stranger(), [], id="it waits, and nobody would make another one"),
+    ],
+)
+def test_what_is_done_about_a_pod(pod: dict[str, Any], does: list[str]) -> None:
+    assert World().round(pod) == does
+
+
+def test_every_write_names_what_it_was_decided_on() -> None:
+    world = World()
+    world.round(stranger(**BY_JOB))
+    (gone,) = world.written
+    assert isinstance(gone, Delete)
+    assert (gone.uid, gone.resource_version, gone.grace_seconds) == ("p", "7", None)
+    world.round(stranger(node="n", **BY_JOB))
+    (joined,) = world.written
+    assert isinstance(joined, Patch)
+    assert (joined.uid, joined.resource_version) == ("p", "7")
+    assert joined.body == {"metadata": {"annotations": {GROUP: "g"}}}
+
+
+def test_a_pod_that_changed_meanwhile_is_looked_at_again() -> None:
+    world = World()
+    world.error = Conflict(409, "Conflict", "it has a node now", "DELETE", "/pods/p")
+    assert world.round(stranger(**BY_JOB)) == ["Delete p"]
+    world.error = None
+    assert world.round(stranger(**BY_JOB)) == ["Delete p"]
+
+
+def test_a_right_that_is_missing_is_told() -> None:
+    world = World()
+    world.error = Forbidden(403, "Forbidden", "no", "DELETE", "/pods/p")
+    with pytest.raises(Forbidden):
+        world.round(stranger(**BY_JOB))
+
+
+def test_many_are_brought_back_in_parts() -> None:
+    pods = [stranger(f"p{number}", **BY_JOB) for number in range(WRITES_PER_ROUND + 5)]
+    world = World()
+    assert len(world.round(*pods)) == WRITES_PER_ROUND
+    assert len(world.round(*pods[WRITES_PER_ROUND:])) == 5
+
+
+def test_a_controller_whose_new_pods_pass_by_too_is_left_alone_for_longer_and_longer() -> None:
+    world = World()
+    assert world.round(stranger("first", **BY_JOB)) == ["Delete first"]
+    pause = FIRST_PAUSE_SECONDS
+    for name in ("second", "third"):
+        assert world.round(stranger(name, **BY_JOB)) == []
+        world.now += pause - 1
+        assert world.round(stranger(name, **BY_JOB)) == []
+        world.now += 1
+        assert world.round(stranger(name, **BY_JOB)) == [f"Delete {name}"]
+        pause *= 2
