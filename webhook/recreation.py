@@ -1,8 +1,9 @@
 """Brings back to Muster what passed by, where a policy allows it (`--adoption Recreate`).
 
-- Members that do not say so get the annotation of their group, with or without a node: they count then.
-- Pods that have a controller and no node are deleted; their controller makes others, which the webhook sees.
-  Bare pods are left to their owner, who has `kubectl podgroup adopt`.
+- Members that do not say so get the annotation of their group where they have a node: they count then.
+- Pods that have a controller and no node are deleted, those of a Job after they were released (see
+  `model.adoption`); their controller makes others, which the webhook sees. Bare pods are left to their owner,
+  who has `kubectl podgroup adopt`.
 
 Every write names the version that it was decided on, so that a pod that gets a node meanwhile stays, and any
 number of replicas may do this at once.
@@ -19,8 +20,8 @@ import msgspec
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, NotFound
+from scheduler_core.model.adoption import joining, release
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.names import GROUP_NAME_ANNOTATION
 from scheduler_core.model.writes import Delete, Patch
 from webhook.elsewhere import Elsewhere, Search
 
@@ -58,17 +59,12 @@ class Recreation:
         due = self._due(elsewhere)
         left = WRITES_PER_ROUND
         for item in elsewhere:
-            controller = item.pod.controller
-            if item.pod.node or controller is None:
-                write: Patch | Delete | None = _joined(item) if item.joins else None
-            else:
-                write = _deleted(item) if controller.uid in due else None
-            if write is None:
-                continue
-            self._carry_out(write, item)
-            left -= 1
             if not left:
                 return
+            if item.pod.node and item.pod.way != "released":
+                left -= self._join(item)
+            elif item.pod.controller is None or item.pod.controller.uid in due:
+                left -= self._make_anew(item)
 
     def _due(self, elsewhere: Iterable[Elsewhere]) -> set[str]:
         """The controllers whose pods may be deleted now."""
@@ -89,14 +85,42 @@ class Recreation:
                 turn.pods |= pods
         return {uid for uid in waiting if self._turns[uid].after <= now}
 
-    def _carry_out(self, write: Patch | Delete, item: Elsewhere) -> None:
+    def _join(self, item: Elsewhere) -> bool:
+        """Whether it was tried."""
+        pod = item.pod
+        if item.joins:
+            version = pod.resource_version
+            body = joining(item.group)
+            patch = Patch(PODS, pod.namespace, pod.name, body, uid=pod.uid, resource_version=version)
+            if self._carry_out(patch):
+                log.info("adoption: pod %s joined PodGroup %s", pod.key, item.group)
+        return item.joins
+
+    def _make_anew(self, item: Elsewhere) -> bool:
+        """Whether it was tried."""
+        pod = item.pod
+        if pod.way not in ("delete", "release", "released"):
+            return False
+        version = pod.resource_version
+        if pod.way == "release":
+            body = release(item.group)
+            patch = Patch(PODS, pod.namespace, pod.name, body, uid=pod.uid, resource_version=version)
+            if not self._carry_out(patch):
+                return True
+        if pod.way != "delete":
+            # Its Job makes another one: this one must go, in whatever version.
+            version = ""
+        if self._carry_out(Delete(PODS, pod.namespace, pod.name, uid=pod.uid, resource_version=version)):
+            log.info("adoption: pod %s was deleted, so that its controller makes another", pod.key)
+        return True
+
+    def _carry_out(self, write: Patch | Delete) -> bool:
+        """Whether it was done. Of what changed or went meanwhile the watch tells: the next round decides."""
         try:
             self._client.write(write)
         except (Conflict, NotFound):
-            # It changed or went: the watch says so, and the next round decides anew.
-            return
-        done = "made anew by its controller" if isinstance(write, Delete) else f"joined {item.group}"
-        log.info("adoption: pod %s: %s", item.pod.key, done)
+            return False
+        return True
 
 
 def mending(client: Client, search: Search, adoption: Adoption) -> Callable[[], None]:
@@ -105,14 +129,3 @@ def mending(client: Client, search: Search, adoption: Adoption) -> Callable[[], 
         return lambda: None
     recreation = Recreation(client)
     return lambda: recreation.round(search.find())
-
-
-def _joined(item: Elsewhere) -> Patch:
-    pod = item.pod
-    body = {"metadata": {"annotations": {GROUP_NAME_ANNOTATION: item.group}}}
-    return Patch(PODS, pod.namespace, pod.name, body, uid=pod.uid, resource_version=pod.resource_version)
-
-
-def _deleted(item: Elsewhere) -> Delete:
-    pod = item.pod
-    return Delete(PODS, pod.namespace, pod.name, uid=pod.uid, resource_version=pod.resource_version)

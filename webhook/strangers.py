@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from scheduler_core.kube.tracker import Event
+from scheduler_core.model.adoption import Way, way_back
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.meta import OwnerReference, Wire, decode
 from scheduler_core.model.names import (
@@ -35,7 +36,7 @@ class Stranger(msgspec.Struct, frozen=True):
     """A pod of the default scheduler, with what says which group it belongs to (`pod`).
 
     `settled` pods are no concern of the audit: on their way out, a node agent's own, or judged by the webhook
-    as what they are. `created` is in seconds since the epoch.
+    as what they are. `created` is in seconds since the epoch; `way` is how it could be made anew.
     """
 
     namespace: str
@@ -44,6 +45,7 @@ class Stranger(msgspec.Struct, frozen=True):
     resource_version: str
     created: float
     settled: bool
+    way: Way
     pod: NewPod
 
     @property
@@ -83,6 +85,7 @@ def read_stranger(raw: msgspec.Raw) -> Stranger:
         meta.resource_version,
         meta.created,
         settled,
+        way_back(meta.controller, labels, annotations),
         NewPod(kept, wire.spec),
     )
 
