@@ -107,6 +107,7 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     await_established(plane.cluster.server)
     life.nodes_with_load(plane.cluster)
     life.a_stranger(plane.cluster)
+    life.pods_that_pass_by(plane.cluster, "early")
     release(
         "install",
         "muster",
@@ -141,6 +142,7 @@ def lived(plane: Plane, installed: Installation) -> Plane:
     """The plane after a day's work."""
     await_asked(plane)
     for chapter in (
+        life.what_passed_by_is_brought_back,
         life.borrowed_and_reclaimed,
         life.a_gang_with_a_reservation,
         life.a_group_in_the_tree,
@@ -221,7 +223,9 @@ def test_the_webhook_can_neither_make_nor_remove_a_configuration(lived: Plane) -
 
 @pytest.mark.timeout(400)
 def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: Installation) -> None:
-    """And from nothing, with its configurations in force, it comes back by itself."""
+    """From nothing, with its configurations in force, it comes back by itself, and so do pods it missed."""
+    governed = lived.cluster.namespace("governed")
+    make_quota(lived.cluster, governed, {}, {"cpu": "1"})
     installed.webhook.kill()
     installed.webhook.wait(10)
     cluster, namespace = lived.cluster, lived.cluster.namespace("outage")
@@ -230,11 +234,13 @@ def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: 
     make_pod(cluster, namespace, "free", schedulerName="")
     for exempt in ("kube-system", NAMESPACE):
         make_quota(cluster, exempt, {}, {"cpu": "1"})
+    life.pods_that_pass_by(cluster, governed)
     forget_certificates(lived)
     installed.webhook = installed.start_webhook()
     eventually(lambda: "" not in bundles(lived), SECONDS)
     # The API server hears of the new CA by its watch.
     eventually(lambda: accepted(lived, namespace), SECONDS)
+    life.what_passed_by_is_brought_back(cluster, governed)
 
 
 def forget_certificates(plane: Plane) -> None:
