@@ -29,7 +29,7 @@ class Elsewhere(NamedTuple):
     @property
     def joins(self) -> bool:
         """Whether it belongs to a group and does not say so: it counts as no member yet."""
-        return bool(self.group) and not self.pod.pod.named
+        return bool(self.group) and not self.pod.named
 
     def __str__(self) -> str:
         """What is wrong, what it means, and what helps."""
@@ -91,10 +91,14 @@ class Search:
     def _in_namespace(self, namespace: str, home: Namespace, pods: tuple[Stranger, ...]) -> list[Elsewhere]:
         quota = self._cache.quota_of(namespace)
         groups = {group.name: group.created for group in self._cache.holdings.groups(namespace).values()}
+        # Most pods are older than all of that, or nothing speaks for Muster: no more is asked of them.
+        oldest = min((quota.created if quota is not None else float("inf"), *groups.values()))
         found = []
         for pod in pods:
+            if pod.created < oldest and not pod.named:
+                continue
             governed = quota if quota is not None and pod.created >= quota.created else None
-            name = pod.pod.named
+            name = pod.named
             if groups and not name:
                 name = group_of(pod.pod, namespace, groups.__contains__, self._owners, home, ask=False)
                 name = name if pod.created >= groups.get(name, float("inf")) else ""

@@ -36,7 +36,8 @@ class Stranger(msgspec.Struct, frozen=True):
     """A pod of the default scheduler, with what says which group it belongs to (`pod`).
 
     `settled` pods are no concern of the audit: on their way out, a node agent's own, or judged by the webhook
-    as what they are. `created` is in seconds since the epoch; `way` is how it could be made anew.
+    as what they are. `created` is in seconds since the epoch; `way` is how it could be made anew, `named` the
+    group of its own annotation, empty without.
     """
 
     namespace: str
@@ -46,6 +47,7 @@ class Stranger(msgspec.Struct, frozen=True):
     created: float
     settled: bool
     way: Way
+    named: str
     pod: NewPod
 
     @property
@@ -69,9 +71,10 @@ def read_stranger(raw: msgspec.Raw) -> Stranger:
     wire = decode(raw, _PodWire, PODS.kind)
     meta = wire.metadata
     annotations, labels = meta.annotations or {}, meta.labels or {}
+    named = annotations.get(GROUP_NAME_ANNOTATION, "")
     kept = PodMeta(
         meta.name,
-        {GROUP_NAME_ANNOTATION: annotations.get(GROUP_NAME_ANNOTATION, "")},
+        {GROUP_NAME_ANNOTATION: named},
         {key: labels[key] for key in (X_POD_GROUP_LABEL, SAKKARA_GROUP_NAME_LABEL) if key in labels},
         owner_references=meta.owner_references,
     )
@@ -86,6 +89,7 @@ def read_stranger(raw: msgspec.Raw) -> Stranger:
         meta.created,
         settled,
         way_back(meta.controller, labels, annotations),
+        named,
         NewPod(kept, wire.spec),
     )
 
