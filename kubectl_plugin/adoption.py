@@ -48,7 +48,9 @@ def run_adopt(ctx: click.Context, group: str | None, options: AdoptOptions) -> N
         _say(f"{_pod(step)} is left alone: {job} has a selector of its own, and would take it back")
     steps = [step for step in steps if step.action != "none"]
     if not steps:
-        print("No pods went to another scheduler.", file=sys.stderr)
+        _say(
+            "Nothing to bring back: of the default scheduler's pods the API server sends none to Muster now."
+        )
         return
     if options.dry_run == "client":
         for step in steps:

@@ -144,6 +144,10 @@ def _anew(pod: dict[str, Any], scheduler: str, group: str) -> dict[str, Any]:
         metadata["ownerReferences"] = owners
     for key in ("nodeName", "ephemeralContainers", "schedulerName"):
         spec.pop(key, None)
+    if spec.get("priorityClassName"):
+        # Both follow from the class, and must not differ from what it says by now.
+        for key in ("priority", "preemptionPolicy"):
+            spec.pop(key, None)
     if scheduler:
         spec["schedulerName"] = scheduler
     if group:

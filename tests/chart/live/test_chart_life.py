@@ -222,6 +222,33 @@ def test_the_webhook_can_neither_make_nor_remove_a_configuration(lived: Plane) -
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("namespace", "pod", "verb", "words"),
+    [
+        pytest.param("early", "of-nobody", "image", "never what they run", id="what a pod runs"),
+        pytest.param(
+            "early", "of-muster", "delete", "pods of the default scheduler only", id="a pod of ours"
+        ),
+        pytest.param("kube-system", "system", "delete", "leaves exempt namespaces alone", id="the system's"),
+    ],
+)
+def test_the_right_to_touch_pods_reaches_no_further_than_adoption(
+    lived: Plane, namespace: str, pod: str, verb: str, words: str
+) -> None:
+    if pod != "of-nobody":
+        name = "muster-scheduler" if pod == "of-muster" else "default-scheduler"
+        make_pod(lived.cluster, namespace, pod, schedulerName=name)
+    user = f"--as=system:serviceaccount:{NAMESPACE}:muster-webhook"
+    change = {
+        "image": ("patch", "pod", pod, "-p", '{"spec":{"containers":[{"name":"main","image":"evil:1"}]}}'),
+        "delete": ("delete", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}"),
+    }[verb]
+    done = lived.cluster.kubectl(*change, "-n", namespace, user, check=False)
+    assert done.returncode == 1
+    assert words in done.stderr, done
+
+
+@pytest.mark.timeout(400)
 def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: Installation) -> None:
     """From nothing, with its configurations in force, it comes back by itself, and so do pods it missed."""
     governed = lived.cluster.namespace("governed")

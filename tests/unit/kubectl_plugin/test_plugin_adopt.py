@@ -204,6 +204,17 @@ def test_a_bare_pod_comes_back_the_same_but_for_its_scheduler(tmp_path: Path) ->
     assert new["spec"]["containers"] == [{"name": "main"}]
 
 
+def test_what_follows_from_a_priority_class_is_left_to_it() -> None:
+    classed, plain = pod("classed"), pod("plain")
+    classed["spec"] |= {"priorityClassName": "high", "priority": 5, "preemptionPolicy": "Never"}
+    plain["spec"] |= {"priority": 7}
+    server, steps = step(classed, plain)
+    carry_out(server.client, steps, dry_run=False)
+    assert server.pods["classed"]["spec"].keys() & {"priority", "preemptionPolicy"} == set()
+    assert server.pods["classed"]["spec"]["priorityClassName"] == "high"
+    assert server.pods["plain"]["spec"]["priority"] == 7
+
+
 def test_every_write_names_what_it_was_decided_on() -> None:
     server, steps = step(
         pod("bare"), pod("set", ownerReferences=[SET]), pod("job", ownerReferences=[JOB], labels=JOB_LABELS)
