@@ -223,7 +223,6 @@ def serve(
                 scheduler_name,
                 sum_of_min,  # type: ignore[arg-type]
                 frozenset({*EXEMPT_NAMESPACES, *exempt}),
-                adoption,  # type: ignore[arg-type]
             ),
             overrides=Overrides(kubeconfig=kubeconfig, context=context),
             register=register,
@@ -232,6 +231,7 @@ def serve(
             service_port=service_port,
             hosts=serving_hosts(address[0], url, service),
             drain=drain,
+            adoption=adoption,  # type: ignore[arg-type]
             clients=Clients(client_ca, frozenset(client_names)),
             times=Times(timeout=hold_timeout),
         )

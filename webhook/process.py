@@ -37,7 +37,7 @@ from webhook.metrics import Metrics
 from webhook.owners import WORKLOADS, OwnerCache, parse_owner
 from webhook.pod_watches import PodWatches
 from webhook.reconciler import Reconciler
-from webhook.recreation import mending
+from webhook.recreation import Adoption, mending
 from webhook.registration import Endpoint, register
 from webhook.rotation import OwnCertificates, Rotation
 from webhook.server import WebhookServer
@@ -67,6 +67,7 @@ class Options:
     service_port: int = 443
     hosts: tuple[str, ...] = ()
     drain: float = 1.0
+    adoption: Adoption = "Report"
     clients: Clients = field(default_factory=Clients)
     times: Times = field(default_factory=Times)
 
@@ -111,7 +112,7 @@ class Process:
             strangers, settings = Strangers(), self._options.settings
             search = Search(strangers, self._cache, owners, settings.exempt_namespaces)
             look = look_at(self._cache, search, settings)
-            mend = mending(client, search, settings.adoption)
+            mend = mending(client, search, self._options.adoption)
             auditor = Auditor(client, look, self._metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self._metrics)

@@ -2,9 +2,7 @@
 
 Choices, per webhook:
 - pods (mutating): `Ignore`, 2 s. A pod that misses its schedulerName is placed by the default scheduler and
-  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident. Where pods
-  of namespaces under quota shall fail closed, policies of the API server do it: no webhook can be chosen for
-  namespaces by their quota.
+  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident.
 - elasticquotas (create, update): `Fail`, 5 s. Only the few who edit quotas wait while the webhook is away,
   and no illegal quota slips through.
 - elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.

@@ -39,7 +39,6 @@ from webhook.hold_store import HoldStore
 from webhook.membership import NoOwners, Owners, check_move, check_name, group_of
 from webhook.pods import assign, is_managed, is_open, read_pod
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
-from webhook.recreation import Adoption
 from webhook.review import Malformed, Request, Unready
 from webhook.topology import CONFIG_MAP, is_pod_group, judge_config_map, judge_pod_group
 from webhook.verdict import ALLOW, Finding, Verdict, deny, refuse_for_now
@@ -62,7 +61,6 @@ class Settings:
     scheduler_name: str = MUSTER_SCHEDULER
     sum_of_min: SumMode = "deny"
     exempt_namespaces: frozenset[str] = frozenset(EXEMPT_NAMESPACES)
-    adoption: Adoption = "Report"
 
 
 class Live(Protocol):
