@@ -25,12 +25,12 @@ from scheduler_core.model.names import (
     CHARGED_ANNOTATION,
     DEFAULT_SCHEDULER,
     GROUP_NAME_ANNOTATION,
+    MIRROR_ANNOTATION,
     MUSTER_SCHEDULER,
 )
 from scheduler_core.model.writes import Create
 
 ELSEWHERE: Final = f"spec.schedulerName={DEFAULT_SCHEDULER},{UNFINISHED}"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _QUOTA_WORDS: Final = "exceeded quota"
 # What the server sets, and what a new pod may not have.
 _SET_BY_SERVER: Final = (
@@ -165,9 +165,8 @@ def _group(pod: dict[str, Any]) -> str:
 def _leaves_alone(pod: dict[str, Any]) -> bool:
     """On its way out, a node agent's own, or judged by the webhook as what it is."""
     annotations = pod["metadata"].get("annotations") or {}
-    return (
-        "deletionTimestamp" in pod["metadata"] or _MIRROR in annotations or CHARGED_ANNOTATION in annotations
-    )
+    settled = {MIRROR_ANNOTATION, CHARGED_ANNOTATION} & annotations.keys()
+    return "deletionTimestamp" in pod["metadata"] or bool(settled)
 
 
 def _controller(pod: dict[str, Any]) -> OwnerReference | None:

@@ -19,11 +19,11 @@ from scheduler_core.model.names import (
     CHARGED_ANNOTATION,
     DEFAULT_SCHEDULER,
     GROUP_NAME_ANNOTATION,
+    MIRROR_ANNOTATION,
     SAKKARA_GROUP_NAME_LABEL,
     X_POD_GROUP_LABEL,
 )
 from webhook.membership import NewPod, PodMeta, PodSpec
-from webhook.pods import MIRROR_ANNOTATION
 
 SELECTOR: Final = f"spec.schedulerName={DEFAULT_SCHEDULER},status.phase!=Succeeded,status.phase!=Failed"
 
