@@ -16,6 +16,11 @@ COMMANDS: Final = {
         "Show where groups stand, counted from their pods.",
         False,
     ),
+    "adopt": (
+        "kubectl_plugin.podgroup_adopt:adopt",
+        "Bring a group's pods back from another scheduler.",
+        False,
+    ),
     "rank": (
         "kubectl_plugin.podgroup_rank:rank",
         "Show the ranks of a group's members, and how far apart they are.",

@@ -10,6 +10,8 @@ from kubectl_plugin.age import age
 from kubectl_plugin.group_standing import Standing, state_of
 from kubectl_plugin.group_view import GroupView
 from kubectl_plugin.table import Cell, TablePrinter, visible
+from scheduler_core.controllers.gang_elsewhere import ELSEWHERE
+from scheduler_core.model.conditions import find
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.quota.holds import amounts_text
 
@@ -41,6 +43,9 @@ def _facts(view: GroupView, standing: Standing, *, known: bool) -> Iterator[tupl
         f"needs {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "
         f"{census.succeeded} succeeded, {census.failed} failed",
     )
+    elsewhere = find(gang.status.conditions, ELSEWHERE)
+    if elsewhere is not None:
+        yield "Elsewhere", elsewhere.message
     if gang.total:
         yield "Reserved", _reserved(standing, known=known)
     if standing.topology != _NONE:

@@ -15,6 +15,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 
 SUM_MODES = ("deny", "warn", "off")
+ADOPTIONS = ("Report", "Recreate")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
@@ -98,6 +99,13 @@ def cli() -> None:
     help="What to do when all min together exceed the nodes' allocatable.",
 )
 @click.option(
+    "--adoption",
+    type=click.Choice(ADOPTIONS),
+    default="Report",
+    show_default=True,
+    help="What to do with pods that went to another scheduler while the webhook was away.",
+)
+@click.option(
     "--exempt-namespace",
     "exempt",
     multiple=True,
@@ -179,6 +187,7 @@ def serve(
     metrics_listen: tuple[str, int],
     scheduler_name: str,
     sum_of_min: str,
+    adoption: str,
     exempt: tuple[str, ...],
     register: bool,
     url: str,
@@ -233,6 +242,7 @@ def serve(
             service_port=service_port,
             hosts=serving_hosts(address[0], url, service),
             drain=drain,
+            adoption=adoption,  # type: ignore[arg-type]
             clients=Clients(client_ca, frozenset(client_names)),
             times=Times(timeout=hold_timeout),
         )

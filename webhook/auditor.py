@@ -20,12 +20,12 @@ from scheduler_core.kube.timestamps import micro_timestamp
 from scheduler_core.model.kinds import EVENTS
 from scheduler_core.model.names import MUSTER_NAMESPACE
 from scheduler_core.model.writes import Create
-from webhook.audit import RULES, Slip, broken_rules, passed_by
+from webhook.audit import RULES, Slip, broken_rules
 from webhook.cache import Cache
-from webhook.live import LiveReads
+from webhook.elsewhere import Search, passed_by
 from webhook.service import Settings
 
-INTERVAL_SECONDS: Final = 60.0
+INTERVAL_SECONDS: Final = 5.0
 EVENTS_PER_ROUND: Final = 50
 REPEAT_SECONDS: Final = 3000.0
 """Before an API server forgets an Event (an hour by default), it is written again."""
@@ -35,7 +35,9 @@ log = logging.getLogger("muster.webhook")
 
 
 class Auditor:
-    """One thread. `look` finds what is wrong now; it may raise ApiError, which skips the round.
+    """One thread. `look` finds what is wrong now, `mend` puts right what it may, once all was told.
+
+    Both may raise ApiError, which ends the round.
 
     Every replica looks; the name of an Event follows from what it says, so that one of them writes it.
     """
@@ -47,6 +49,7 @@ class Auditor:
         registry: CollectorRegistry,
         interval: float = INTERVAL_SECONDS,
         wall: Callable[[], float] = time.time,
+        mend: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._look = look
@@ -58,6 +61,7 @@ class Auditor:
         )
         self._interval = interval
         self._wall = wall
+        self._mend = mend
         self._told: dict[Slip, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
@@ -90,7 +94,7 @@ class Auditor:
                 return
 
     def round(self) -> None:
-        """Look once, count, and write the Events that are not there. Raises ApiError."""
+        """Look once, count, write the Events that are not there, and mend. Raises ApiError."""
         slips = self._look()
         counts = Counter(slip.rule for slip in slips)
         for rule in RULES:
@@ -102,6 +106,7 @@ class Auditor:
         for slip in new[:EVENTS_PER_ROUND]:
             self._tell(slip, now)
             self._told[slip] = now
+        self._mend()
 
     def _tell(self, slip: Slip, now: float) -> None:
         # It exists where another replica was first, or this one before it was started again.
@@ -109,15 +114,12 @@ class Auditor:
             self._client.create(Create(EVENTS, slip.namespace, event_of(slip, now)))
 
 
-def look_at(cache: Cache, live: LiveReads, settings: Settings) -> Callable[[], list[Slip]]:
-    """What an Auditor looks at: the caches, and the default scheduler's pods as the server has them."""
+def look_at(cache: Cache, search: Search, settings: Settings) -> Callable[[], list[Slip]]:
+    """What an Auditor looks at: memory alone."""
 
     def look() -> list[Slip]:
-        stored = cache.stored()
-        slips = broken_rules(stored, capacity=settings.sum_of_min != "off")
-        if stored.binding:
-            slips += passed_by(live.strangers(), stored, cache.namespace, settings.exempt_namespaces)
-        return slips
+        slips = broken_rules(cache.stored(), capacity=settings.sum_of_min != "off")
+        return slips + passed_by(search.find())
 
     return look
 

@@ -20,11 +20,10 @@ from scheduler_core.model.kinds import (
     RESOURCE_QUOTAS,
     Resource,
 )
-from scheduler_core.model.names import DEFAULT_SCHEDULER, SAKKARA_TOPOLOGY_LABEL
+from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.pod_use import PodUse, parse_pod_use
 from scheduler_core.model.resource_quota import parse_resource_quota
-from webhook.audit import Stranger, read_stranger
 from webhook.cache import Fresh
 
 T = TypeVar("T")
@@ -64,11 +63,6 @@ class LiveReads:
         )
         found = [parse_config_map(raw) for raw in page.items or ()]
         return tuple(config_map for config_map in found if config_map.content is not None)
-
-    def strangers(self) -> tuple[Stranger, ...]:
-        """The pods of the default scheduler that have not ended. Raises ApiError."""
-        fields = f"spec.schedulerName={DEFAULT_SCHEDULER},status.phase!=Succeeded,status.phase!=Failed"
-        return tuple(_readable(self._client.list_raw(PODS, field_selector=fields), read_stranger))
 
     def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
         """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""

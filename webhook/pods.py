@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, SCHEDULE_LABEL
+from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, MIRROR_ANNOTATION, SCHEDULE_LABEL
 from webhook.membership import NewPod, annotation_patch
 from webhook.review import Malformed
 from webhook.verdict import Verdict
 
 SCHEDULER_PATH: Final = "/spec/schedulerName"
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 _decoder = msgspec.json.Decoder(NewPod)

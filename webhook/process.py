@@ -27,6 +27,7 @@ from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
 from webhook.clients import Clients
 from webhook.deadline import BoundedSession
+from webhook.elsewhere import Search
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
 from webhook.ledger_api import LiveLedgers
@@ -38,10 +39,12 @@ from webhook.pages import pages
 from webhook.parts import STOP_SECONDS, Parts
 from webhook.pod_watches import PodWatches
 from webhook.reconciler import Reconciler
+from webhook.recreation import Adoption, mending
 from webhook.registration import Endpoint, register
 from webhook.rotation import OwnCertificates, Rotation
 from webhook.server import WebhookServer
 from webhook.service import Service, Settings
+from webhook.strangers import SELECTOR, Strangers, read_stranger
 
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
 LIVE: Final = Limits(connect=0.4, read=0.8)
@@ -69,6 +72,7 @@ class Options:
     service_port: int = 443
     hosts: tuple[str, ...] = ()
     drain: float = 1.0
+    adoption: Adoption = "Report"
     clients: Clients = field(default_factory=Clients)
     times: Times = field(default_factory=Times)
 
@@ -110,8 +114,11 @@ class Process:
             owners = OwnerCache(direct)
             service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
             reconciler = Reconciler(ledgers, holdings, watches)
-            look = look_at(self._cache, LiveReads(client), self._options.settings)
-            auditor = Auditor(client, look, self._metrics.registry)
+            strangers, settings = Strangers(), self._options.settings
+            search = Search(strangers, self._cache, owners, settings.exempt_namespaces)
+            look = look_at(self._cache, search, settings)
+            mend = mending(client, search, self._options.adoption)
+            auditor = Auditor(client, look, self._metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self._metrics)
             watched = [self._reflector(client, *kind, self._cache.sink) for kind in WATCHED]
@@ -123,8 +130,9 @@ class Process:
                 self._options.metrics, self._cache, self._metrics, self._lifecycle, ages, server.problem
             )
             owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
+            passing = self._reflector(client, PODS, read_stranger, strangers.sink, fields=SELECTOR)
             own = source.watches(client, self._wake.set, self._trouble_with_certificates)
-            parts = Parts(server, door, [*watched, *owned, *own], reconciler, auditor)
+            parts = Parts(server, door, [*watched, *owned, passing, *own], reconciler, auditor)
             parts.open()
             keeper: threading.Thread | None = None
             try:
@@ -199,6 +207,7 @@ class Process:
         parse: Callable[[Any], Any],
         sink: Callable[[Event], None],
         namespace: str = "",
+        fields: str = "",
     ) -> Reflector:
         def malformed(error: ModelError) -> None:
             log.warning("ignored: %s", error)
@@ -207,7 +216,14 @@ class Process:
             log.warning("watch of %s: %s", resource.plural, error)
 
         return Reflector(
-            client, resource, parse, sink, namespace=namespace, on_malformed=malformed, on_error=trouble
+            client,
+            resource,
+            parse,
+            sink,
+            namespace=namespace,
+            field_selector=fields,
+            on_malformed=malformed,
+            on_error=trouble,
         )
 
     def _url(self, port: int) -> str:

@@ -39,6 +39,7 @@ from scheduler_core.kube.tracker import Event
 from scheduler_core.kube.writer import Writer
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.names import DEFAULT_SCHEDULER
 from scheduler_core.model.watched import WATCHED, Parse
 from scheduler_core.state.cluster import ClusterState
 
@@ -90,7 +91,7 @@ class Process:
         resources = [resource for resource, _ in WATCHED]
         controllers: list[Controller] = [
             QuotaStatus(),
-            GangStatusController(),
+            GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
             TopologyGroupStatus(),
             AnnotationProblems(),

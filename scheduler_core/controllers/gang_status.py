@@ -5,8 +5,10 @@ Coscheduling reference, item 9. Nothing is terminal: members that come back chan
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
+from scheduler_core.controllers.gang_elsewhere import elsewhere_condition
 from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.controllers.gang_reserved import reserved_condition
 from scheduler_core.model.conditions import condition, find
@@ -22,10 +24,16 @@ MIN_INTERVAL_SECONDS: Final = 1.0
 
 
 class GangStatusController:
-    """Looks only at gangs whose members, object or reservation changed (`state.gangs.dirty`)."""
+    """Looks only at gangs whose members, object or reservation changed (`state.gangs.dirty`).
 
-    def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
+    `others` are schedulers that no member should be with.
+    """
+
+    def __init__(
+        self, min_interval: float = MIN_INTERVAL_SECONDS, others: Collection[str] = frozenset()
+    ) -> None:
         self._min_interval = min_interval
+        self._others = others
         self._written: dict[str, float] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
@@ -39,9 +47,10 @@ class GangStatusController:
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
             census = take_census(state, key)
-            patch = _patch(
-                gang, census, [*_conditions(gang, census, now), *reserved_condition(state, gang, now)]
-            )
+            conditions = _conditions(gang, census, now)
+            conditions += reserved_condition(state, gang, now)
+            conditions += elsewhere_condition(state, gang, self._others, now)
+            patch = _patch(gang, census, conditions)
             if patch is not None:
                 self._written[key] = now
                 writes.append(patch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 # Resources
 CPU: Final = "cpu"
@@ -48,11 +49,15 @@ TOPOLOGY_RESULTS_ANNOTATION: Final = "muster.dev/topology-results"
 SCHEDULE_LABEL: Final = "muster.dev/schedule"
 EXEMPT_LABEL: Final = "muster.dev/exempt"
 FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
+# Written by the webhook: the pod counts in its quota from creation on, node or not.
+CHARGED_ANNOTATION: Final = "muster.dev/charged"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
 LIFECYCLE_POLICIES: Final = ("ignore", LIFECYCLE_RESTART)
 REASON_GANG_RESTART: Final = "GangRestart"
+# A pod that was taken from its Job, which made another one: it goes.
+RELEASED_ANNOTATION: Final = "muster.dev/released"
 MUSTER_SCHEDULER: Final = "muster-scheduler"
 MUSTER_NAMESPACE: Final = "muster-system"
 EXEMPT_NAMESPACES: Final = ("kube-system", "kube-node-lease", "kube-public", MUSTER_NAMESPACE)

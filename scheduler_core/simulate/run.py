@@ -65,7 +65,7 @@ class Simulation:
         )
         self.controllers: list[Controller] = [
             QuotaStatus(min_interval=0.0),
-            GangStatusController(min_interval=0.0),
+            GangStatusController(min_interval=0.0, others={names.DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
             TopologyGroupStatus(min_interval=0.0),
             AnnotationProblems(),

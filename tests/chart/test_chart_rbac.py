@@ -47,6 +47,7 @@ PARTS = {
     "scheduler_core/app/load_reporter.py": "scheduler-load-report",
     "webhook/cert_store.py": "webhook-own-namespace",
     "webhook/ca_bundle.py": "webhook-ca-bundle",
+    "webhook/recreation.py": "webhook-adoption",
 }
 GROUP_KINDS = tuple(RESOURCES.values())
 CONFIGURATIONS = (kinds.VALIDATING_WEBHOOKS, kinds.MUTATING_WEBHOOKS)
@@ -244,6 +245,7 @@ def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
                 "scheduler-load-report",
                 "webhook",
                 "webhook-owners",
+                "webhook-adoption",
                 "webhook-ca-bundle",
             },
         ),

@@ -24,6 +24,8 @@ REFUSED = {
     "no replica at all": ("scheduler.replicas=0", "replicas"),
     "a text for a number": ("webhook.replicas=two", "replicas"),
     "a mode of certificates that nobody knows": ("certificates.mode=vault", "mode"),
+    "an adoption that nobody knows": ("webhook.adoption=Always", "adoption"),
+    "a failure policy of pods that nobody knows": ("webhook.pods.failurePolicy=Maybe", "failurePolicy"),
     "a sum of min that nobody knows": ("webhook.sumOfMin=maybe", "sumOfMin"),
     "leader election, which is the chart's": (
         "scheduler.config.leaderElection.leaderElect=false",

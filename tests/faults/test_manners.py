@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_core.kube.paths import resource_path
-from scheduler_core.model.kinds import Resource
+from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.watched import WATCHED
 from tests.support.eventually import eventually
 from tests.support.fault_burst import SETTLE_SECONDS, Losses
@@ -138,7 +138,8 @@ def test_three_schedulers_that_restart_ask_little(stage: Stage) -> None:
 
 
 def test_three_webhooks_that_restart_ask_little(stage: Stage, tmp_path: Path) -> None:
-    kinds = [*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS]
+    # Of pods, those that passed by: the default scheduler's.
+    kinds = [*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS, PODS]
     for time_ in ("first", "again"):
         with ExitStack() as exits:
 

@@ -20,14 +20,16 @@ from tests.support.eventually import eventually
 from tests.support.fault_burst import Losses
 from tests.support.fault_stage import Ground
 from tests.support.fault_witness import milli
+from tests.support.scheduler import SCHEDULER, make_quota
 from tests.support.server import RequestFailed
 from tests.support.service_proxy import ServiceProxy
-from webhook.registration import Endpoint, validating_configuration
+from webhook.registration import Endpoint, mutating_configuration, validating_configuration
 
 pytestmark = pytest.mark.timeout(300)
 
 Record = Callable[[str, int, Losses], None]
 REPLICAS = 2
+MUTATING = VALIDATING.rpartition("/")[0].replace("validating", "mutating")
 LIMIT = 12
 GROUPS, MEMBERS, LONERS = 8, 2, 8
 CLIENTS = 4
@@ -75,18 +77,21 @@ class Replicas:
 
 @contextmanager
 def replicas(ground: Ground, folder: Path) -> Iterator[Replicas]:
-    """Two replicas that the API server asks about everything, and without whose answer nothing is created."""
+    """Two replicas that the API server asks about everything.
+
+    Without the answer of one nothing is admitted; pods that none sends to Muster go elsewhere, as by default.
+    """
     with ServiceProxy() as service:
         found = Replicas(ground, folder, service)
         try:
             for _ in range(REPLICAS):
                 found.add()
-            configuration = validating_configuration(
-                Endpoint(found.authority, f"https://127.0.0.1:{service.port}")
-            )
+            endpoint = Endpoint(found.authority, f"https://127.0.0.1:{service.port}")
+            configuration = validating_configuration(endpoint)
             for entry in configuration["webhooks"]:
                 entry["failurePolicy"] = "Fail"
             ground.cluster.request("POST", VALIDATING.rpartition("/")[0], configuration)
+            ground.cluster.request("POST", MUTATING, mutating_configuration(endpoint))
             await_asked(ground.cluster)
             yield found
         finally:
@@ -100,6 +105,14 @@ class Race:
         self.cluster = cluster
         self.namespace = limited(cluster, **{"requests.cpu": str(LIMIT)})
         self.lost: list[str] = []
+        make_quota(cluster, self.namespace, {}, {"cpu": str(LIMIT)})
+        eventually(self._governed)
+
+    def _governed(self) -> bool:
+        """Whether every replica may know of the quota by now: a pod would go to Muster."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods?dryRun=All"
+        probes = [self.cluster.request("POST", path, pod("probe", "1")) for _ in range(2 * REPLICAS)]
+        return all(probe["spec"]["schedulerName"] == SCHEDULER for probe in probes)
 
     def wanted(self, obj: dict[str, Any], *, promised: bool = False) -> bool:
         """Whether it was admitted. Only the quota may refuse, and never what was promised."""
@@ -128,9 +141,21 @@ class Race:
             for member in range(MEMBERS):
                 self.wanted(pod(f"{name}-{member}", "1", name), promised=True)
 
+    def _pods(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.cluster.request(
+            "GET", f"/api/v1/namespaces/{self.namespace}/pods"
+        )["items"]
+        return items
+
+    def strays(self) -> list[str]:
+        """Pods that were sent elsewhere: no replica saw them."""
+        return [
+            item["metadata"]["name"] for item in self._pods() if item["spec"]["schedulerName"] != SCHEDULER
+        ]
+
     def used(self) -> int:
         """What the pods that exist ask for, in thousandths of a CPU."""
-        items = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        items = self._pods()
         requests = [item["spec"]["containers"][0]["resources"]["requests"]["cpu"] for item in items]
         return sum(map(milli, requests))
 
@@ -139,6 +164,7 @@ class Race:
         used = self.used()
         losses.pods += used // 1000
         losses.lost += self.lost
+        losses.lost += [f"{self.namespace}/{name}: sent elsewhere" for name in self.strays()]
         if used > LIMIT * 1000:
             losses.above_quota.append(f"{self.namespace}: {used}m of {LIMIT}")
         losses.lost += [f"{self.namespace}: quota unused"] * (LIMIT - used // 1000)

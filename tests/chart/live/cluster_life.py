@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tests.support.scheduler import bound, make_node, make_pod, make_quota
+from tests.support.scheduler import bound, events, make_node, make_pod, make_quota
 
 NODES = ("node-0", "node-1")
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
@@ -37,6 +37,33 @@ def a_stranger(cluster: Cluster) -> None:
     cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "early"}})
     make_quota(cluster, "early", {}, {"cpu": "1"})
     make_pod(cluster, "early", "stranger", schedulerName="default-scheduler", nodeName=NODES[0], cpu="100m")
+
+
+def pods_that_pass_by(cluster: Cluster, namespace: str) -> None:
+    """Pods of a Job, of a StatefulSet and of nobody, while no webhook is there: each goes elsewhere."""
+    for name, kind, version in (("of-job", "Job", "batch/v1"), ("of-set", "StatefulSet", "apps/v1")):
+        owner = {"apiVersion": version, "kind": kind, "name": "gone", "uid": name, "controller": True}
+        labels = {"batch.kubernetes.io/controller-uid": name}
+        member(cluster, namespace, name, {"labels": labels, "ownerReferences": [owner]})
+    member(cluster, namespace, "of-nobody", {})
+    assert elsewhere(cluster, namespace) >= {"of-job", "of-set", "of-nobody"}
+
+
+def elsewhere(cluster: Cluster, namespace: str) -> set[str]:
+    """The pods that the default scheduler has."""
+    items = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return {pod["metadata"]["name"] for pod in items if pod["spec"]["schedulerName"] == "default-scheduler"}
+
+
+def what_passed_by_is_brought_back(cluster: Cluster, namespace: str = "early") -> None:
+    """The policy takes what a controller makes again; what nobody would make again is told of."""
+
+    def done() -> bool:
+        assert not {"of-job", "of-set"} & elsewhere(cluster, namespace)
+        told = {event["regarding"]["name"] for event in events(cluster, namespace, "RuleBroken")}
+        return "of-nobody" in told & elsewhere(cluster, namespace)
+
+    eventually(done, SECONDS)
 
 
 def borrowed_and_reclaimed(cluster: Cluster) -> None:

@@ -109,6 +109,7 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     await_established(plane.cluster.server)
     life.nodes_with_load(plane.cluster)
     life.a_stranger(plane.cluster)
+    life.pods_that_pass_by(plane.cluster, "early")
     release(
         "install",
         "muster",
@@ -145,6 +146,7 @@ def lived(plane: Plane, installed: Installation) -> Plane:
     await_asked(plane)
     eventually(lambda: access.shown(installed.pages, "/debug/cache", plane.cluster.token) == 200, SECONDS)
     for chapter in (
+        life.what_passed_by_is_brought_back,
         life.borrowed_and_reclaimed,
         life.a_gang_with_a_reservation,
         life.a_group_in_the_tree,
@@ -244,8 +246,37 @@ def test_the_webhook_can_neither_make_nor_remove_a_configuration(lived: Plane) -
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("namespace", "pod", "verb", "words"),
+    [
+        pytest.param("early", "of-nobody", "image", "never what they run", id="what a pod runs"),
+        pytest.param(
+            "early", "of-muster", "delete", "pods of the default scheduler only", id="a pod of ours"
+        ),
+        pytest.param("kube-system", "system", "delete", "leaves exempt namespaces alone", id="the system's"),
+    ],
+)
+def test_the_right_to_touch_pods_reaches_no_further_than_adoption(
+    lived: Plane, namespace: str, pod: str, verb: str, words: str
+) -> None:
+    if pod != "of-nobody":
+        name = "muster-scheduler" if pod == "of-muster" else "default-scheduler"
+        make_pod(lived.cluster, namespace, pod, schedulerName=name)
+    user = f"--as=system:serviceaccount:{NAMESPACE}:muster-webhook"
+    change = {
+        "image": ("patch", "pod", pod, "-p", '{"spec":{"containers":[{"name":"main","image":"evil:1"}]}}'),
+        "delete": ("delete", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}"),
+    }[verb]
+    done = lived.cluster.kubectl(*change, "-n", namespace, user, check=False)
+    assert done.returncode == 1
+    assert words in done.stderr, done
+
+
+@pytest.mark.timeout(400)
 def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: Installation) -> None:
-    """And from nothing, with its configurations in force, it comes back by itself."""
+    """From nothing, with its configurations in force, it comes back by itself, and so do pods it missed."""
+    governed = lived.cluster.namespace("governed")
+    make_quota(lived.cluster, governed, {}, {"cpu": "1"})
     installed.webhook.kill()
     installed.webhook.wait(10)
     cluster, namespace = lived.cluster, lived.cluster.namespace("outage")
@@ -254,11 +285,13 @@ def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: 
     make_pod(cluster, namespace, "free", schedulerName="")
     for exempt in ("kube-system", NAMESPACE):
         make_quota(cluster, exempt, {}, {"cpu": "1"})
+    life.pods_that_pass_by(cluster, governed)
     forget_certificates(lived)
     installed.webhook = installed.start_webhook()
     eventually(lambda: "" not in bundles(lived), SECONDS)
     # The API server hears of the new CA by its watch.
     eventually(lambda: accepted(lived, namespace), SECONDS)
+    life.what_passed_by_is_brought_back(cluster, governed)
 
 
 def forget_certificates(plane: Plane) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.chart.rendering import objects
-from tests.support.cluster import Cluster
+from tests.chart.rendering import CHART, helm, objects
+from tests.support.cluster import Cluster, await_established
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.server import RequestFailed, Server, request
@@ -34,11 +34,17 @@ def server() -> Iterator[Server]:
 def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on which the policies are in force."""
     policies = [item for item in objects("default") if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 8
+    assert len(policies) == 10
     install(server, tmp_path_factory.mktemp("policies"), policies)
     request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "probe"}})
     eventually(lambda: refusal(server, "probe", pod("p", {GROUP: "b/g"})) != "")
     return server
+
+
+def make_namespace(server: Server, name: str, labels: dict[str, str] | None = None) -> None:
+    """A namespace; another test may have made it."""
+    with suppress(RequestFailed):
+        request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
 
 
 def install(server: Server, folder: Path, found: list[Obj]) -> None:
@@ -153,7 +159,7 @@ def test_a_tenant_gets_no_pod_of_muster_s_own_class(governed: Server, tmp_path: 
     (name,) = (item["metadata"]["name"] for item in classes)
     install(governed, tmp_path, classes)
     for namespace in ("tenant", "muster-system"):
-        request(governed, "POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        make_namespace(governed, namespace)
     pods: Obj = {"apiGroups": ["", "apps"], "resources": ["pods", "replicasets"], "verbs": ["*"]}
     cluster = Cluster(governed, have("kubectl").path, "kube-apiserver")
 
@@ -184,6 +190,86 @@ def test_a_class_of_somebody_else_s_is_theirs_to_guard(setting: str) -> None:
     named = [item["metadata"]["name"] for item in found if item["kind"] in POLICY_KINDS]
     assert named
     assert "muster-priority-class" not in named
+
+
+QUOTAS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
+
+
+@pytest.fixture(scope="module")
+def closed(governed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """The same where pods that Muster should get are refused while no webhook answers."""
+    kubectl = Cluster(governed, have("kubectl").path, "kube-apiserver").kubectl
+    kubectl("apply", "-f", str(CHART / "crds" / "scheduling.x-k8s.io_elasticquotas.yaml"))
+    await_established(governed)
+    found = objects("default", "muster-system", "--set", "webhook.pods.failurePolicy=Fail")
+    policies = [item for item in found if item["kind"] in POLICY_KINDS]
+    assert len(policies) == 14
+    install(governed, tmp_path_factory.mktemp("closed"), policies)
+    for name in ("under-quota", "exempted", "muster-system"):
+        labels = {"muster.dev/exempt": "true"} if name == "exempted" else {}
+        make_namespace(governed, name, labels)
+    for name in ("under-quota", "exempted", "kube-system", "muster-system"):
+        quota = {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "eq"},
+            "spec": {"max": {"cpu": "1"}},
+        }
+        request(governed, "POST", QUOTAS.format(name), quota)
+    eventually(lambda: refusal(governed, "under-quota", pod("p")) != "")
+    return governed
+
+
+@pytest.mark.parametrize(
+    ("namespace", "body", "words"),
+    [
+        pytest.param(
+            "under-quota",
+            pod("p"),
+            "Pod under-quota/p: spec.schedulerName=default-scheduler though ElasticQuota under-quota/eq "
+            "governs its namespace; the webhook of Muster did not answer, try again",
+            id="a namespace under a quota",
+        ),
+        pytest.param(
+            "probe",
+            pod("p", {GROUP: "g"}),
+            "Pod probe/p: spec.schedulerName=default-scheduler though it belongs to PodGroup probe/g; "
+            "the webhook of Muster did not answer, try again",
+            id="a member of a group, wherever",
+        ),
+        pytest.param("under-quota", pod("p", schedulerName="muster-scheduler"), "", id="the webhook saw it"),
+        pytest.param("under-quota", pod("p", schedulerName="other"), "", id="another scheduler was chosen"),
+        pytest.param(
+            "under-quota", pod("p", nodeName="n1"), "", id="a pod with a node is nobody's to schedule"
+        ),
+        pytest.param("probe", pod("p"), "", id="a namespace without a quota"),
+        pytest.param("kube-system", pod("p"), "", id="what a cluster needs to recover"),
+        pytest.param(
+            "muster-system", pod("p"), "", id="Muster's own namespace: a cold start needs no webhook"
+        ),
+        pytest.param("exempted", pod("p"), "", id="a namespace that was exempted"),
+    ],
+)
+def test_pods_that_muster_should_get_fail_closed(
+    closed: Server, namespace: str, body: Obj, words: str
+) -> None:
+    said = refusal(closed, namespace, body)
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+def test_the_emergency_command_of_the_policies_lets_pods_in_again(closed: Server) -> None:
+    kubectl = Cluster(closed, have("kubectl").path, "kube-apiserver").kubectl
+    names = ("muster-governed-pods", "muster-member-pods")
+    kubectl("delete", "validatingadmissionpolicybinding", *names)
+    eventually(lambda: refusal(closed, "under-quota", pod("p")) == "")
+
+
+def test_pods_cannot_fail_closed_without_policies() -> None:
+    values = ("--set", "admissionPolicies.enabled=false,webhook.pods.failurePolicy=Fail")
+    done = helm("template", "muster", str(CHART), *values)
+    assert done.returncode == 1
+    assert "webhook.pods.failurePolicy=Fail needs admissionPolicies.enabled=true" in done.stderr
 
 
 def test_without_the_value_there_are_none() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_core.controllers.gang_status import GangStatusController, phase_of
 from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
-from scheduler_core.model.writes import Patch
+from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
@@ -92,6 +92,45 @@ def test_groups_that_others_own_are_left_alone() -> None:
     state.put_pod(make_pod("a/q").group("absent").obj(), 0.0)
     assert GangStatusController().reconcile(state, 10.0) == []
     assert state.gangs.dirty == set()
+
+
+def test_members_that_went_elsewhere_are_told_with_what_helps() -> None:
+    state = cluster()
+    pods = [
+        make_pod("a/ours").uid("ours").group("g"),
+        make_pod("a/waits").uid("waits").group("g").scheduler("default-scheduler"),
+        make_pod("a/bound").uid("bound").group("g").scheduler("default-scheduler").on("n"),
+        make_pod("a/done").uid("done").group("g").scheduler("default-scheduler").on("n", "Succeeded"),
+        make_pod("a/goes").uid("goes").group("g").scheduler("default-scheduler").deleting(5.0),
+    ]
+    for pod in pods:
+        state.put_pod(pod.obj(), 0.0)
+    controller = GangStatusController(min_interval=0.0, others={"default-scheduler"})
+    assert elsewhere(controller.reconcile(state, 10.0)) == (
+        "2 of 5 members went to default-scheduler: 1 wait there, 1 have a node and count; "
+        "`kubectl podgroup adopt g -n a` brings those that wait back"
+    )
+    state.remove_pod("waits")
+    assert elsewhere(controller.reconcile(state, 20.0)) == (
+        "1 of 4 members went to default-scheduler: all have a node and count"
+    )
+    state.remove_pod("bound")
+    assert elsewhere(controller.reconcile(state, 30.0)) == ""
+
+
+def test_a_scheduler_of_that_name_is_at_home() -> None:
+    state = cluster()
+    state.put_pod(make_pod("a/p").uid("p").group("g").scheduler("default-scheduler").obj(), 0.0)
+    assert elsewhere(GangStatusController().reconcile(state, 10.0)) == ""
+
+
+def elsewhere(writes: list[Write]) -> str:
+    """The message of the condition, empty without."""
+    (patch,) = writes
+    assert isinstance(patch, Patch)
+    assert isinstance(patch.body, dict)
+    found = {item["type"]: item for item in patch.body["status"]["conditions"]}
+    return str(found.get("MembersElsewhere", {}).get("message", ""))
 
 
 # What is reserved

@@ -55,6 +55,17 @@ def test_too_few_pods_are_told_to_the_pods_and_the_group_with_the_count() -> Non
     assert "needs minMembers 3: 2 pods wait, 0 have a node" in notice.message
 
 
+def test_members_that_another_scheduler_bound_count() -> None:
+    gang = GangScheduler([9], g=4)
+    for name in ("b0", "b1"):
+        gang.put(member(name).scheduler("default-scheduler").on("n0"))
+    gang.put(member("p0"))
+    gang.put(member("away").scheduler("default-scheduler"))
+    assert "needs minMembers 4: 1 pods wait, 2 have a node" in rejected(gang.step())["p0"].message
+    gang.put(member("p1"))
+    assert set(placed(gang.step(10.0))) == {"p0", "p1"}
+
+
 def test_members_of_two_gangs_never_interleave() -> None:
     gang = GangScheduler([3], g=2, h=2)
     gang.put(member("h0", "h"), member("g0"), member("h1", "h"), member("g1"))

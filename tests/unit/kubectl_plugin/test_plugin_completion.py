@@ -19,9 +19,9 @@ def words(out: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ([""], ["get", "lending", "lint", "simulate", "completion", "version", ":4"]),
+        ([""], ["get", "lending", "lint", "adopt", "simulate", "completion", "version", ":4"]),
         (["g"], ["get", ":4"]),
-        (["nope", ""], ["get", "lending", "lint", "simulate", "completion", "version", ":4"]),
+        (["nope", ""], ["get", "lending", "lint", "adopt", "simulate", "completion", "version", ":4"]),
         (["get", "--sho"], ["--show-labels", "--show-managed-fields", ":4"]),
         (["get", "-o", ""], ["table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", ":4"]),
         (["get", "--output=j"], ["--output=json", "--output=jsonpath=", ":4"]),

@@ -116,15 +116,6 @@ def test_members_are_those_that_name_the_group() -> None:
     assert [member.uid for member in LiveReads(fake.client).members("a", "g")] == ["p"]
 
 
-def test_strangers_are_asked_for_by_scheduler_and_phase() -> None:
-    fake = FakeClient(pods=[make_pod("a/p").dict(), {"metadata": 5}])
-    assert [pod.metadata.key for pod in LiveReads(fake.client).strangers()] == ["a/p"]
-    (asked,) = fake.asked
-    assert asked[2] == {
-        "field_selector": "spec.schedulerName=default-scheduler,status.phase!=Succeeded,status.phase!=Failed"
-    }
-
-
 def test_topologies_are_those_that_can_be_read() -> None:
     meta = {"namespace": "a", "labels": {"sakkara.topology": ""}}
     good = {"level-names": '["node"]', "tree": '{"n": {}}'}

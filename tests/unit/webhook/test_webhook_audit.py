@@ -9,10 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_core.kube.errors import AlreadyExists
 from scheduler_core.model.writes import Create
-from tests.unit.webhook.reviews import namespace, native, node, quota, synced
-from webhook.audit import Slip, Stored, Stranger, broken_rules, passed_by, read_stranger
-from webhook.auditor import EVENTS_PER_ROUND, REPEAT_SECONDS, Auditor, event_of
-from webhook.cache import Cache
+from tests.unit.webhook.reviews import native, node, quota, synced
+from webhook.audit import Slip, Stored, broken_rules
+from webhook.auditor import EVENTS_PER_ROUND, INTERVAL_SECONDS, REPEAT_SECONDS, Auditor, event_of
 
 NOW = 1_800_000_000.0
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -74,38 +73,6 @@ def test_the_sum_of_min_counts_only_where_it_is_a_rule() -> None:
     assert broken_rules(world, capacity=False) == []
 
 
-def stranger(name: str = "p", created: str = LATE, **meta: Any) -> Stranger:
-    body = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": created, **meta}
-    return read_stranger({"metadata": body, "spec": {"schedulerName": "default-scheduler"}})  # type: ignore[arg-type]
-
-
-def cache_of(labels: dict[str, str] | None = None, created: str = EARLY) -> Cache:
-    return synced(quota(max={"cpu": "1"}, meta={"creationTimestamp": created}), namespace(labels=labels))
-
-
-@pytest.mark.parametrize(
-    ("pod", "cache", "names"),
-    [
-        pytest.param(stranger(), cache_of(), ["p"], id="created under a quota and left to the default"),
-        pytest.param(stranger(created=EARLY), cache_of(created=LATE), [], id="older than the quota"),
-        pytest.param(stranger(namespace="b"), cache_of(), [], id="a namespace without a quota"),
-        pytest.param(stranger(), cache_of({"muster.dev/exempt": "true"}), [], id="an exempt namespace"),
-        pytest.param(stranger(deletionTimestamp=LATE), cache_of(), [], id="on its way out"),
-        pytest.param(
-            stranger(annotations={"kubernetes.io/config.mirror": "x"}), cache_of(), [], id="a mirror pod"
-        ),
-    ],
-)
-def test_pods_that_never_came_to_muster(pod: Stranger, cache: Cache, names: list[str]) -> None:
-    slips = passed_by([pod], cache.stored(), cache.namespace, frozenset({"kube-system"}))
-    assert [slip.name for slip in slips] == names
-
-
-def test_nothing_is_said_of_namespaces_exempt_by_name() -> None:
-    cache = cache_of()
-    assert passed_by([stranger()], cache.stored(), cache.namespace, frozenset({"a"})) == []
-
-
 class Client:
     """Takes Events, each name once."""
 
@@ -133,7 +100,14 @@ class World:
         self.registry = CollectorRegistry()
         self.slips: list[Slip] = []
         self.now = NOW
-        self.auditor = Auditor(self.client, lambda: self.slips, self.registry, wall=lambda: self.now)  # type: ignore[arg-type]
+        self.mended: list[int] = []
+        self.auditor = Auditor(
+            self.client,  # type: ignore[arg-type]
+            lambda: self.slips,
+            self.registry,
+            wall=lambda: self.now,
+            mend=lambda: self.mended.append(len(self.client.events)),
+        )
 
     def count(self, rule: str) -> float | None:
         return self.registry.get_sample_value("muster_admission_objects_breaking_rules", {"rule": rule})
@@ -149,6 +123,18 @@ def test_a_finding_is_counted_every_round_and_told_once() -> None:
     world.slips = []
     world.auditor.round()
     assert world.count("hard") == 0.0
+
+
+def test_what_is_mended_was_told_before() -> None:
+    world = World()
+    world.slips = [slip()]
+    world.auditor.round()
+    assert world.mended == [1]
+
+
+def test_what_passes_by_is_found_within_ten_seconds() -> None:
+    """A round asks nobody, so it can come often."""
+    assert INTERVAL_SECONDS <= 10
 
 
 def test_a_finding_that_stays_is_told_again_before_its_event_is_forgotten() -> None:

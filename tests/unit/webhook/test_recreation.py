@@ -1,0 +1,134 @@
+"""What a policy brings back by itself: pods whose controller makes others, and members that do not say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.kube.errors import Conflict, Forbidden
+from scheduler_core.model.writes import Delete, Patch, Write
+from tests.unit.webhook.passing import GROUP, JOB, found_in, governed, group, home, stranger
+from webhook.elsewhere import Elsewhere
+from webhook.recreation import FIRST_PAUSE_SECONDS, WRITES_PER_ROUND, Recreation
+
+BY_JOB: dict[str, Any] = {
+    "ownerReferences": [JOB],
+    "resourceVersion": "7",
+    "labels": {"batch.kubernetes.io/controller-uid": "job"},
+}
+SET: dict[str, Any] = {**BY_JOB, "ownerReferences": [{**JOB, "kind": "StatefulSet", "apiVersion": "apps/v1"}]}
+
+
+class World:
+    """A recreation whose clock the test sets, and what it wrote."""
+
+    def __init__(self) -> None:
+        self.written: list[Write] = []
+        self.error: Exception | None = None
+        self.now = 100.0
+        self.recreation = Recreation(self, lambda: self.now)  # type: ignore[arg-type]
+
+    def write(self, write: Write) -> bytes:
+        self.written.append(write)
+        if self.error is not None:
+            raise self.error
+        return b""
+
+    def round(self, *pods: dict[str, Any]) -> list[str]:
+        """What one round does, in short."""
+        self.written.clear()
+        self.recreation.round(found(*pods))
+        return [
+            f"{type(write).__name__} {write.name}" for write in self.written if not isinstance(write, str)
+        ]  # type: ignore[union-attr]
+
+
+def found(*pods: dict[str, Any]) -> list[Elsewhere]:
+    return found_in(list(pods), governed(), group(), home(), job_names="g")
+
+
+@pytest.mark.parametrize(
+    ("pod", "does"),
+    [
+        pytest.param(stranger(**SET), ["Delete p"], id="it waits, and its controller makes another one"),
+        pytest.param(stranger(**BY_JOB), ["Patch p", "Delete p"], id="a Job must not count it as failed"),
+        pytest.param(
+            stranger(**{**BY_JOB, "labels": {"app": "x"}}), [], id="a Job with a selector would take it back"
+        ),
+        pytest.param(
+            stranger(annotations={"muster.dev/released": "true"}), ["Delete p"], id="it was released before"
+        ),
+        pytest.param(
+            stranger(node="n", annotations={"muster.dev/released": "true"}),
+            ["Delete p"],
+            id="it was released, and got a node in the same moment",
+        ),
+        pytest.param(stranger(node="n", **BY_JOB), ["Patch p"], id="it has a node: it joins its group"),
+        pytest.param(
+            stranger(node="n", annotations={GROUP: "g"}, **BY_JOB), [], id="it has a node and is a member"
+        ),
+        pytest.param(stranger(), [], id="it waits, and nobody would make another one"),
+    ],
+)
+def test_what_is_done_about_a_pod(pod: dict[str, Any], does: list[str]) -> None:
+    assert World().round(pod) == does
+
+
+def test_every_write_names_what_it_was_decided_on() -> None:
+    world = World()
+    world.round(stranger(**SET))
+    (gone,) = world.written
+    assert isinstance(gone, Delete)
+    assert (gone.uid, gone.resource_version, gone.grace_seconds) == ("p", "7", None)
+    world.round(stranger(node="n", **BY_JOB))
+    (joined,) = world.written
+    assert isinstance(joined, Patch)
+    assert (joined.uid, joined.resource_version) == ("p", "7")
+    assert joined.body == {"metadata": {"annotations": {GROUP: "g"}}}
+
+
+def test_a_pod_that_changed_meanwhile_is_looked_at_again() -> None:
+    world = World()
+    world.error = Conflict(409, "Conflict", "it has a node now", "DELETE", "/pods/p")
+    assert world.round(stranger(**BY_JOB)) == ["Patch p"]
+    world.error = None
+    assert world.round(stranger(**BY_JOB)) == ["Patch p", "Delete p"]
+
+
+def test_a_released_pod_goes_whatever_became_of_it() -> None:
+    """Its Job has made another one: kept, it would run twice."""
+    world = World()
+    world.round(stranger(**BY_JOB))
+    released, gone = world.written
+    assert isinstance(released, Patch)
+    assert isinstance(gone, Delete)
+    assert (released.uid, released.resource_version) == ("p", "7")
+    assert (gone.uid, gone.resource_version) == ("p", "")
+
+
+def test_a_right_that_is_missing_is_told() -> None:
+    world = World()
+    world.error = Forbidden(403, "Forbidden", "no", "DELETE", "/pods/p")
+    with pytest.raises(Forbidden):
+        world.round(stranger(**BY_JOB))
+
+
+def test_many_are_brought_back_in_parts() -> None:
+    pods = [stranger(f"p{number}", **SET) for number in range(WRITES_PER_ROUND + 5)]
+    world = World()
+    assert len(world.round(*pods)) == WRITES_PER_ROUND
+    assert len(world.round(*pods[WRITES_PER_ROUND:])) == 5
+
+
+def test_a_controller_whose_new_pods_pass_by_too_is_left_alone_for_longer_and_longer() -> None:
+    world = World()
+    assert world.round(stranger("first", **SET)) == ["Delete first"]
+    pause = FIRST_PAUSE_SECONDS
+    for name in ("second", "third"):
+        assert world.round(stranger(name, **SET)) == []
+        world.now += pause - 1
+        assert world.round(stranger(name, **SET)) == []
+        world.now += 1
+        assert world.round(stranger(name, **SET)) == [f"Delete {name}"]
+        pause *= 2
