@@ -43,12 +43,13 @@ def settle(
                 total=group.total,
                 min_members=group.min_members,
                 since=group.created,
+                announced=False,
             )
         hold = hold if hold.ended else _without_spent(hold, pods)
         if not live.get(hold.group) and (len(hold.done) >= hold.min_members or hold.uid in idle):
             hold = msgspec.structs.replace(hold, ended=True, done=(), spent={})
         holds.append(hold)
-    settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
+    settled = [pods[charge.uid] for charge in ledger.charges if is_visible(charge, pods)]
     if complete:
         known = {hold.uid for hold in holds}
         missing = [g for g in groups.values() if g.total and not g.succeeded and g.uid not in known]
@@ -61,7 +62,7 @@ def settle(
     kept = tuple(
         charge
         for charge in ledger.charges
-        if charge.uid not in gone and charge.uid not in overdue and not _visible(charge, pods)
+        if charge.uid not in gone and charge.uid not in overdue and not is_visible(charge, pods)
     )
     return msgspec.structs.replace(
         ledger,
@@ -113,7 +114,7 @@ def _live(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> dict[str, in
     return live
 
 
-def _visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:
+def is_visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:
     """Whether the pod itself says all that the charge says."""
     pod = pods.get(charge.uid)
     if pod is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
+from scheduler_core.quota.holds import Shortage
 from tests.unit.webhook.reservations import FakeApi, Replica, hold, pod_group
 from tests.unit.webhook.reviews import Obj, ask, denial, envelope, namespace, native, pod, quota, synced
+from webhook.batches import Waiter
 from webhook.hold_store import HoldStore, Times
 from webhook.holdings import Gone, Holdings
 from webhook.review import review
@@ -44,8 +47,18 @@ def serving(*objects: Obj, hard: str = "4") -> tuple[FakeApi, Service]:
     api = FakeApi(hard)
     cache = synced(*objects, native(hard={"cpu": hard}))
     replica = Replica(api)
-    store = HoldStore(api, cache.holdings, replica.pods, cache.natives, Times(0, 0, 0), replica.slept.append)
+    store = Storing(api, cache.holdings, replica.pods, cache.natives, Times(0, 0, 0), replica.slept.append)
     return api, Service(cache, store=store)
+
+
+class Storing(HoldStore):
+    """A store whose server stores at once what was admitted."""
+
+    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Shortage]:
+        short = super()._ask(namespace, waiter, confirm=confirm)
+        if not short and not waiter.dry_run and isinstance(self._api, FakeApi):
+            self._api.create(waiter.asked)
+        return short
 
 
 BROKEN = [
