@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.model.reservation_ledger import Charge, Hold
-from scheduler_core.quota.holds import Shortage
+from scheduler_core.quota.ledger_bounds import Lack
 from scheduler_core.quota.provisional import Key
 from webhook.deadline import within
 
@@ -37,7 +37,7 @@ class Waiter:
     again: bool = False
     ahead: frozenset[Key] = frozenset()
     doubt: bool = False
-    short: Sequence[Shortage] = ()
+    short: Sequence[Lack] = ()
     error: str = ""
     done: bool = False
 
@@ -83,7 +83,7 @@ class Batches:
         queue = self._queues.get(namespace)
         return len(queue.waiting) if queue is not None else 0
 
-    def submit(self, namespace: str, waiter: Waiter) -> Sequence[Shortage]:
+    def submit(self, namespace: str, waiter: Waiter) -> Sequence[Lack]:
         """What is short for the waiter, once it was decided with all others. Raises Undecided."""
         queue = self.queue(namespace)
         with self._lock:

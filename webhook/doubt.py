@@ -1,4 +1,4 @@
-"""Waiting until it is known whether entries of a ledger are of anything, and for how long it is worth waiting."""
+"""Waiting until it is known whether entries of a ledger are of anything, as long as it is worth it."""
 
 from __future__ import annotations
 

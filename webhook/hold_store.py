@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler_core.kube.errors import Conflict, NotFound
+from scheduler_core.kube.errors import ApiError, Conflict, KubeconfigError, NotFound
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota
-from scheduler_core.quota.holds import Book, Shortage
-from scheduler_core.quota.provisional import key_of, unconfirmed, without
-from scheduler_core.quota.settling import idle_groups, settle
+from scheduler_core.quota.holds import Book
+from scheduler_core.quota.ledger_bounds import Lack, doubtful_beyond, enterable, slim
+from scheduler_core.quota.provisional import Key, key_of, unconfirmed, without
+from scheduler_core.quota.settling import hold_of, idle_groups, settle
 from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
+from webhook.bucket import Bucket
 from webhook.deadline import remaining
 from webhook.doubt import TO_DECIDE_SECONDS, Doubts, Patience
 from webhook.holdings import Holdings
@@ -42,6 +44,9 @@ FLOOD_PACE_SECONDS: Final = 0.05
 FLOOD_QUEUE: Final = 32
 FLOOD_ENTRIES: Final = 256
 FLOOD_MEMORY_SECONDS: Final = 1.0
+# About ResourceQuotas of namespaces that seem to have none.
+QUESTIONS_A_SECOND: Final = 10.0
+QUESTIONS_AT_ONCE: Final = 50.0
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Times:
     timeout: float = 60.0
     gather: float = 0.002
     barrier: float = 0.25
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True)
@@ -101,22 +106,41 @@ class HoldStore:
             holdings, watches, self._times.patience, lambda seconds: self._sleep(seconds), monotonic
         )
         self._sure: dict[str, _Sure] = {}
+        self._questions = Bucket(QUESTIONS_A_SECOND, QUESTIONS_AT_ONCE, monotonic)
 
-    def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Shortage]:
+    def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Lack]:
         """Admit a pod: what is short, empty if it may enter. Raises Undecided."""
-        return self._ask(namespace, Waiter(charge, dry_run))
+        return self._ask(namespace, Waiter(slim(charge, self._quotas(namespace)), dry_run))
 
-    def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[Shortage]:
+    def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[Lack]:
         """Reserve for a group: what is short, empty if it is reserved. Raises Undecided.
 
         While a namespace has no reservation its pods are not written down. So its first hold is entered, and
-        confirmed once the pods that were on their way then are visible.
+        confirmed once the pods that were on their way then are visible. Where no ResourceQuota is there is
+        nothing to decide, and the reconciler enters the group once it exists.
         """
+        if not self._is_limited(namespace):
+            return ()
         known = self._holdings.ledger(namespace)
         first = known is None or not known.active
         return self._ask(namespace, Waiter(hold, dry_run), confirm=first and not dry_run)
 
-    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Shortage]:
+    def _is_limited(self, namespace: str) -> bool:
+        """Whether the namespace has a ResourceQuota, to be asked where the watch has not shown one (yet).
+
+        Anybody can name any namespace, so it is asked only so often: what is missed then is a quota that was
+        created a moment ago.
+        """
+        if self._quotas(namespace):
+            return True
+        try:
+            return self._questions.take() and bool(self._api.quotas(namespace))
+        except (ApiError, KubeconfigError) as problem:
+            raise Undecided(
+                f"the ResourceQuotas of namespace {namespace} cannot be read: {problem}"
+            ) from None
+
+    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Lack]:
         """Decide at once, or once it is known what is ahead; after that time doubt is in favour of who asks.
 
         With `confirm` what was decided is looked at again after the barrier.
@@ -216,16 +240,22 @@ class HoldStore:
             base = self._settled(namespace, snapshot)
         doubtful = frozenset(unconfirmed(base, snapshot.pods, snapshot.groups))
         sightings.note(namespace, doubtful)
-        crowded = sightings.flooded(namespace) and len(doubtful) > FLOOD_ENTRIES
+        beyond = self._beyond(namespace, base, doubtful)
         if snapshot.fresh:
-            released = self._doubts.releasable(namespace, doubtful)
-            if crowded:
-                released |= sightings.beyond(namespace, doubtful - released, FLOOD_ENTRIES // 2)
+            released = self._doubts.releasable(namespace, doubtful) | beyond
             base, doubtful = without(base, released), doubtful - released
         view = View(base, snapshot.pods, snapshot.quotas, doubtful, snapshot.fresh)
         if snapshot.fresh and sightings.flooded(namespace):
             self._sure[namespace] = _Sure(view.book(base, doubtful), snapshot.quotas, self._monotonic())
-        return judge(view, batch), crowded
+        return judge(view, batch), bool(beyond)
+
+    def _beyond(self, namespace: str, ledger: ReservationLedger, doubtful: frozenset[Key]) -> set[Key]:
+        """The oldest of what nothing confirms, where it is more than a ledger can carry."""
+        order = self._holdings.sightings.oldest_first(namespace, doubtful)
+        found = doubtful_beyond(ledger, doubtful, order)
+        if len(doubtful) > FLOOD_ENTRIES and self._holdings.sightings.flooded(namespace):
+            found.update(order[: len(order) - FLOOD_ENTRIES // 2])
+        return found
 
     # What is known
 
@@ -283,5 +313,5 @@ class HoldStore:
 def _incomplete(snapshot: _Snapshot) -> bool:
     """Whether a group should have a hold and has none: the ledger was lost or edited, or is behind."""
     known = {hold.uid for hold in snapshot.ledger.holds}
-    groups = snapshot.groups.values()
-    return any(group.total and not group.succeeded and group.uid not in known for group in groups)
+    missing = [g for g in snapshot.groups.values() if g.total and not g.succeeded and g.uid not in known]
+    return bool(enterable(snapshot.ledger, map(hold_of, missing)))

@@ -31,7 +31,7 @@ from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.model.resource_quota import ResourceQuota
-from scheduler_core.quota.holds import Shortage
+from scheduler_core.quota.ledger_bounds import Lack
 from webhook.batches import Undecided
 from webhook.cache import Cache, Fresh
 from webhook.groups import admit_pod, create_group, judge_lifecycle, update_group
@@ -204,7 +204,7 @@ class Service:
         namespace = request.namespace or ""
         quota, natives = self.cache.quota_of(namespace), self.cache.natives(namespace)
 
-        def reserve(hold: Hold) -> Sequence[Shortage]:
+        def reserve(hold: Hold) -> Sequence[Lack]:
             if self._store is None:
                 return ()
             return self._store.reserve(namespace, hold, dry_run=bool(request.dry_run))

@@ -1,7 +1,8 @@
-"""Since when this replica has seen the entries of the ledgers, and where they come in masses and never appear.
+"""Since when this replica has seen the entries of ledgers, and where they come in masses for nothing.
 
-An entry whose object does not appear is worth less the longer it is there. The time is this replica's own, from
-its first sight on. An entry that was announced and then established was answered only now: its time begins anew.
+An entry whose object does not appear is worth less the longer it is there. The time is this replica's own,
+from its first sight on. An entry that was announced and then established was answered only now: its time
+begins anew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class _Sight(NamedTuple):
 
 
 class Sightings:
-    """Entries of ledgers by namespace, oldest first. Not thread-safe by itself: only `saw` changes something."""
+    """Entries of ledgers by namespace, oldest first. `saw` is called under one lock."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -39,7 +40,9 @@ class Sightings:
         seen = {}
         for key, announced in entries(ledger):
             known = before.get(key)
-            seen[key] = known if known is not None and known.announced == announced else _Sight(now, announced)
+            seen[key] = (
+                known if known is not None and known.announced == announced else _Sight(now, announced)
+            )
         if seen:
             self._seen[ledger.namespace] = seen
         else:
@@ -59,17 +62,10 @@ class Sightings:
                 found.add(key)
         return found
 
-    def known(self, namespace: str, keys: Iterable[Key]) -> set[Key]:
-        """Those of `keys` that are in the newest ledger."""
-        seen = self._seen.get(namespace, {})
-        return {key for key in keys if key in seen}
-
-    def beyond(self, namespace: str, keys: Collection[Key], most: int) -> set[Key]:
-        """The oldest of `keys`, so that at most `most` are left."""
-        if len(keys) <= most:
-            return set()
+    def oldest_first(self, namespace: str, keys: Iterable[Key]) -> list[Key]:
+        """The keys by their first sight; those never seen come last."""
         seen, never = self._seen.get(namespace, {}), _Sight(float("inf"), announced=False)
-        return set(sorted(keys, key=lambda key: seen.get(key, never).since)[: len(keys) - most])
+        return sorted(keys, key=lambda key: seen.get(key, never).since)
 
     def note(self, namespace: str, doubtful: Collection[Key]) -> None:
         """These are the entries that nothing confirms now."""

@@ -122,7 +122,9 @@ class Book:
             return self._shortages(more, quotas)
         own = self.remaining(asked.group)
         growth = self._growth(asked)
-        beyond = {name: value - own.get(name, 0) for name, value in growth.items() if value > own.get(name, 0)}
+        beyond = {
+            name: value - own.get(name, 0) for name, value in growth.items() if value > own.get(name, 0)
+        }
         return self._shortages(beyond, quotas, asked.best_effort)
 
     def enter(self, asked: Charge | Hold) -> None:

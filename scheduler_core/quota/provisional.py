@@ -1,8 +1,8 @@
 """Which entries of a reservation ledger no object confirms: their request may have failed, or never been one.
 
-Admission comes before storage, so every entry begins like this. The API server sends a review for each request,
-but whoever reaches the webhook can send one, too; what was written down for it looks the same, only that its
-object never appears.
+Admission comes before storage, so every entry begins like this. The API server sends a review for each
+request, but whoever reaches the webhook can send one, too; what was written down for it looks the same,
+only that its object never appears.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import msgspec
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
-from scheduler_core.quota.settling import is_visible
 
 T = TypeVar("T", Charge, Hold)
 
@@ -32,6 +31,14 @@ def entries(ledger: ReservationLedger) -> Iterator[tuple[Key, bool]]:
     """Everything that counts in a ledger, in its order, and whether it was only announced."""
     yield from (((True, hold.uid), hold.announced) for hold in ledger.holds if not hold.ended)
     yield from (((False, charge.uid), charge.announced) for charge in ledger.charges)
+
+
+def is_visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:
+    """Whether the pod itself says all that the charge says."""
+    pod = pods.get(charge.uid)
+    if pod is None:
+        return False
+    return pod.finished or all(pod.usage.get(name, 0) >= value for name, value in charge.usage.items())
 
 
 def unconfirmed(

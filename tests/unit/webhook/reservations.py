@@ -19,7 +19,7 @@ from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import NAME, Charge, Hold, ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import maximum
-from scheduler_core.quota.holds import Shortage
+from scheduler_core.quota.ledger_bounds import Lack
 from webhook.hold_store import HoldStore, Times
 from webhook.holdings import Holdings
 from webhook.pod_watches import PodWatches
@@ -160,9 +160,7 @@ class Replica:
         self.slept: list[float] = []
         settled = Times(**{"gather": 0.0, "barrier": 0.0, **times})  # type: ignore[arg-type]
         self.api = api
-        self.store = HoldStore(
-            api, self.holdings, self.pods, lambda _: api.native, settled, sleep, clock
-        )
+        self.store = HoldStore(api, self.holdings, self.pods, lambda _: api.native, settled, sleep, clock)
 
     def sleep(self, seconds: float) -> None:
         """Time that passes while the store waits."""
@@ -188,7 +186,7 @@ class Replica:
         """What is short, in words."""
         return self._said(hold, self.store.reserve(NAMESPACE, hold, **more), **more)
 
-    def _said(self, asked: Charge | Hold, short: Sequence[Shortage], dry_run: bool = False) -> str:
+    def _said(self, asked: Charge | Hold, short: Sequence[Lack], dry_run: bool = False) -> str:
         if not short and self.api.stores and not dry_run:
             self.api.create(asked)
         return "; ".join(str(one) for one in short)

@@ -58,10 +58,18 @@ def test_a_dry_run_takes_no_room_from_a_real_request_and_sees_it() -> None:
 
 
 def test_each_sees_those_before_it_and_whoever_does_not_fit_stops_nobody() -> None:
-    others = [Waiter(charge("huge", 3), False), Waiter(charge("big", 2), False), Waiter(charge("q", 1), False)]
+    others = [
+        Waiter(charge("huge", 3), False),
+        Waiter(charge("big", 2), False),
+        Waiter(charge("q", 1), False),
+    ]
     api, store = together(*others)
     assert not store.charge(NAMESPACE, charge("first", 1))
-    assert [(bool(other.short), other.doubt) for other in others] == [(True, False), (False, True), (False, True)]
+    assert [(bool(other.short), other.doubt) for other in others] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
     assert [sorted(uid for _, uid in other.ahead) for other in others[1:]] == [["first"], ["big", "first"]]
     assert [other.error for other in others] == ["", "", ""]
     assert stored(api)[1] == ["first", "big", "q"]

@@ -50,7 +50,11 @@ FORGED: list[tuple[str, list[Charge | Hold], Charge | Hold]] = [
     ("a hold of all that is left, and a group", [hold("x", 2)], hold("n", 2)),
     ("a hold of all that is left, and a pod", [hold("x", 2)], charge("p", 2)),
     ("a charge of all that is left, and a group", [charge("x", 2)], hold("n", 2)),
-    ("a charge that draws on g, and a member of g", [charge("x", 2, "g"), charge("y", 2)], charge("m", 2, "g")),
+    (
+        "a charge that draws on g, and a member of g",
+        [charge("x", 2, "g"), charge("y", 2)],
+        charge("m", 2, "g"),
+    ),
     ("a hold in the name of g, and a pod", [Hold("g", "other", 1, {"cpu": 2000})], charge("p", 2)),
     ("a charge with the uid of g, and a pod", [charge("uid-g", 2)], charge("p", 2)),
     ("many small ones, and a group", [charge(f"x{n}", 1) for n in range(2)], hold("n", 2)),
@@ -157,7 +161,7 @@ def test_a_replica_does_not_release_what_waits_at_another() -> None:
 
 
 def test_forged_resize_of_a_pod_takes_nothing_from_it_and_refuses_nobody() -> None:
-    api, (replica,) = holding()
+    _, (replica,) = holding()
     assert replica.admit(charge("p", 1)) == ""
     forge(replica, charge("p", 2))
     assert replica.admit(charge("q", 1)) == ""

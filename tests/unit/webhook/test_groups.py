@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
-from scheduler_core.quota.holds import Shortage
+from scheduler_core.quota.ledger_bounds import Lack
 from tests.unit.webhook.reservations import FakeApi, Replica, hold, pod_group
 from tests.unit.webhook.reviews import Obj, ask, denial, envelope, namespace, native, pod, quota, synced
 from webhook.batches import Waiter
@@ -54,7 +54,7 @@ def serving(*objects: Obj, hard: str = "4") -> tuple[FakeApi, Service]:
 class Storing(HoldStore):
     """A store whose server stores at once what was admitted."""
 
-    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Shortage]:
+    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Lack]:
         short = super()._ask(namespace, waiter, confirm=confirm)
         if not short and not waiter.dry_run and isinstance(self._api, FakeApi):
             self._api.create(waiter.asked)

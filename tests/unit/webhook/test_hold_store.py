@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -25,7 +24,7 @@ from tests.unit.webhook.reservations import (
     use,
 )
 from webhook.batches import DECIDE_SECONDS, Undecided
-from webhook.hold_store import ATTEMPTS, Times
+from webhook.hold_store import ATTEMPTS
 
 WORDS = "exceeded quota: rq, requested: cpu={}, used: cpu={}, reserved: cpu={}, limited: cpu={}"
 
@@ -377,7 +376,7 @@ def test_reservation_that_cannot_be_confirmed_is_refused_for_now() -> None:
             api.broken = Conflict(409, "Conflict", "busy")
 
     replica.store._sleep = breaks
-    with pytest.raises(Undecided, match="cannot be written: .*busy"):
+    with pytest.raises(Undecided, match=r"cannot be written: .*busy"):
         replica.reserve(hold("g", 2))
 
 
