@@ -146,6 +146,10 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += seconds
+
 
 class Replica:
     """One webhook's store on a fake server."""
