@@ -62,7 +62,7 @@ class Pending(Generic[Q]):
         ]
 
     def drop(self, now: float, namespace: str = "") -> None:
-        """A list, of one namespace if it is named, did not settle them: who had the time to appear is nothing."""
+        """A list, of `namespace` if given, did not settle them: who had the time to appear is nothing."""
         self._entries = [
             entry
             for entry in self._entries

@@ -1,4 +1,4 @@
-"""Forged reviews of quotas: what is only remembered of them refuses nobody and sends nobody's pods elsewhere."""
+"""Forged reviews of quotas: what is remembered of them refuses nobody and sends nobody's pods elsewhere."""
 
 from __future__ import annotations
 
