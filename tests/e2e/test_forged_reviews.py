@@ -80,7 +80,7 @@ def test_reviews_that_no_api_server_could_send_leave_nothing(guarded: Cluster, h
 
 
 def test_a_thousand_forged_reviews_a_second_refuse_nobody(guarded: Cluster, hooks: list[Hook]) -> None:
-    """Of each kind and size, also such that draw on a real reservation; groups and pods are created meanwhile."""
+    """Of each kind and size, also such that draw on a real reservation; others create groups and pods."""
     namespace = limited(guarded, cpu="40")
     create(guarded, namespace, group("train", cpu="10"))
     create(guarded, namespace, pod("train-0", "1", "train"))

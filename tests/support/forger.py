@@ -1,7 +1,7 @@
 """`python -m tests.support.forger URL CA SECONDS RATE`: reviews that no API server sent, in masses.
 
-Each line of stdin is the JSON of an object whose creation is claimed; {n} in it becomes a number. They are sent in
-turn, over kept connections. Prints how many were sent and answered, and how many of those were allowed.
+Each line of stdin is the JSON of an object whose creation is claimed; {n} in it becomes a number. They go out
+in turn, over kept connections. Prints how many were sent and answered, and how many of those were allowed.
 """
 
 from __future__ import annotations
