@@ -41,7 +41,7 @@ CATCH_UP_SECONDS: Final = (0.0, 0.005, 0.015)
 # While reviews of nothing come in masses: the seconds between batches, how many may wait for one, how many
 # entries that nothing confirms are kept, and for how long the answer of the server is used for the others.
 FLOOD_PACE_SECONDS: Final = 0.05
-FLOOD_QUEUE: Final = 32
+FLOOD_QUEUE: Final = 12
 FLOOD_ENTRIES: Final = 256
 FLOOD_MEMORY_SECONDS: Final = 1.0
 # About ResourceQuotas of namespaces that seem to have none.

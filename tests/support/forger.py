@@ -16,7 +16,7 @@ import uuid
 from typing import Any
 from urllib.parse import urlsplit
 
-CONNECTIONS = 48
+CONNECTIONS = 128
 
 
 def review(obj: dict[str, Any]) -> bytes:
