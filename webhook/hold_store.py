@@ -38,8 +38,9 @@ MANY_CHARGES: Final = 32
 RETRY_SECONDS: Final = 0.005
 # A watch that is a moment behind another replica's is waited for before the pods are listed.
 CATCH_UP_SECONDS: Final = (0.0, 0.005, 0.015)
-# While reviews of nothing come in masses: the seconds between batches, how many may wait for one, how many
-# entries that nothing confirms are kept, and for how long the answer of the server is used for the others.
+# While reviews of nothing come in masses: how often a batch is tried, the seconds between batches, how many
+# may wait for one, how many entries that nothing confirms are kept, and how old what is sure may be.
+FLOOD_ATTEMPTS: Final = 12
 FLOOD_PACE_SECONDS: Final = 0.05
 FLOOD_QUEUE: Final = 12
 FLOOD_ENTRIES: Final = 256
@@ -208,7 +209,8 @@ class HoldStore:
         deadline = self._monotonic() + DECIDE_SECONDS
         again = any(waiter.again for waiter in batch)
         problem = ""
-        for attempt in range(ATTEMPTS):
+        flooded = self._holdings.sightings.flooded(namespace)
+        for attempt in range(FLOOD_ATTEMPTS if flooded else ATTEMPTS):
             if self._monotonic() > deadline:
                 break
             snapshot = self._snapshot(namespace, fresh=again, reread=attempt > 0)

@@ -173,20 +173,6 @@ class Book:
         drawn = self._drawn.get(hold.group, {})
         return {n: max(0, v - drawn.get(n, 0)) - before.get(n, 0) for n, v in totals.items()}
 
-    def release(self, uid: str) -> None:
-        """Strike a hold out; a uid that is not in the book changes nothing."""
-        hold = self.holds.pop(uid, None)
-        if hold is None or hold.ended:
-            return
-        shift(self.held, self.remaining(hold.group), -1)
-        shift(self._totals[hold.group], hold.total, -1)
-        shift(self._drawn.setdefault(hold.group, {}), hold.spent, -1)
-        shift(self.held, self.remaining(hold.group))
-
-    def overdrawn(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Where used and held together exceed a quota, in what the hold's group holds beyond its pods."""
-        return self._shortages(self.remaining(hold.group), quotas, already=True)
-
     def ledger(self, base: ReservationLedger) -> ReservationLedger:
         """The ledger as it is to be stored over `base`."""
         return msgspec.structs.replace(
@@ -214,14 +200,9 @@ class Book:
             shift(self._drawn.setdefault(entry.group, {}), entry.usage, sign)
 
     def _shortages(
-        self,
-        asked: ResourceList,
-        quotas: Iterable[ResourceQuota],
-        best_effort: bool = False,
-        *,
-        already: bool = False,
+        self, asked: ResourceList, quotas: Iterable[ResourceQuota], best_effort: bool = False
     ) -> list[Shortage]:
-        """Quotas in which `asked` does not fit (or, with `already`, in which it is counted as held)."""
+        """Quotas in which `asked` does not fit."""
         found = []
         for quota in quotas:
             if not counts_groups(quota) or (quota.scoped and best_effort):
@@ -230,8 +211,7 @@ class Book:
             over = {
                 name: (key, limit)
                 for name, (key, limit) in quota.hard_of_requests().items()
-                if asked.get(name, 0) > 0
-                and used.get(name, 0) + self.held.get(name, 0) + (0 if already else asked[name]) > limit
+                if asked.get(name, 0) > 0 and used.get(name, 0) + self.held.get(name, 0) + asked[name] > limit
             }
             if over:
                 found.append(

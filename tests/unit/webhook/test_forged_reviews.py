@@ -14,7 +14,7 @@ from scheduler_core.model.reservation_ledger import Charge, Hold
 from tests.unit.webhook.reservations import NAMESPACE, FakeApi, Replica, charge, hold, pod_group, use
 from webhook.batches import Undecided, Waiter
 from webhook.doubt import Patience
-from webhook.hold_store import FLOOD_ENTRIES, FLOOD_QUEUE
+from webhook.hold_store import ATTEMPTS, FLOOD_ENTRIES, FLOOD_QUEUE
 from webhook.sightings import FLOOD_SECONDS, LONG_SECONDS, MANY
 
 GRACE = Patience().grace
@@ -250,3 +250,10 @@ def test_a_burst_that_is_real_is_no_flood() -> None:
     assert said.count("") == 10
     assert api.stored is not None
     assert api.stored.held == {"cpu": 10000}
+
+
+def test_in_a_flood_races_between_replicas_are_run_more_often() -> None:
+    api, replica = flooded()
+    api.rivals = 2 * ATTEMPTS
+    assert replica.admit(charge("p", 2)) == ""
+    assert "p" in entered(api)
