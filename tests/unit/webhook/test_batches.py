@@ -13,6 +13,7 @@ from scheduler_core.quota.holds import Shortage
 from tests.unit.webhook.reservations import NAMESPACE, FakeApi, Replica, charge, hold, pod_group
 from webhook import batches
 from webhook.batches import Batches, Undecided, Waiter
+from webhook.deadline import remaining, within
 from webhook.hold_store import HoldStore, Times
 
 SHORT = Shortage("rq", {}, {}, {}, {})
@@ -193,3 +194,21 @@ def test_who_waits_too_long_is_undecided_and_out_of_the_queue(monkeypatch: pytes
     queue.worker.release()
     assert said == ["reservations of namespace a were not decided in 0.01 s"]
     assert queue.waiting == []
+
+
+def test_a_batch_has_its_own_time_whoever_works_for_it() -> None:
+    """A thread with hardly any time left would let the questions of all others fail."""
+    left: list[float] = []
+    made = deciding(lambda _, batch: left.append(remaining()) or "")
+    with within(0.1):
+        made.submit("a", Waiter(charge("p"), False))
+        assert 0 < remaining() <= 0.1
+    assert 1.0 < left[0] <= batches.DECIDE_SECONDS
+
+
+def test_queues_of_namespaces_that_anybody_named_are_not_kept() -> None:
+    made = deciding(lambda _, batch: "")
+    for number in range(100):
+        made.submit(f"n{number}", Waiter(charge("p"), False))
+    assert len(made._queues) == 0
+    assert made.waiting("n1") == 0

@@ -376,3 +376,49 @@ def test_whatever_is_sent_there_is_an_answer(
     for decide in (FUZZED.mutate, FUZZED.validate):
         answer = review(json.dumps(body).encode(), decide)
         assert answer.status in (200, 400)
+
+
+IMPOSSIBLE: list[tuple[str, Obj]] = [
+    ("a long uid", {**group(cpu="1"), "metadata": {"name": "g", "namespace": "a", "uid": "u" * 129}}),
+    ("a long name", {**group(cpu="1"), "metadata": {"name": "g" * 254, "namespace": "a", "uid": "u"}}),
+    ("too many members", group(members=2**31, cpu="1")),
+    ("a pod with a long uid", pod(meta={"name": "p", "uid": "u" * 129})),
+    ("a pod of a long group", cpu_pod("p", "1", "g" * 254)),
+]
+
+
+@pytest.mark.parametrize("obj", [i[1] for i in IMPOSSIBLE], ids=[i[0] for i in IMPOSSIBLE])
+def test_what_the_ledger_could_not_be_written_with_is_no_review(obj: Obj) -> None:
+    api, service = serving()
+    assert denial(service, group("base", cpu="1")) == ""
+    before = api.stored
+    answer = review(json.dumps(envelope(obj)).encode(), service.validate)
+    assert answer.status == 400 or b'"allowed":false' in answer.body
+    assert api.stored is before
+
+
+def test_a_group_from_before_the_epoch_is_of_the_epoch() -> None:
+    api, service = serving()
+    old = group(cpu="1")
+    old["metadata"]["creationTimestamp"] = "0001-01-01T00:00:00Z"
+    assert denial(service, old) == ""
+    assert api.stored is not None
+    assert api.stored.holds[0].since == 0.0
+
+
+def test_a_namespace_without_quota_is_asked_about_now_and_then_and_nothing_is_written() -> None:
+    api, service = serving()
+    api.native = []
+    service.cache._native.clear()
+    for number in range(200):
+        assert denial(service, group(f"g{number}", cpu="1")) == ""
+    assert api.calls["put"] == 0
+    assert set(api.calls) == {"quotas"}
+    assert 50 <= api.calls["quotas"] <= 100
+
+
+def test_fat_totals_are_refused_with_their_size() -> None:
+    _, service = serving()
+    fat = group(**{f"example.com/{'x' * 50}-{n}": "1" for n in range(40)})
+    words = "spec.totalResources=40 resources in 3,310 bytes is more than the 2,048 bytes that a reservation"
+    assert words in denial(service, fat)
