@@ -10,10 +10,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakValueDictionary
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.model.reservation_ledger import Charge, Hold
-from scheduler_core.quota.holds import Shortage
+from scheduler_core.quota.ledger_bounds import Lack
+from scheduler_core.quota.provisional import Key
+from webhook.deadline import within
 
 DECIDE_SECONDS: Final = 3.0
 
@@ -24,11 +27,17 @@ class Undecided(Exception):
 
 @dataclass(eq=False)
 class Waiter:
-    """One request: what it asks, and what became of it. `short` is empty for who may enter."""
+    """One request: what it asks, and what became of it. `short` is empty for who may enter.
+
+    `doubt`: it may enter if entries that were `ahead` of it turn out to be of nothing; it asks `again` then.
+    """
 
     asked: Charge | Hold
     dry_run: bool
-    short: Sequence[Shortage] = ()
+    again: bool = False
+    ahead: frozenset[Key] = frozenset()
+    doubt: bool = False
+    short: Sequence[Lack] = ()
     error: str = ""
     done: bool = False
 
@@ -46,20 +55,35 @@ class Queue:
 
 
 class Batches:
-    """One queue per namespace. `pause` is called before a batch is taken, so that others can join it."""
+    """One queue per namespace. `pause` is called before a batch is taken, so that others can join it.
 
-    def __init__(self, decide: Decide, pause: Callable[[], object]) -> None:
+    So is `pace`, with the namespace: it may hold back where batches would follow each other too quickly.
+    """
+
+    def __init__(
+        self, decide: Decide, pause: Callable[[], object], pace: Callable[[str], object] | None = None
+    ) -> None:
         self._decide = decide
         self._pause = pause
+        self._pace = pace
         self._lock = threading.Lock()
-        self._queues: dict[str, Queue] = {}
+        # Who names a namespace in a review need not be right: only queues that are in use are kept.
+        self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
 
     def queue(self, namespace: str) -> Queue:
         """The namespace's queue; hold its `worker` to write without being disturbed by this process."""
         with self._lock:
-            return self._queues.setdefault(namespace, Queue())
+            queue = self._queues.get(namespace)
+            if queue is None:
+                queue = self._queues[namespace] = Queue()
+            return queue
 
-    def submit(self, namespace: str, waiter: Waiter) -> Sequence[Shortage]:
+    def waiting(self, namespace: str) -> int:
+        """How many wait for the next batch of a namespace."""
+        queue = self._queues.get(namespace)
+        return len(queue.waiting) if queue is not None else 0
+
+    def submit(self, namespace: str, waiter: Waiter) -> Sequence[Lack]:
         """What is short for the waiter, once it was decided with all others. Raises Undecided."""
         queue = self.queue(namespace)
         with self._lock:
@@ -72,6 +96,8 @@ class Batches:
         try:
             if not waiter.done:
                 self._pause()
+                if self._pace is not None:
+                    self._pace(namespace)
                 with self._lock:
                     batch, queue.waiting = queue.waiting, []
                 self._work(namespace, batch)
@@ -82,10 +108,14 @@ class Batches:
         return waiter.short
 
     def _work(self, namespace: str, batch: Sequence[Waiter]) -> None:
-        """Nobody is admitted by an accident: without a decision the failure stays."""
+        """Nobody is admitted by an accident: without a decision the failure stays.
+
+        The time is the batch's own: the one whose thread works may have less left than others.
+        """
         error = f"reservations of namespace {namespace} were not decided"
         try:
-            error = self._decide(namespace, batch)
+            with within(DECIDE_SECONDS):
+                error = self._decide(namespace, batch)
         except (ApiError, KubeconfigError) as problem:
             error = f"the reservation ledger of namespace {namespace} cannot be written: {problem}"
         finally:

@@ -7,10 +7,12 @@ threads read; one lock.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -83,6 +85,9 @@ class Cache:
         self._allocatable: dict[str, int] = {}
         self._quotas_underway: Pending[ElasticQuota] = Pending()
         self._native_underway: Pending[ResourceQuota] = Pending()
+        self._numbers = itertools.count(1)
+        # Whether a namespace has an ElasticQuota in truth; asked where one is only on its way.
+        self.is_stored: Callable[[str], bool] = lambda namespace: True
 
     # Written by the reflectors
 
@@ -146,11 +151,13 @@ class Cache:
         return self._namespaces.get(name)
 
     def has_quota(self, namespace: str) -> bool:
-        """Whether the namespace has an ElasticQuota, or will have in a moment."""
+        """Whether the namespace has an ElasticQuota, which the watch may not have shown yet."""
         with self.lock:
             if self._ledger.quota_of(namespace) is not None:
                 return True
-            return any(q.namespace == namespace for q in self._quotas_underway.quotas(self._monotonic()))
+            underway = self._quotas_underway.quotas(self._monotonic())
+        # It may be on its way for ever: where nobody creates it, pods are nobody's to schedule.
+        return any(quota.namespace == namespace for quota in underway) and self.is_stored(namespace)
 
     def quota_of(self, namespace: str) -> ElasticQuota | None:
         """The ElasticQuota that binds in the namespace, or None."""
@@ -162,16 +169,22 @@ class Cache:
         with self.lock:
             return tuple(self._native.get(namespace, {}).values())
 
-    def view(self, namespace: str, sum_of_min: SumMode, fresh: Fresh | None = None) -> QuotaView:
-        """All that a quota of the namespace is judged against. Hold `lock` from here to `admitted`."""
+    def view(
+        self, namespace: str, sum_of_min: SumMode, fresh: Fresh | None = None, before: float = inf
+    ) -> QuotaView:
+        """All that a quota of the namespace is judged against. Hold `lock` from here to `admitted`.
+
+        Of what was admitted a moment ago it has what came before the number `before`.
+        """
         with self.lock:
             ledger = self._ledger if fresh is None else self._refreshed(fresh)
             known = self._namespaces.get(namespace)
-            underway = self._quotas_underway.quotas(self._monotonic())
+            native = tuple(self._native_of(namespace, fresh, before))
+            underway = self._quotas_underway.quotas(self._monotonic(), before)
             return QuotaView(
                 siblings=(*_stored(ledger, namespace), *(q for q in underway if q.namespace == namespace)),
                 others=tuple(_others(ledger, underway, namespace)),
-                native=tuple(self._native_of(namespace, fresh)),
+                native=native,
                 allocatable=dict(self._allocatable),
                 terminating=known is not None and known.terminating,
                 sum_of_min=sum_of_min,
@@ -185,13 +198,40 @@ class Cache:
             natives = tuple(native for known in self._native.values() for native in known.values())
             return Stored(quotas, binding, natives, dict(self._ledger.total_min), dict(self._allocatable))
 
-    def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> None:
-        """Remember a quota that was just allowed, until the watch shows it. Never called for a dry run."""
+    def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> int:
+        """Remember a quota that was just allowed, until the watch shows it. Never called for a dry run.
+
+        Returns the number under which it is remembered.
+        """
         with self.lock:
+            number = next(self._numbers)
             if isinstance(quota, ElasticQuota):
-                self._quotas_underway.add(quota, base, self._monotonic())
+                self._quotas_underway.add(quota, base, self._monotonic(), number)
             else:
-                self._native_underway.add(quota, base, self._monotonic())
+                self._native_underway.add(quota, base, self._monotonic(), number)
+            return number
+
+    def mark(self) -> int:
+        """A number after all that are remembered now."""
+        return next(self._numbers)
+
+    def withdraw(self, number: int) -> None:
+        """One that was remembered is not allowed after all."""
+        with self.lock:
+            for pending in (self._quotas_underway, self._native_underway):
+                pending.withdraw(number)
+
+    def renew(self, number: int) -> None:
+        """One that was remembered is allowed only now."""
+        with self.lock:
+            for pending in (self._quotas_underway, self._native_underway):
+                pending.renew(number, self._monotonic())
+
+    def is_open(self, number: int) -> bool:
+        """Whether of those remembered before one may still appear."""
+        with self.lock:
+            now = self._monotonic()
+            return self._quotas_underway.open(number, now) or self._native_underway.open(number, now)
 
     def _refreshed(self, fresh: Fresh) -> QuotaLedger:
         """The quotas as listed, and as the watch has them where it knows later or other ones."""
@@ -204,9 +244,11 @@ class Cache:
                 in_scope = fresh.scope in ("", quota.namespace)
                 if not in_scope or is_older(fresh.version, quota.resource_version):
                     ledger.put_quota(quota)
+        if not fresh.scope:
+            self._quotas_underway.drop(self._monotonic())
         return ledger
 
-    def _native_of(self, namespace: str, fresh: Fresh | None) -> Iterator[ResourceQuota]:
+    def _native_of(self, namespace: str, fresh: Fresh | None, before: float) -> Iterator[ResourceQuota]:
         stored = self._native.get(namespace, {}).values()
         if fresh is None or fresh.native is None:
             yield from stored
@@ -215,7 +257,8 @@ class Cache:
                 self._native_underway.seen(quota.namespace, quota.name, quota.resource_version)
             yield from fresh.native
             yield from (q for q in stored if is_older(fresh.native_version, q.resource_version))
-        underway = self._native_underway.quotas(self._monotonic())
+            self._native_underway.drop(self._monotonic(), namespace)
+        underway = self._native_underway.quotas(self._monotonic(), before)
         yield from (quota for quota in underway if quota.namespace == namespace)
 
 

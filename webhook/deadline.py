@@ -41,11 +41,12 @@ def seconds_for(timeout: str | None) -> float:
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
     """What this thread does inside must be over in so many seconds."""
+    outer: float | None = getattr(_local, "end", None)
     _local.end = time.monotonic() + seconds
     try:
         yield
     finally:
-        del _local.end
+        _local.end = outer
 
 
 def remaining() -> float:

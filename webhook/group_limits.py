@@ -9,6 +9,7 @@ from scheduler_core.model.names import LIFECYCLE_POLICIES, LIFECYCLE_POLICY_ANNO
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.quantity import format_resource
+from scheduler_core.quota.ledger_bounds import MOST_AMOUNTS_BYTES, MOST_NAME, MOST_UID, amounts_bytes
 from scheduler_core.quota.rules import Violation
 
 
@@ -20,6 +21,13 @@ def check_group(group: PodGroup, quota: ElasticQuota | None) -> list[Violation]:
     if pods is not None and pods < group.min_members:
         rule = f"is less than spec.minMembers={group.min_members}, each of which is a pod"
         found.append(Violation(subject, f"spec.totalResources[{PODS}]", str(pods), rule))
+    size = amounts_bytes(group.total)
+    if size > MOST_AMOUNTS_BYTES:
+        rule = (
+            f"is more than the {MOST_AMOUNTS_BYTES:,} bytes that a reservation may take; name fewer resources"
+        )
+        given = f"{len(group.total)} resources in {size:,} bytes"
+        found.append(Violation(subject, "spec.totalResources", given, rule))
     if quota is None:
         return found
     for name, value in sorted(group.total.items()):
@@ -33,6 +41,11 @@ def check_group(group: PodGroup, quota: ElasticQuota | None) -> list[Violation]:
         rule = f"exceeds {_max(quota, PODS)}"
         found.append(Violation(subject, "spec.minMembers", str(group.min_members), rule))
     return found
+
+
+def too_long(uid: str, *names: str) -> bool:
+    """Whether a review names something as no API server does: the ledger could not be written with it."""
+    return len(uid) > MOST_UID or any(len(name) > MOST_NAME for name in names)
 
 
 def left_open(group: PodGroup, quota: ElasticQuota | None) -> frozenset[str]:

@@ -7,7 +7,7 @@ must agree between replicas is the store's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,9 +18,11 @@ from scheduler_core.model.pod_group import PodGroup, parse_pod_group
 from scheduler_core.model.pod_use import PodUse, parse_proposed_use
 from scheduler_core.model.reservation_ledger import Charge, Hold
 from scheduler_core.model.resource_quota import ResourceQuota
-from scheduler_core.quota.holds import Shortage, counts_groups
+from scheduler_core.quota.holds import counts_groups
+from scheduler_core.quota.ledger_bounds import Lack
 from scheduler_core.quota.rules import Violation
-from webhook.group_limits import check_group, check_lifecycle, check_members, left_open
+from scheduler_core.quota.settling import hold_of
+from webhook.group_limits import check_group, check_lifecycle, check_members, left_open, too_long
 from webhook.review import Malformed
 from webhook.verdict import (
     ALLOW,
@@ -33,9 +35,12 @@ from webhook.verdict import (
     refuse_malformed,
 )
 
+# minMembers is an int32.
+MOST_MEMBERS: Final = 2**31 - 1
+
 # Ask the store; it says what is short. Raises Undecided.
-Reserve = Callable[[Hold], Sequence[Shortage]]
-Admit = Callable[[Charge], Sequence[Shortage]]
+Reserve = Callable[[Hold], Sequence[Lack]]
+Admit = Callable[[Charge], Sequence[Lack]]
 # The pods that name a group already.
 Members = Callable[[str], Sequence[PodUse]]
 
@@ -60,6 +65,8 @@ def create_group(
         group = parse_pod_group(raw)
     except ModelError as error:
         return refuse_malformed(error)
+    if too_long(group.uid, group.name) or group.min_members > MOST_MEMBERS:
+        raise Malformed("request.object has a uid or a name that no API server gives")
     violations = check_group(group, quota)
     if quota is not None and left_open(group, quota):
         violations += check_members(group, quota, members(group.name))
@@ -68,7 +75,7 @@ def create_group(
     warnings = [_not_counted(group, native) for native in natives if not counts_groups(native)]
     if not group.total:
         return allow(group=group.key)
-    short = reserve(Hold(group.name, group.uid, group.min_members, group.total, group.created))
+    short = reserve(hold_of(group))
     if short:
         return _refuse(f"PodGroup {group.key}", "spec.totalResources", short)
     return allow(warnings, group=group.key)
@@ -112,6 +119,8 @@ def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
         return ALLOW
     if not pod.uid or pod.finished:
         return ALLOW
+    if too_long(pod.uid, pod.name, pod.group):
+        raise Malformed("request.object has a uid or a name that no API server gives")
     short = admit(Charge(pod.uid, pod.name, pod.group, pod.usage, pod.best_effort))
     return _refuse(f"Pod {pod.namespace}/{pod.name}", "spec.containers", short) if short else ALLOW
 
@@ -132,7 +141,7 @@ def _not_counted(group: PodGroup, native: ResourceQuota) -> str:
     )
 
 
-def _refuse(subject: str, field: str, short: Sequence[Shortage]) -> Verdict:
+def _refuse(subject: str, field: str, short: Sequence[Lack]) -> Verdict:
     message = "; ".join(str(shortage) for shortage in short)
     return Verdict(
         allowed=False,

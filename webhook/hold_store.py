@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler_core.kube.errors import ApiError, Conflict, KubeconfigError, NotFound
@@ -19,10 +19,16 @@ from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota
-from scheduler_core.quota.holds import Book, Shortage
-from scheduler_core.quota.settling import idle_groups, settle
+from scheduler_core.quota.holds import Book
+from scheduler_core.quota.ledger_bounds import Lack, doubtful_beyond, enterable, slim
+from scheduler_core.quota.provisional import Key, key_of, unconfirmed, without
+from scheduler_core.quota.settling import hold_of, idle_groups, settle
 from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
+from webhook.bucket import Bucket
+from webhook.deadline import remaining
+from webhook.doubt import TO_DECIDE_SECONDS, Doubts, Patience
 from webhook.holdings import Holdings
+from webhook.judging import View, judge
 from webhook.ledger_api import LedgerApi
 from webhook.pod_watches import PodWatches
 
@@ -32,6 +38,16 @@ MANY_CHARGES: Final = 32
 RETRY_SECONDS: Final = 0.005
 # A watch that is a moment behind another replica's is waited for before the pods are listed.
 CATCH_UP_SECONDS: Final = (0.0, 0.005, 0.015)
+# While reviews of nothing come in masses: how often a batch is tried, the seconds between batches, how many
+# may wait for one, how many entries that nothing confirms are kept, and how old what is sure may be.
+FLOOD_ATTEMPTS: Final = 12
+FLOOD_PACE_SECONDS: Final = 0.05
+FLOOD_QUEUE: Final = 12
+FLOOD_ENTRIES: Final = 256
+FLOOD_MEMORY_SECONDS: Final = 1.0
+# About ResourceQuotas of namespaces that seem to have none.
+QUESTIONS_A_SECOND: Final = 10.0
+QUESTIONS_AT_ONCE: Final = 50.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,7 @@ class Times:
     timeout: float = 60.0
     gather: float = 0.002
     barrier: float = 0.25
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,15 @@ class _Snapshot:
     groups: dict[str, PodGroup]
     quotas: Sequence[ResourceQuota]
     fresh: bool
+
+
+@dataclass(frozen=True)
+class _Sure:
+    """What is sure of a namespace in a flood, and since when that was known."""
+
+    book: Book
+    quotas: Sequence[ResourceQuota]
+    since: float
 
 
 class HoldStore:
@@ -76,25 +102,86 @@ class HoldStore:
         self._times = times or Times()
         self._sleep = sleep
         self._monotonic = monotonic
-        self._batches = Batches(self._write, lambda: self._sleep(self._times.gather))
+        self._batches = Batches(self._write, lambda: self._sleep(self._times.gather), self._pace)
+        self._doubts = Doubts(
+            holdings, watches, self._times.patience, lambda seconds: self._sleep(seconds), monotonic
+        )
+        self._sure: dict[str, _Sure] = {}
+        self._questions = Bucket(QUESTIONS_A_SECOND, QUESTIONS_AT_ONCE, monotonic)
 
-    def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Shortage]:
+    def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Lack]:
         """Admit a pod: what is short, empty if it may enter. Raises Undecided."""
-        return self._batches.submit(namespace, Waiter(charge, dry_run))
+        return self._ask(namespace, Waiter(slim(charge, self._quotas(namespace)), dry_run))
 
-    def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[Shortage]:
+    def reserve(self, namespace: str, hold: Hold, *, dry_run: bool = False) -> Sequence[Lack]:
         """Reserve for a group: what is short, empty if it is reserved. Raises Undecided.
 
-        While a namespace has no reservation its pods are not written down. So its first hold is announced,
-        and confirmed once the pods that were on their way then are visible.
+        While a namespace has no reservation its pods are not written down. So its first hold is entered, and
+        confirmed once the pods that were on their way then are visible. Where no ResourceQuota is there is
+        nothing to decide, and the reconciler enters the group once it exists.
         """
+        if not self._is_limited(namespace):
+            return ()
         known = self._holdings.ledger(namespace)
         first = known is None or not known.active
-        short = self._batches.submit(namespace, Waiter(hold, dry_run))
-        if short or dry_run or not first:
+        return self._ask(namespace, Waiter(hold, dry_run), confirm=first and not dry_run)
+
+    def _is_limited(self, namespace: str) -> bool:
+        """Whether the namespace has a ResourceQuota, to be asked where the watch has not shown one (yet).
+
+        Anybody can name any namespace, so it is asked only so often: what is missed then is a quota that was
+        created a moment ago.
+        """
+        if self._quotas(namespace):
+            return True
+        try:
+            return self._questions.take() and bool(self._api.quotas(namespace))
+        except (ApiError, KubeconfigError) as problem:
+            raise Undecided(
+                f"the ResourceQuotas of namespace {namespace} cannot be read: {problem}"
+            ) from None
+
+    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Lack]:
+        """Decide at once, or once it is known what is ahead; after that time doubt is in favour of who asks.
+
+        With `confirm` what was decided is looked at again after the barrier.
+        """
+        sure = self._sure_in_flood(namespace)
+        if sure is not None:
+            if sure.book.lacks(waiter.asked, sure.quotas):
+                raise Undecided(f"namespace {namespace} is crowded by requests for what does not appear")
+            return ()
+        short = self._batches.submit(namespace, waiter)
+        if short or not (waiter.doubt or confirm):
             return short
-        self._sleep(self._times.barrier)
-        return self._confirm(namespace, hold)
+        with self._doubts.waiting(namespace, key_of(waiter.asked)):
+            if confirm:
+                self._sleep(self._times.barrier)
+            left = min(self._times.patience.most, remaining() - TO_DECIDE_SECONDS)
+            while True:
+                if waiter.doubt:
+                    took = self._doubts.wait(namespace, waiter.ahead, left)
+                    if took is None or left <= 0.0:
+                        return ()
+                    left -= took
+                waiter = Waiter(waiter.asked, waiter.dry_run, again=True, ahead=waiter.ahead)
+                short = self._batches.submit(namespace, waiter)
+                if short or not waiter.doubt:
+                    return short
+
+    def _sure_in_flood(self, namespace: str) -> _Sure | None:
+        """Where too many wait already because reviews of nothing come in masses: what is sure."""
+        if not self._holdings.sightings.flooded(namespace):
+            self._sure.pop(namespace, None)
+            return None
+        sure = self._sure.get(namespace)
+        if sure is None or self._batches.waiting(namespace) < FLOOD_QUEUE:
+            return None
+        return sure if self._monotonic() - sure.since <= FLOOD_MEMORY_SECONDS else None
+
+    def _pace(self, namespace: str) -> None:
+        if self._holdings.sightings.flooded(namespace):
+            self._sleep(FLOOD_PACE_SECONDS)
 
     def reconcile(self, namespace: str) -> bool:
         """Settle, release and repair one namespace's ledger; whether there was something to do.
@@ -120,17 +207,20 @@ class HoldStore:
     def _write(self, namespace: str, batch: Sequence[Waiter]) -> str:
         """Judge the batch and store the outcome; the words of a failure. Raises ApiError."""
         deadline = self._monotonic() + DECIDE_SECONDS
+        again = any(waiter.again for waiter in batch)
         problem = ""
-        for attempt in range(ATTEMPTS):
+        flooded = self._holdings.sightings.flooded(namespace)
+        for attempt in range(FLOOD_ATTEMPTS if flooded else ATTEMPTS):
             if self._monotonic() > deadline:
                 break
-            snapshot = self._snapshot(namespace, fresh=False, reread=attempt > 0)
-            wanted = self._judge(namespace, snapshot, batch)
-            doubtful = _incomplete(snapshot) or any(waiter.short for waiter in batch)
+            snapshot = self._snapshot(namespace, fresh=again, reread=attempt > 0)
+            wanted, crowded = self._judge(namespace, snapshot, batch)
+            doubtful = crowded or _incomplete(snapshot) or any(waiter.short for waiter in batch)
             if doubtful and not snapshot.fresh:
                 snapshot = self._snapshot(namespace, fresh=True)
-                wanted = self._judge(namespace, snapshot, batch)
-            if wanted == snapshot.ledger or all(waiter.dry_run or waiter.short for waiter in batch):
+                wanted, _ = self._judge(namespace, snapshot, batch)
+            idle = all(waiter.dry_run or (waiter.short and not waiter.again) for waiter in batch)
+            if idle or wanted == snapshot.ledger:
                 return ""
             try:
                 self._holdings.wrote(self._api.put(wanted))
@@ -140,38 +230,34 @@ class HoldStore:
                 self._sleep(RETRY_SECONDS * attempt)
         return f"the reservation ledger of namespace {namespace} was not written in time: {problem}"
 
-    def _judge(self, namespace: str, snapshot: _Snapshot, batch: Sequence[Waiter]) -> ReservationLedger:
-        """Judge all that wait on one copy: requests that are for real first, each sees those before it."""
-        base = snapshot.ledger
+    def _judge(
+        self, namespace: str, snapshot: _Snapshot, batch: Sequence[Waiter]
+    ) -> tuple[ReservationLedger, bool]:
+        """The ledger with what the batch asked for, and whether too much is in it that nothing confirms.
+
+        What was read from the server just now shows what is of nothing: that is released.
+        """
+        base, sightings = snapshot.ledger, self._holdings.sightings
         if snapshot.fresh or len(base.charges) > MANY_CHARGES:
             base = self._settled(namespace, snapshot)
-        book = Book(base, snapshot.pods)
-        for waiter in batch:
-            if not waiter.dry_run:
-                waiter.short = _enter(book, waiter.asked, snapshot.quotas)
-        wanted = book.ledger(base)
-        for waiter in batch:
-            if waiter.dry_run:
-                waiter.short = _enter(book, waiter.asked, snapshot.quotas)
-        return wanted
+        doubtful = frozenset(unconfirmed(base, snapshot.pods, snapshot.groups))
+        sightings.note(namespace, doubtful)
+        beyond = self._beyond(namespace, base, doubtful)
+        if snapshot.fresh:
+            released = self._doubts.releasable(namespace, doubtful) | beyond
+            base, doubtful = without(base, released), doubtful - released
+        view = View(base, snapshot.pods, snapshot.quotas, doubtful, snapshot.fresh)
+        if snapshot.fresh and sightings.flooded(namespace):
+            self._sure[namespace] = _Sure(view.book(base, doubtful), snapshot.quotas, self._monotonic())
+        return judge(view, batch), bool(beyond)
 
-    def _confirm(self, namespace: str, hold: Hold) -> Sequence[Shortage]:
-        """Look again, at what the server has now; an overdrawn first hold is taken back."""
-        try:
-            with self._batches.queue(namespace).worker:
-                for _ in range(ATTEMPTS):
-                    snapshot = self._snapshot(namespace, fresh=True)
-                    short = Book(snapshot.ledger, snapshot.pods).overdrawn(hold, snapshot.quotas)
-                    if not short:
-                        return ()
-                    try:
-                        self._holdings.wrote(self._api.put(_without(snapshot, hold)))
-                        return short
-                    except (Conflict, NotFound):
-                        continue
-        except (ApiError, KubeconfigError) as problem:
-            raise Undecided(f"the reservation of PodGroup {hold.group} is not confirmed: {problem}") from None
-        raise Undecided(f"the reservation of PodGroup {hold.group} is not confirmed: too many others write")
+    def _beyond(self, namespace: str, ledger: ReservationLedger, doubtful: frozenset[Key]) -> set[Key]:
+        """The oldest of what nothing confirms, where it is more than a ledger can carry."""
+        order = self._holdings.sightings.oldest_first(namespace, doubtful)
+        found = doubtful_beyond(ledger, doubtful, order)
+        if len(doubtful) > FLOOD_ENTRIES and self._holdings.sightings.flooded(namespace):
+            found.update(order[: len(order) - FLOOD_ENTRIES // 2])
+        return found
 
     # What is known
 
@@ -229,15 +315,5 @@ class HoldStore:
 def _incomplete(snapshot: _Snapshot) -> bool:
     """Whether a group should have a hold and has none: the ledger was lost or edited, or is behind."""
     known = {hold.uid for hold in snapshot.ledger.holds}
-    groups = snapshot.groups.values()
-    return any(group.total and not group.succeeded and group.uid not in known for group in groups)
-
-
-def _enter(book: Book, asked: Charge | Hold, quotas: Sequence[ResourceQuota]) -> Sequence[Shortage]:
-    return book.reserve(asked, quotas) if isinstance(asked, Hold) else book.admit(asked, quotas)
-
-
-def _without(snapshot: _Snapshot, hold: Hold) -> ReservationLedger:
-    book = Book(snapshot.ledger, snapshot.pods)
-    book.release(hold.uid)
-    return book.ledger(snapshot.ledger)
+    missing = [g for g in snapshot.groups.values() if g.total and not g.succeeded and g.uid not in known]
+    return bool(enterable(snapshot.ledger, map(hold_of, missing)))

@@ -17,6 +17,7 @@ from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.reservation_ledger import NAME, ReservationLedger
+from webhook.sightings import Sightings
 
 # Deleted uids are remembered for this many objects per kind; what is older falls to the time-out.
 REMEMBERED: Final = 8192
@@ -49,6 +50,7 @@ class Holdings:
         self._groups: dict[str, dict[str, PodGroup]] = {}
         self._first_seen: dict[str, dict[str, float]] = {}
         self.gone_groups = Gone()
+        self.sightings = Sightings(monotonic)
 
     # Written by the reflectors and the store
 
@@ -61,6 +63,7 @@ class Holdings:
             elif event.resource == RESERVATION_LEDGERS and name == NAME:
                 if event.obj is None:
                     self._ledgers.pop(namespace, None)
+                    self.sightings.gone(namespace)
                 else:
                     self._put_ledger(event.obj)
 
@@ -72,6 +75,8 @@ class Holdings:
     def _put_ledger(self, ledger: ReservationLedger) -> None:
         known = self._ledgers.get(ledger.namespace)
         if known is None or not is_older(ledger.resource_version, known.resource_version):
+            if known is None or known.resource_version != ledger.resource_version:
+                self.sightings.saw(ledger)
             self._ledgers[ledger.namespace] = ledger
 
     def _put_group(self, namespace: str, name: str, event: Event) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Final, Protocol, TypeVar
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
@@ -31,13 +32,14 @@ from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.model.resource_quota import ResourceQuota
-from scheduler_core.quota.holds import Shortage
+from scheduler_core.quota.ledger_bounds import Lack
 from webhook.batches import Undecided
 from webhook.cache import Cache, Fresh
 from webhook.groups import admit_pod, create_group, judge_lifecycle, update_group
 from webhook.hold_store import HoldStore
 from webhook.membership import NoOwners, Owners, check_move, check_name, group_of
 from webhook.pods import assign, is_managed, is_open, read_pod
+from webhook.quota_doubt import QuotaDoubts
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
 from webhook.review import Malformed, Request, Unready
 from webhook.topology import CONFIG_MAP, is_pod_group, judge_config_map, judge_pod_group
@@ -98,6 +100,8 @@ class Service:
         self._live = live
         self._store = store
         self._owners = owners or NoOwners()
+        self._doubts = QuotaDoubts(cache)
+        cache.is_stored = self._has_stored_quota
 
     def mutate(self, request: Request) -> Verdict:
         """Send new pods of managed namespaces to Muster's scheduler. Raises Malformed and Unready."""
@@ -204,7 +208,7 @@ class Service:
         namespace = request.namespace or ""
         quota, natives = self.cache.quota_of(namespace), self.cache.natives(namespace)
 
-        def reserve(hold: Hold) -> Sequence[Shortage]:
+        def reserve(hold: Hold) -> Sequence[Lack]:
             if self._store is None:
                 return ()
             return self._store.reserve(namespace, hold, dry_run=bool(request.dry_run))
@@ -224,21 +228,42 @@ class Service:
         return self._decide(request, lambda view: change_resource_quota(request.object, old, view.siblings))
 
     def _decide(self, request: Request, judge: Judge, fresh: Fresh | None = None) -> Verdict:
-        """Judge by memory; before a refusal that rests on other objects, by what the server lists now."""
-        verdict = self._judge(request, judge, fresh)
+        """Judge by memory; before a refusal that rests on other objects, by what the server lists now.
+
+        And none rests on what was only admitted, a moment ago, and never appears.
+        """
+        verdict, quota = self._judge(request, judge, fresh)
         if verdict.allowed or not _RESTS_ON_OTHERS & set(verdict.rules):
             return verdict
-        everything = self._read(lambda live: live.everything(request.namespace or ""))
-        return verdict if everything is None else self._judge(request, judge, everything)
+        verdict, quota = self._judge(request, judge, self._everything(request))
+        if verdict.allowed or quota is None or not _RESTS_ON_OTHERS & set(verdict.rules):
+            return verdict
 
-    def _judge(self, request: Request, judge: Judge, fresh: Fresh | None) -> Verdict:
+        def judge_before(number: float) -> Verdict:
+            everything = self._everything(request)
+            with self.cache.lock:
+                return judge(self._view(request, everything, number))[0]
+
+        return self._doubts.decide(quota, _base(request), judge_before, dry_run=bool(request.dry_run))
+
+    def _judge(
+        self, request: Request, judge: Judge, fresh: Fresh | None
+    ) -> tuple[Verdict, ElasticQuota | ResourceQuota | None]:
         with self.cache.lock:
-            view = self.cache.view(request.namespace or "", self.settings.sum_of_min, fresh)
-            verdict, quota = judge(view)
+            verdict, quota = judge(self._view(request, fresh))
             if verdict.allowed and quota is not None and not request.dry_run:
-                base = identity_of(request.old_object).resource_version if request.has_old else ""
-                self.cache.admitted(quota, base)
-        return verdict
+                self.cache.admitted(quota, _base(request))
+        return verdict, quota
+
+    def _view(self, request: Request, fresh: Fresh | None, before: float = inf) -> QuotaView:
+        return self.cache.view(request.namespace or "", self.settings.sum_of_min, fresh, before)
+
+    def _everything(self, request: Request) -> Fresh | None:
+        return self._read(lambda live: live.everything(request.namespace or ""))
+
+    def _has_stored_quota(self, namespace: str) -> bool:
+        listed = self._read(lambda live: live.quotas(namespace))
+        return listed is None or bool(listed.quotas)
 
     def _read(self, question: Callable[[Live], T]) -> T | None:
         """An answer of the API server, or None where it gives none: the cache must do then."""
@@ -253,6 +278,11 @@ class Service:
         unsynced = self.cache.unsynced
         if unsynced:
             raise Unready(f"the webhook has not seen all {', '.join(unsynced)} yet; try again")
+
+
+def _base(request: Request) -> str:
+    """The resourceVersion that the request replaces, empty for a new object."""
+    return identity_of(request.old_object).resource_version if request.has_old else ""
 
 
 def _require_objects(request: Request) -> None:

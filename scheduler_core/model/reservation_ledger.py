@@ -25,7 +25,8 @@ class Hold(msgspec.Struct, frozen=True):
     """What one PodGroup reserved: `total`, exact integers. `uid` and `since`, its creation, are the group's.
 
     `done` are the uids of members that ended well, `spent` what they used: it is reserved no more. An `ended`
-    hold reserves nothing; it stays until its PodGroup is deleted, so that it is not made again.
+    hold reserves nothing; it stays until its PodGroup is deleted, so that it is not made again. `announced`:
+    there is no room beside what others claim, and whether they exist is being found out.
     """
 
     group: str
@@ -36,16 +37,21 @@ class Hold(msgspec.Struct, frozen=True):
     ended: bool = False
     spent: dict[str, int] = {}
     done: tuple[str, ...] = ()
+    announced: bool = False
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """A pod that was admitted and may not be visible to everybody yet. `usage` includes one of `pods`."""
+    """A pod that was admitted and may not be visible to everybody yet. `usage` includes one of `pods`.
+
+    `announced` as for a Hold.
+    """
 
     uid: str
     pod: str
     group: str
     usage: dict[str, int]
     best_effort: bool = False
+    announced: bool = False
 
 
 class ReservationLedger(msgspec.Struct, frozen=True):
@@ -77,6 +83,7 @@ class _HoldWire(msgspec.Struct, frozen=True, rename="camel"):
     ended: bool = False
     spent: dict[str, Any] | None = None
     done: tuple[str, ...] | None = None
+    announced: bool = False
 
 
 class _ChargeWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,6 +92,7 @@ class _ChargeWire(msgspec.Struct, frozen=True, rename="camel"):
     group: str = ""
     usage: dict[str, Any] | None = None
     best_effort: bool = False
+    announced: bool = False
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,6 +124,7 @@ def _ledger_from(wire: _LedgerWire) -> ReservationLedger:
             item.ended,
             parse_resource_list(item.spent, f"spec.holds[{i}].spent"),
             item.done or (),
+            item.announced,
         )
         for i, item in enumerate(spec.holds or ())
     )
@@ -126,6 +135,7 @@ def _ledger_from(wire: _LedgerWire) -> ReservationLedger:
             item.group,
             parse_resource_list(item.usage, f"spec.charges[{i}].usage"),
             item.best_effort,
+            item.announced,
         )
         for i, item in enumerate(spec.charges or ())
     )
@@ -150,29 +160,8 @@ def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
     metadata = {"name": NAME, "namespace": ledger.namespace}
     if ledger.resource_version:
         metadata["resourceVersion"] = ledger.resource_version
-    holds = [
-        {
-            "group": hold.group,
-            "uid": hold.uid,
-            "minMembers": hold.min_members,
-            "totalResources": to_strings(hold.total),
-            "since": rfc3339(hold.since),
-            "ended": hold.ended,
-            "spent": to_strings(hold.spent),
-            "done": list(hold.done),
-        }
-        for hold in ledger.holds
-    ]
-    charges = [
-        {
-            "uid": charge.uid,
-            "pod": charge.pod,
-            "group": charge.group,
-            "usage": to_strings(charge.usage),
-            "bestEffort": charge.best_effort,
-        }
-        for charge in ledger.charges
-    ]
+    holds = [_hold_body(hold) for hold in ledger.holds]
+    charges = [_charge_body(charge) for charge in ledger.charges]
     return {
         "apiVersion": RESERVATION_LEDGERS.api_version,
         "kind": KIND,
@@ -180,3 +169,28 @@ def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
         "spec": {"podsVersion": ledger.pods_version, "holds": holds, "charges": charges},
         "status": {"held": to_strings(ledger.held)},
     }
+
+
+def _hold_body(hold: Hold) -> dict[str, Any]:
+    """As it is written: what a reader takes for granted is left out, as there may be thousands."""
+    body: dict[str, Any] = {"group": hold.group, "uid": hold.uid, "minMembers": hold.min_members}
+    if hold.since:
+        body["since"] = rfc3339(hold.since)
+    if hold.total:
+        body["totalResources"] = to_strings(hold.total)
+    if hold.spent:
+        body["spent"] = to_strings(hold.spent)
+    if hold.done:
+        body["done"] = list(hold.done)
+    return body | _flags(ended=hold.ended, announced=hold.announced)
+
+
+def _charge_body(charge: Charge) -> dict[str, Any]:
+    body: dict[str, Any] = {"uid": charge.uid, "pod": charge.pod, "usage": to_strings(charge.usage)}
+    if charge.group:
+        body["group"] = charge.group
+    return body | _flags(bestEffort=charge.best_effort, announced=charge.announced)
+
+
+def _flags(**flags: bool) -> dict[str, bool]:
+    return {name: True for name, is_set in flags.items() if is_set}

@@ -111,53 +111,67 @@ class Book:
         drawn = self._drawn.get(group, {})
         return {name: max(0, v - drawn.get(name, 0)) for name, v in self._totals.get(group, {}).items()}
 
-    def admit(self, charge: Charge, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Write a pod down if every quota has room for what it takes beyond its group's hold.
+    def lacks(self, asked: Charge | Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        """What is short for a pod or a group, empty if there is room; nothing is written down.
 
-        Asked again about the same uid it costs only what is more than before. Returns what is short.
+        A pod asks for what it takes beyond its group's hold, a group for what it holds beyond the pods that
+        it has already. Asked again about the same uid, a pod costs what is more than before, a group nothing.
         """
-        known = self._counted.get(charge.uid)
-        before = known.usage if known is not None else {}
-        growth = {name: value - before.get(name, 0) for name, value in charge.usage.items()}
-        own = self.remaining(charge.group)
-        asked = {name: value - own.get(name, 0) for name, value in growth.items() if value > own.get(name, 0)}
-        short = self._shortages(asked, quotas, charge.best_effort)
-        if not short and (known is None or any(value > 0 for value in growth.values())):
-            shift(self.held, own, -1)
-            self._count(charge.uid, charge.group, charge.usage, charge.best_effort)
-            shift(self.held, self.remaining(charge.group))
-            self.charges[charge.uid] = charge
-        return short
+        if isinstance(asked, Hold):
+            more = {} if asked.uid in self.holds else self._more(asked)
+            return self._shortages(more, quotas)
+        own = self.remaining(asked.group)
+        growth = self._growth(asked)
+        beyond = {
+            name: value - own.get(name, 0) for name, value in growth.items() if value > own.get(name, 0)
+        }
+        return self._shortages(beyond, quotas, asked.best_effort)
+
+    def enter(self, asked: Charge | Hold) -> None:
+        """Write a pod or a group down, whether or not there is room."""
+        if isinstance(asked, Hold):
+            if asked.uid not in self.holds:
+                more = self._more(asked)
+                shift(self._totals.setdefault(asked.group, {}), asked.total)
+                shift(self.held, more)
+                self.holds[asked.uid] = asked
+        elif asked.uid not in self._counted or any(value > 0 for value in self._growth(asked).values()):
+            shift(self.held, self.remaining(asked.group), -1)
+            self._count(asked.uid, asked.group, asked.usage, asked.best_effort)
+            shift(self.held, self.remaining(asked.group))
+            before = self.charges.get(asked.uid)
+            if before is not None:
+                # What was written down for one request is not lost to another one about the same pod.
+                asked = msgspec.structs.replace(asked, usage=maximum(before.usage, asked.usage))
+            self.charges[asked.uid] = asked
+
+    def admit(self, charge: Charge, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        """Write a pod down if nothing is short for it. Returns what is short."""
+        return self._admitted(charge, quotas)
 
     def reserve(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Write a hold down if every quota has room for what it holds beyond the pods it has already."""
-        if hold.uid in self.holds:
-            return []
+        """Write a hold down if nothing is short for it. Returns what is short."""
+        return self._admitted(hold, quotas)
+
+    def _admitted(self, asked: Charge | Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
+        short = self.lacks(asked, quotas)
+        if not short:
+            self.enter(asked)
+        return short
+
+    def _growth(self, charge: Charge) -> dict[str, int]:
+        """What a pod would take more than is counted for it already."""
+        known = self._counted.get(charge.uid)
+        before = known.usage if known is not None else {}
+        return {name: value - before.get(name, 0) for name, value in charge.usage.items()}
+
+    def _more(self, hold: Hold) -> dict[str, int]:
+        """What a hold would add to what its group holds."""
         before = self.remaining(hold.group)
         totals = dict(self._totals.get(hold.group, {}))
         shift(totals, hold.total)
         drawn = self._drawn.get(hold.group, {})
-        asked = {n: max(0, v - drawn.get(n, 0)) - before.get(n, 0) for n, v in totals.items()}
-        short = self._shortages(asked, quotas)
-        if not short:
-            self._totals[hold.group] = totals
-            shift(self.held, asked)
-            self.holds[hold.uid] = hold
-        return short
-
-    def release(self, uid: str) -> None:
-        """Strike a hold out; a uid that is not in the book changes nothing."""
-        hold = self.holds.pop(uid, None)
-        if hold is None or hold.ended:
-            return
-        shift(self.held, self.remaining(hold.group), -1)
-        shift(self._totals[hold.group], hold.total, -1)
-        shift(self._drawn.setdefault(hold.group, {}), hold.spent, -1)
-        shift(self.held, self.remaining(hold.group))
-
-    def overdrawn(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Where used and held together exceed a quota, in what the hold's group holds beyond its pods."""
-        return self._shortages(self.remaining(hold.group), quotas, already=True)
+        return {n: max(0, v - drawn.get(n, 0)) - before.get(n, 0) for n, v in totals.items()}
 
     def ledger(self, base: ReservationLedger) -> ReservationLedger:
         """The ledger as it is to be stored over `base`."""
@@ -186,14 +200,9 @@ class Book:
             shift(self._drawn.setdefault(entry.group, {}), entry.usage, sign)
 
     def _shortages(
-        self,
-        asked: ResourceList,
-        quotas: Iterable[ResourceQuota],
-        best_effort: bool = False,
-        *,
-        already: bool = False,
+        self, asked: ResourceList, quotas: Iterable[ResourceQuota], best_effort: bool = False
     ) -> list[Shortage]:
-        """Quotas in which `asked` does not fit (or, with `already`, in which it is counted as held)."""
+        """Quotas in which `asked` does not fit."""
         found = []
         for quota in quotas:
             if not counts_groups(quota) or (quota.scoped and best_effort):
@@ -202,8 +211,7 @@ class Book:
             over = {
                 name: (key, limit)
                 for name, (key, limit) in quota.hard_of_requests().items()
-                if asked.get(name, 0) > 0
-                and used.get(name, 0) + self.held.get(name, 0) + (0 if already else asked[name]) > limit
+                if asked.get(name, 0) > 0 and used.get(name, 0) + self.held.get(name, 0) + asked[name] > limit
             }
             if over:
                 found.append(

@@ -8,8 +8,10 @@ import msgspec
 
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
-from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
+from scheduler_core.model.reservation_ledger import Hold, ReservationLedger
 from scheduler_core.quota.ledger import shift
+from scheduler_core.quota.ledger_bounds import enterable
+from scheduler_core.quota.provisional import is_visible
 
 
 def settle(
@@ -28,7 +30,7 @@ def settle(
     `overdue` ones (in the ledger for the whole time-out and still not there) dropped; so are holds of groups
     that do not exist. A hold ends when enough members succeeded and none is left, or when it is `idle` (see
     `idle_groups`) for the whole time-out. With `complete` the groups are all that the server has, read just
-    now: holds that are missing are made again.
+    now: holds that are missing are made again, as far as there is room for them.
     """
     live = _live(ledger, pods)
     holds = []
@@ -42,26 +44,26 @@ def settle(
                 group=group.name,
                 total=group.total,
                 min_members=group.min_members,
-                since=group.created,
+                since=max(0.0, group.created),
+                announced=False,
             )
         hold = hold if hold.ended else _without_spent(hold, pods)
         if not live.get(hold.group) and (len(hold.done) >= hold.min_members or hold.uid in idle):
             hold = msgspec.structs.replace(hold, ended=True, done=(), spent={})
         holds.append(hold)
-    settled = [pods[charge.uid] for charge in ledger.charges if _visible(charge, pods)]
+    settled = [pods[charge.uid] for charge in ledger.charges if is_visible(charge, pods)]
     if complete:
         known = {hold.uid for hold in holds}
         missing = [g for g in groups.values() if g.total and not g.succeeded and g.uid not in known]
         if missing:
             # The charges may be lost as well: whoever reads this must know all pods that exist now.
             settled = list(pods.values())
-        holds += [
-            _without_spent(Hold(g.name, g.uid, g.min_members, g.total, g.created), pods) for g in missing
-        ]
+        rest = msgspec.structs.replace(ledger, holds=tuple(holds))
+        holds += [_without_spent(hold, pods) for hold in enterable(rest, map(hold_of, missing))]
     kept = tuple(
         charge
         for charge in ledger.charges
-        if charge.uid not in gone and charge.uid not in overdue and not _visible(charge, pods)
+        if charge.uid not in gone and charge.uid not in overdue and not is_visible(charge, pods)
     )
     return msgspec.structs.replace(
         ledger,
@@ -69,6 +71,11 @@ def settle(
         charges=kept,
         pods_version=max((ledger.pods_version, *(pod.resource_version for pod in settled)), key=_version),
     )
+
+
+def hold_of(group: PodGroup) -> Hold:
+    """What a new group reserves."""
+    return Hold(group.name, group.uid, group.min_members, group.total, max(0.0, group.created))
 
 
 def idle_groups(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> set[str]:
@@ -111,14 +118,6 @@ def _live(ledger: ReservationLedger, pods: Mapping[str, PodUse]) -> dict[str, in
         if charge.uid not in pods:
             live[charge.group] = live.get(charge.group, 0) + 1
     return live
-
-
-def _visible(charge: Charge, pods: Mapping[str, PodUse]) -> bool:
-    """Whether the pod itself says all that the charge says."""
-    pod = pods.get(charge.uid)
-    if pod is None:
-        return False
-    return pod.finished or all(pod.usage.get(name, 0) >= value for name, value in charge.usage.items())
 
 
 def _version(text: str) -> tuple[int, str]:

@@ -307,7 +307,7 @@ def test_reservation_ends_when_enough_members_succeeded(guarded: Cluster) -> Non
     create(guarded, namespace, pod("m", "1", "g"))
     status = {"status": {"phase": "Succeeded"}}
     guarded.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/m/status", status)
-    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0]["ended"], timeout=40)
+    eventually(lambda: ledger(guarded, namespace)["spec"]["holds"][0].get("ended"), timeout=40)
     eventually(lambda: refusal(guarded, namespace, pod("p", "3"), "?dryRun=All") == "", timeout=40)
 
 
@@ -356,7 +356,6 @@ def test_what_a_later_webhook_refused_is_given_back_after_the_time_out(guarded: 
     eventually(lambda: doomed(pod("never", "1")) or remove(guarded, namespace, "never"), timeout=40)
     assert doomed(group("lost", cpu="1"))
     assert [entry["group"] for entry in ledger(guarded, namespace)["spec"]["holds"]] == ["kept", "lost"]
-    assert refusal(guarded, namespace, pod("p", "2")) != ""
 
     eventually(lambda: held(guarded, namespace) == {"cpu": "2"}, timeout=40)
     eventually(lambda: ledger(guarded, namespace)["spec"]["charges"] == [], timeout=40)

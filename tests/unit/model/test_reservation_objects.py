@@ -25,8 +25,9 @@ amounts = st.dictionaries(
 texts = st.text("abcdefghij-", min_size=1, max_size=12)
 moments = st.integers(0, 2**31).map(float)
 done = st.lists(texts, max_size=2).map(tuple)
-holds = st.builds(Hold, texts, texts, st.integers(1, 99), amounts, moments, st.booleans(), amounts, done)
-charges = st.builds(Charge, texts, texts, texts, amounts, st.booleans())
+members, flags = st.integers(1, 99), st.booleans()
+holds = st.builds(Hold, texts, texts, members, amounts, moments, flags, amounts, done, flags)
+charges = st.builds(Charge, texts, texts, texts, amounts, flags, flags)
 ledgers = st.builds(
     ReservationLedger,
     st.just("a"),

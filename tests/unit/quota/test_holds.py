@@ -177,18 +177,6 @@ def test_reservation_needs_room_in_every_quota(
     assert book.reserve(hold("g", 3), [native]) == [], "one that is reserved already"
 
 
-def test_release_gives_back_exactly_what_was_held() -> None:
-    book = Book(ledger(hold("g", 3)), by_uid(pod("m", 1, "g")))
-    native = [quota(cpu=9)]
-    before = dict(book.held)
-    assert book.reserve(hold("n", 4), native) == []
-    book.release("uid-n")
-    book.release("uid-n")
-    assert {name: value for name, value in book.held.items() if value} == before
-    assert str(book.overdrawn(hold("g", 3), [quota(cpu=2)])[0]) == WORDS.format(2, 1, 2, 2)
-    assert book.overdrawn(hold("g", 3), native) == []
-
-
 DONE: dict[str, Any] = {"spent": {"cpu": 1000, "pods": 1}, "done": ("p",)}
 SETTLED: list[tuple[str, ReservationLedger, dict[str, Any], ReservationLedger]] = [
     (

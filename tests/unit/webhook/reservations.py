@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.kube.tracker import Event
-from scheduler_core.model.kinds import PODS, RESERVATION_LEDGERS
+from scheduler_core.model.kinds import POD_GROUPS, PODS, RESERVATION_LEDGERS
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import NAME, Charge, Hold, ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.model.resources import maximum
+from scheduler_core.quota.ledger_bounds import Lack
 from webhook.hold_store import HoldStore, Times
 from webhook.holdings import Holdings
 from webhook.pod_watches import PodWatches
@@ -25,7 +28,10 @@ NAMESPACE = "a"
 
 
 class FakeApi:
-    """LedgerApi over dicts. `rivals` other writers are quicker before the next puts succeed."""
+    """LedgerApi over dicts. `rivals` other writers are quicker before the next puts succeed.
+
+    What a replica admits is stored by the server at once, if `stores`; watches hear of it with `tells`.
+    """
 
     def __init__(self, hard: str = "4") -> None:
         self.lock = threading.Lock()
@@ -37,6 +43,9 @@ class FakeApi:
         self.native = [native(cpu=hard)]
         self.rivals = 0
         self.broken: Exception | None = None
+        self.stores = True
+        self.tells = False
+        self.replicas: list[Replica] = []
 
     def _called(self, name: str) -> None:
         with self.lock:
@@ -78,6 +87,27 @@ class FakeApi:
         self._called("quotas")
         return self.native
 
+    def create(self, asked: Charge | Hold) -> None:
+        """The object of an admitted request is there now."""
+        version = str(next(self.version))
+        if isinstance(asked, Hold):
+            group = PodGroup(
+                NAMESPACE, asked.group, asked.uid, version, asked.since, asked.min_members, asked.total, False
+            )
+            self.existing[asked.uid] = group
+            events = [Event("ADDED", POD_GROUPS, group.key, group.uid, group)]
+        else:
+            known = self.members.get(asked.uid)
+            usage = asked.usage if known is None else maximum(known.usage, asked.usage)
+            pod = PodUse(NAMESPACE, asked.pod, asked.uid, version, asked.group, usage, False, "Running")
+            self.members[asked.uid] = pod
+            events = []
+        for replica in self.replicas if self.tells else ():
+            for event in events:
+                replica.holdings.sink(event)
+            if not events and NAMESPACE in replica.watches:
+                replica.watches[NAMESPACE].tell(pod)
+
     def forget_calls(self) -> None:
         self.calls.clear()
 
@@ -116,21 +146,30 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += seconds
+
 
 class Replica:
     """One webhook's store on a fake server."""
 
-    def __init__(self, api: FakeApi, **times: float) -> None:
+    def __init__(self, api: FakeApi, *, real: bool = False, **times: float) -> None:
         self.clock = Clock()
+        api.replicas.append(self)
         self.watches: dict[str, FakeWatch] = {}
-        self.holdings = Holdings(self.clock)
+        clock, sleep = (time.monotonic, time.sleep) if real else (self.clock, self.sleep)
+        self.holdings = Holdings(clock)
         self.pods = PodWatches(self._watch)
         self.slept: list[float] = []
-        settled = Times(**{"gather": 0.0, "barrier": 0.0, **times})
+        settled = Times(**{"gather": 0.0, "barrier": 0.0, **times})  # type: ignore[arg-type]
         self.api = api
-        self.store = HoldStore(
-            api, self.holdings, self.pods, lambda _: api.native, settled, self.slept.append, self.clock
-        )
+        self.store = HoldStore(api, self.holdings, self.pods, lambda _: api.native, settled, sleep, clock)
+
+    def sleep(self, seconds: float) -> None:
+        """Time that passes while the store waits."""
+        self.slept.append(seconds)
+        self.clock.now += seconds
 
     def _watch(self, namespace: str, sink: Callable[[Event], None]) -> FakeWatch:
         made = self.watches[namespace] = FakeWatch(sink, self.api.members.values())
@@ -145,11 +184,16 @@ class Replica:
 
     def admit(self, charge: Charge, **more: Any) -> str:
         """What is short, in words."""
-        return "; ".join(str(one) for one in self.store.charge(NAMESPACE, charge, **more))
+        return self._said(charge, self.store.charge(NAMESPACE, charge, **more), **more)
 
     def reserve(self, hold: Hold, **more: Any) -> str:
         """What is short, in words."""
-        return "; ".join(str(one) for one in self.store.reserve(NAMESPACE, hold, **more))
+        return self._said(hold, self.store.reserve(NAMESPACE, hold, **more), **more)
+
+    def _said(self, asked: Charge | Hold, short: Sequence[Lack], dry_run: bool = False) -> str:
+        if not short and self.api.stores and not dry_run:
+            self.api.create(asked)
+        return "; ".join(str(one) for one in short)
 
 
 def native(name: str = "rq", **hard: str) -> ResourceQuota:

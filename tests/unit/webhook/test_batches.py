@@ -13,6 +13,7 @@ from scheduler_core.quota.holds import Shortage
 from tests.unit.webhook.reservations import NAMESPACE, FakeApi, Replica, charge, hold, pod_group
 from webhook import batches
 from webhook.batches import Batches, Undecided, Waiter
+from webhook.deadline import remaining, within
 from webhook.hold_store import HoldStore, Times
 
 SHORT = Shortage("rq", {}, {}, {}, {})
@@ -53,17 +54,26 @@ def test_a_dry_run_takes_no_room_from_a_real_request_and_sees_it() -> None:
     dry = Waiter(charge("dry", 2), dry_run=True)
     api, store = together(dry)
     assert not store.charge(NAMESPACE, charge("real", 1))
-    assert [item.requested for item in dry.short] == [{"cpu": 2000}]
+    assert (list(dry.short), dry.doubt, sorted(dry.ahead)) == ([], True, [(False, "real")])
     assert stored(api)[1] == ["real"]
 
 
 def test_each_sees_those_before_it_and_whoever_does_not_fit_stops_nobody() -> None:
-    others = [Waiter(charge("big", 2), False), Waiter(charge("small", 1), False)]
+    others = [
+        Waiter(charge("huge", 3), False),
+        Waiter(charge("big", 2), False),
+        Waiter(charge("q", 1), False),
+    ]
     api, store = together(*others)
     assert not store.charge(NAMESPACE, charge("first", 1))
-    assert [bool(other.short) for other in others] == [True, False]
-    assert [other.error for other in others] == ["", ""]
-    assert stored(api)[1] == ["first", "small"]
+    assert [(bool(other.short), other.doubt) for other in others] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    assert [sorted(uid for _, uid in other.ahead) for other in others[1:]] == [["first"], ["big", "first"]]
+    assert [other.error for other in others] == ["", "", ""]
+    assert stored(api)[1] == ["first", "big", "q"]
 
 
 def test_where_only_dry_runs_and_refusals_wait_nothing_is_written() -> None:
@@ -168,8 +178,8 @@ def test_broken_code_lets_nobody_in_and_the_next_one_try() -> None:
 def test_who_waits_too_long_is_undecided_and_out_of_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "DECIDE_SECONDS", 0.01)
     made = deciding(lambda _, batch: "")
-    held = made.queue("a").worker
-    held.acquire()
+    queue = made.queue("a")
+    queue.worker.acquire()
     said: list[str] = []
 
     def wait() -> None:
@@ -181,6 +191,24 @@ def test_who_waits_too_long_is_undecided_and_out_of_the_queue(monkeypatch: pytes
     thread = threading.Thread(target=wait)
     thread.start()
     thread.join(10)
-    held.release()
+    queue.worker.release()
     assert said == ["reservations of namespace a were not decided in 0.01 s"]
-    assert made.queue("a").waiting == []
+    assert queue.waiting == []
+
+
+def test_a_batch_has_its_own_time_whoever_works_for_it() -> None:
+    """A thread with hardly any time left would let the questions of all others fail."""
+    left: list[float] = []
+    made = deciding(lambda _, batch: left.append(remaining()) or "")
+    with within(0.1):
+        made.submit("a", Waiter(charge("p"), False))
+        assert 0 < remaining() <= 0.1
+    assert 1.0 < left[0] <= batches.DECIDE_SECONDS
+
+
+def test_queues_of_namespaces_that_anybody_named_are_not_kept() -> None:
+    made = deciding(lambda _, batch: "")
+    for number in range(100):
+        made.submit(f"n{number}", Waiter(charge("p"), False))
+    assert len(made._queues) == 0
+    assert made.waiting("n1") == 0

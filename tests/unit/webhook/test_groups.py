@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
+from scheduler_core.quota.ledger_bounds import Lack
 from tests.unit.webhook.reservations import FakeApi, Replica, hold, pod_group
 from tests.unit.webhook.reviews import Obj, ask, denial, envelope, namespace, native, pod, quota, synced
+from webhook.batches import Waiter
 from webhook.hold_store import HoldStore, Times
 from webhook.holdings import Gone, Holdings
 from webhook.review import review
@@ -44,8 +47,18 @@ def serving(*objects: Obj, hard: str = "4") -> tuple[FakeApi, Service]:
     api = FakeApi(hard)
     cache = synced(*objects, native(hard={"cpu": hard}))
     replica = Replica(api)
-    store = HoldStore(api, cache.holdings, replica.pods, cache.natives, Times(0, 0, 0), replica.slept.append)
+    store = Storing(api, cache.holdings, replica.pods, cache.natives, Times(0, 0, 0), replica.slept.append)
     return api, Service(cache, store=store)
+
+
+class Storing(HoldStore):
+    """A store whose server stores at once what was admitted."""
+
+    def _ask(self, namespace: str, waiter: Waiter, *, confirm: bool = False) -> Sequence[Lack]:
+        short = super()._ask(namespace, waiter, confirm=confirm)
+        if not short and not waiter.dry_run and isinstance(self._api, FakeApi):
+            self._api.create(waiter.asked)
+        return short
 
 
 BROKEN = [
@@ -363,3 +376,49 @@ def test_whatever_is_sent_there_is_an_answer(
     for decide in (FUZZED.mutate, FUZZED.validate):
         answer = review(json.dumps(body).encode(), decide)
         assert answer.status in (200, 400)
+
+
+IMPOSSIBLE: list[tuple[str, Obj]] = [
+    ("a long uid", {**group(cpu="1"), "metadata": {"name": "g", "namespace": "a", "uid": "u" * 129}}),
+    ("a long name", {**group(cpu="1"), "metadata": {"name": "g" * 254, "namespace": "a", "uid": "u"}}),
+    ("too many members", group(members=2**31, cpu="1")),
+    ("a pod with a long uid", pod(meta={"name": "p", "uid": "u" * 129})),
+    ("a pod of a long group", cpu_pod("p", "1", "g" * 254)),
+]
+
+
+@pytest.mark.parametrize("obj", [i[1] for i in IMPOSSIBLE], ids=[i[0] for i in IMPOSSIBLE])
+def test_what_the_ledger_could_not_be_written_with_is_no_review(obj: Obj) -> None:
+    api, service = serving()
+    assert denial(service, group("base", cpu="1")) == ""
+    before = api.stored
+    answer = review(json.dumps(envelope(obj)).encode(), service.validate)
+    assert answer.status == 400 or b'"allowed":false' in answer.body
+    assert api.stored is before
+
+
+def test_a_group_from_before_the_epoch_is_of_the_epoch() -> None:
+    api, service = serving()
+    old = group(cpu="1")
+    old["metadata"]["creationTimestamp"] = "0001-01-01T00:00:00Z"
+    assert denial(service, old) == ""
+    assert api.stored is not None
+    assert api.stored.holds[0].since == 0.0
+
+
+def test_a_namespace_without_quota_is_asked_about_now_and_then_and_nothing_is_written() -> None:
+    api, service = serving()
+    api.native = []
+    service.cache._native.clear()
+    for number in range(200):
+        assert denial(service, group(f"g{number}", cpu="1")) == ""
+    assert api.calls["put"] == 0
+    assert set(api.calls) == {"quotas"}
+    assert 50 <= api.calls["quotas"] <= 100
+
+
+def test_fat_totals_are_refused_with_their_size() -> None:
+    _, service = serving()
+    fat = group(**{f"example.com/{'x' * 50}-{n}": "1" for n in range(40)})
+    words = "spec.totalResources=40 resources in 3,310 bytes is more than the 2,048 bytes that a reservation"
+    assert words in denial(service, fat)
