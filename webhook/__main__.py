@@ -15,6 +15,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 
 SUM_MODES = ("deny", "warn", "off")
+FOREIGN_PODS = ("Enforce", "Warn", "Allow")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
@@ -81,6 +82,27 @@ def cli() -> None:
     show_default=True,
     metavar="NAME",
     help="The schedulerName that pods of managed namespaces get.",
+)
+@click.option(
+    "--other-scheduler",
+    "others",
+    multiple=True,
+    metavar="NAME",
+    help="A further schedulerName of Muster's own, that of another profile; may be repeated.",
+)
+@click.option(
+    "--foreign-pods",
+    type=click.Choice(FOREIGN_PODS),
+    default="Enforce",
+    show_default=True,
+    help="What to do with pods that no scheduler of Muster's judges, and resizes, beyond their quota.",
+)
+@click.option(
+    "--exempt-user",
+    "users",
+    multiple=True,
+    metavar="NAME",
+    help="A user whose pods of other schedulers are not judged, besides nodes; may be repeated.",
 )
 @click.option(
     "--sum-of-min",
@@ -169,6 +191,9 @@ def serve(
     context: str,
     address: tuple[str, int],
     scheduler_name: str,
+    others: tuple[str, ...],
+    foreign_pods: str,
+    users: tuple[str, ...],
     sum_of_min: str,
     exempt: tuple[str, ...],
     register: bool,
@@ -214,6 +239,9 @@ def serve(
                 scheduler_name,
                 sum_of_min,  # type: ignore[arg-type]
                 frozenset({*EXEMPT_NAMESPACES, *exempt}),
+                frozenset(others),
+                foreign_pods,  # type: ignore[arg-type]
+                frozenset(users),
             ),
             overrides=Overrides(kubeconfig=kubeconfig, context=context),
             register=register,

@@ -14,12 +14,12 @@ import msgspec
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS
 from scheduler_core.model.meta import Wire, decode
-from scheduler_core.model.names import DEFAULT_SCHEDULER
+from scheduler_core.model.names import DEFAULT_SCHEDULER, MIRROR_ANNOTATION
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.examination import examine, examine_capacity
-from webhook.pods import MIRROR_ANNOTATION, is_managed
+from webhook.pods import is_managed
 
 PASSED_BY: Final = "passed-by"
 RULES: Final = ("bounds", "hard", "single", "capacity", PASSED_BY)

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, SCHEDULE_LABEL
+from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, MIRROR_ANNOTATION, SCHEDULE_LABEL
 from webhook.membership import NewPod, annotation_patch
 from webhook.review import Malformed
 from webhook.verdict import Verdict
 
 SCHEDULER_PATH: Final = "/spec/schedulerName"
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 _decoder = msgspec.json.Decoder(NewPod)
@@ -36,6 +35,14 @@ def is_managed(name: str, labels: Mapping[str, str], has_quota: bool, exempt: fr
     if name in exempt or labels.get(EXEMPT_LABEL) == "true":
         return False
     return has_quota or labels.get(SCHEDULE_LABEL) == "true"
+
+
+def is_foreign(pod: NewPod, ours: frozenset[str]) -> bool:
+    """Whether no scheduler named in `ours` judges the pod: it has a node, or names another scheduler."""
+    spec = pod.spec
+    if spec is None:
+        return False
+    return bool(spec.node_name) or (spec.scheduler_name or DEFAULT_SCHEDULER) not in ours
 
 
 def is_open(pod: NewPod, scheduler_name: str) -> bool:

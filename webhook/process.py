@@ -21,12 +21,15 @@ from scheduler_core.kube.session import Limits
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.pod_use import parse_pod_use
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME
 from webhook.app import create_app
 from webhook.auditor import Auditor, look_at
 from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
 from webhook.clients import Clients
 from webhook.deadline import BoundedSession
+from webhook.elastic_charges import ElasticCharges, Quotas
+from webhook.elastic_use import Standing
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
 from webhook.ledger_api import LiveLedgers
@@ -103,8 +106,14 @@ class Process:
                 LiveLedgers(direct), holdings, watches, self._cache.natives, self._options.times
             )
             owners = OwnerCache(direct)
-            service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
-            reconciler = Reconciler(ledgers, holdings, watches)
+            foreign = PodWatches(partial(self._pod_watch, client))
+            live = LiveReads(direct)
+            charges = self._charges(direct, foreign, live)
+            service = Service(self._cache, self._options.settings, live, ledgers, owners, charges)
+            reconcilers = [
+                Reconciler(ledgers, holdings, watches),
+                Reconciler(charges, self._cache.charges, foreign),
+            ]
             look = look_at(self._cache, LiveReads(client), self._options.settings)
             auditor = Auditor(client, look, self._metrics.registry)
             source = self._options.certificates
@@ -124,7 +133,8 @@ class Process:
                     reflector.start()
                 self._await_sync()
                 if not self._stop.is_set():
-                    reconciler.start()
+                    for reconciler in reconcilers:
+                        reconciler.start()
                     auditor.start()
                     self._register(client, rotation, server.port)
                     self._check(rotation, server)
@@ -139,10 +149,12 @@ class Process:
                 self._lifecycle.stop()
                 for reflector in reflectors:
                     reflector.stop()
-                reconciler.stop()
+                for reconciler in reconcilers:
+                    reconciler.stop()
                 auditor.stop()
                 server.stop()
-                reconciler.join(STOP_SECONDS)
+                for reconciler in reconcilers:
+                    reconciler.join(STOP_SECONDS)
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
                 auditor.join(STOP_SECONDS)
@@ -183,6 +195,21 @@ class Process:
     def _trouble_with_certificates(error: Exception) -> None:
         log.warning("watch of the certificates and configurations: %s", error)
 
+    def _charges(self, direct: Client, watches: PodWatches, live: LiveReads) -> ElasticCharges:
+        """What charges ElasticQuotas for pods that no scheduler of ours judges."""
+
+        def fresh(namespace: str) -> Standing | None:
+            return self._cache.standing(namespace, live.quotas(namespace).quotas)
+
+        return ElasticCharges(
+            LiveLedgers(direct, ELASTIC_NAME),
+            self._cache.charges,
+            watches,
+            Quotas(self._cache.standing, fresh),
+            self._options.settings.ours,
+            self._options.times,
+        )
+
     def _pod_watch(self, client: Client, namespace: str, sink: Callable[[Event], None]) -> Reflector:
         return self._reflector(client, PODS, parse_pod_use, sink, namespace)
 
@@ -217,8 +244,7 @@ class Process:
         url = "" if name else self._options.url or self._url(port)
         endpoint = Endpoint(bundle, url, namespace, name, self._options.service_port)
         try:
-            settings = self._options.settings
-            register(client, endpoint, sorted(settings.exempt_namespaces), settings.scheduler_name)
+            register(client, endpoint, sorted(self._options.settings.exempt_namespaces))
         except ApiError as error:
             raise RegistrationError(str(error)) from None
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Final
+from typing import Final, Protocol
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
-from webhook.hold_store import HoldStore
 from webhook.holdings import Holdings
 from webhook.pod_watches import PodWatches
 
@@ -21,12 +20,19 @@ INTERVAL_SECONDS: Final = 2.0
 log = logging.getLogger("muster.webhook")
 
 
+class Store(Protocol):
+    """A kind of ledgers that wants to be looked after."""
+
+    def reconcile(self, namespace: str) -> bool:
+        """Bring one namespace's ledger up to date. Raises ApiError."""
+
+
 class Reconciler:
-    """One thread that looks after all ledgers in turn."""
+    """One thread that looks after all ledgers of a kind in turn."""
 
     def __init__(
         self,
-        store: HoldStore,
+        store: Store,
         holdings: Holdings,
         watches: PodWatches,
         interval: float = INTERVAL_SECONDS,

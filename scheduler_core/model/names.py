@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 # Resources
 CPU: Final = "cpu"

@@ -25,6 +25,7 @@ REFUSED = {
     "a text for a number": ("webhook.replicas=two", "replicas"),
     "a mode of certificates that nobody knows": ("certificates.mode=vault", "mode"),
     "a sum of min that nobody knows": ("webhook.sumOfMin=maybe", "sumOfMin"),
+    "a rule for foreign pods that nobody knows": ("webhook.foreignPods=Deny", "foreignPods"),
     "leader election, which is the chart's": (
         "scheduler.config.leaderElection.leaderElect=false",
         "config",

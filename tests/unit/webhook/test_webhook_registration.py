@@ -95,14 +95,23 @@ def test_updates_of_pods_are_sent_only_where_the_group_changes(
     assert expression.holds({"object": {"metadata": new}, "oldObject": {"metadata": old}}) is sent
 
 
-def test_pods_that_have_chosen_are_not_sent() -> None:
+@pytest.mark.parametrize(
+    ("annotations", "sent"),
+    [
+        pytest.param(None, True, id="a pod without annotations"),
+        pytest.param({"a": "b"}, True, id="a pod with others"),
+        pytest.param({"kubernetes.io/config.mirror": "x"}, False, id="a mirror pod"),
+    ],
+)
+def test_all_new_pods_but_mirrors_are_sent_to_be_mutated(
+    annotations: dict[str, str] | None, sent: bool
+) -> None:
     [entry] = mutating_configuration(URL)["webhooks"]
     assert entry["reinvocationPolicy"] == "IfNeeded"
     [condition] = entry["matchConditions"]
-    assert condition["expression"] == (
-        "!has(object.spec.schedulerName) || object.spec.schedulerName in "
-        '["", "default-scheduler", "muster-scheduler"]'
-    )
+    metadata = {} if annotations is None else {"annotations": annotations}
+    expression = compile_expression(condition["expression"], frozenset({"object"}))
+    assert expression.holds({"object": {"metadata": metadata}}) is sent
 
 
 def test_reached_by_url_or_by_service() -> None:
