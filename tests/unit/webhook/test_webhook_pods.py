@@ -105,9 +105,7 @@ UNMARKED: list[tuple[str, Settings, Obj, Obj]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "home", "user"), [u[1:] for u in UNMARKED], ids=[u[0] for u in UNMARKED]
-)
+@pytest.mark.parametrize(("chosen", "home", "user"), [u[1:] for u in UNMARKED], ids=[u[0] for u in UNMARKED])
 def test_foreign_pods_that_are_not_judged_are_not_marked(chosen: Settings, home: Obj, user: Obj) -> None:
     service = Service(synced(namespace("a", **home), quota()), chosen)
     assert patch_of(ask(service.mutate, pod(schedulerName="volcano"), userInfo=user)) == []
