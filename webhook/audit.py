@@ -22,7 +22,7 @@ from scheduler_core.quota.examination import examine, examine_capacity
 from webhook.pods import is_managed
 
 PASSED_BY: Final = "passed-by"
-RULES: Final = ("bounds", "hard", "single", "capacity", PASSED_BY)
+RULES: Final = ("bounds", "hard", "single", "capacity", "max", PASSED_BY)
 
 
 class Stored(NamedTuple):

@@ -2,8 +2,8 @@
 
     python -m tests.tools.chart_webhooks
 
-What only an installation knows is filled in by the chart: the Service and the exempt namespaces; `path` is what
-the Service is asked for.
+What only an installation knows is filled in by the chart: the Service and the exempt namespaces; `path` is
+what the Service is asked for.
 """
 
 from __future__ import annotations
