@@ -217,8 +217,7 @@ def serve(
         raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
     if client_names and not client_ca:
         raise click.UsageError("--client-name needs --client-ca")
-    if sum(map(bool, (cert_dir, certificate_secret[1], certificate_dir))) > 1:
-        raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
+    _one_of(cert_dir, certificate_secret[1], certificate_dir)
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
@@ -257,6 +256,12 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.stop())
     process.run(lambda line: click.echo(f"muster-webhook: {line}"))
+
+
+def _one_of(*sources: object) -> None:
+    """Raises UsageError where certificates are to come from several places."""
+    if sum(map(bool, sources)) > 1:
+        raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
 
 
 @cli.command()

@@ -109,7 +109,8 @@ class ElasticCharges:
 
     def reconcile(self, namespace: str) -> bool:
         """Strike out what is visible or never came; whether there was something to do. Raises ApiError."""
-        with self._claims.queue(namespace).worker:
+        queue = self._claims.queue(namespace)
+        with queue.worker:
             snapshot = self._snapshot(namespace, fresh=False)
             wanted = self._settled(namespace, snapshot)
             if wanted.charges == snapshot.ledger.charges:
@@ -147,7 +148,8 @@ class ElasticCharges:
     def _confirm(self, namespace: str, batch: Sequence[Waiter]) -> str:
         """Look again, at what the server has now; what is over is taken back, the last admitted first."""
         claims = [waiter for waiter in batch if isinstance(waiter, _Claim)]
-        with self._claims.queue(namespace).worker:
+        queue = self._claims.queue(namespace)
+        with queue.worker:
             for _ in range(ATTEMPTS):
                 snapshot = self._snapshot(namespace, fresh=True)
                 kept = self._still_admitted(snapshot, claims)

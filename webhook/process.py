@@ -38,7 +38,7 @@ from webhook.live import LiveReads
 from webhook.metrics import Metrics
 from webhook.owners import WORKLOADS, OwnerCache, parse_owner
 from webhook.pod_watches import PodWatches
-from webhook.reconciler import Reconciler
+from webhook.reconciler import Kept, Reconciler
 from webhook.registration import Endpoint, register
 from webhook.rotation import OwnCertificates, Rotation
 from webhook.server import WebhookServer
@@ -110,10 +110,8 @@ class Process:
             live = LiveReads(direct)
             charges = self._charges(direct, foreign, live)
             service = Service(self._cache, self._options.settings, live, ledgers, owners, charges)
-            reconcilers = [
-                Reconciler(ledgers, holdings, watches),
-                Reconciler(charges, self._cache.charges, foreign),
-            ]
+            kept = (Kept(ledgers, holdings, watches), Kept(charges, self._cache.charges, foreign))
+            reconciler = Reconciler(*kept)
             look = look_at(self._cache, LiveReads(client), self._options.settings)
             auditor = Auditor(client, look, self._metrics.registry)
             source = self._options.certificates
@@ -133,8 +131,7 @@ class Process:
                     reflector.start()
                 self._await_sync()
                 if not self._stop.is_set():
-                    for reconciler in reconcilers:
-                        reconciler.start()
+                    reconciler.start()
                     auditor.start()
                     self._register(client, rotation, server.port)
                     self._check(rotation, server)
@@ -149,12 +146,10 @@ class Process:
                 self._lifecycle.stop()
                 for reflector in reflectors:
                     reflector.stop()
-                for reconciler in reconcilers:
-                    reconciler.stop()
+                reconciler.stop()
                 auditor.stop()
                 server.stop()
-                for reconciler in reconcilers:
-                    reconciler.join(STOP_SECONDS)
+                reconciler.join(STOP_SECONDS)
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
                 auditor.join(STOP_SECONDS)

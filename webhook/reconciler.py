@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
 from webhook.holdings import Holdings
@@ -27,19 +27,19 @@ class Store(Protocol):
         """Bring one namespace's ledger up to date. Raises ApiError."""
 
 
-class Reconciler:
-    """One thread that looks after all ledgers of a kind in turn."""
+class Kept(NamedTuple):
+    """Ledgers of one name: who brings them up to date, what is known of them, and the pods that they need."""
 
-    def __init__(
-        self,
-        store: Store,
-        holdings: Holdings,
-        watches: PodWatches,
-        interval: float = INTERVAL_SECONDS,
-    ) -> None:
-        self._store = store
-        self._holdings = holdings
-        self._watches = watches
+    store: Store
+    ledgers: Holdings
+    watches: PodWatches
+
+
+class Reconciler:
+    """One thread that looks after all ledgers in turn."""
+
+    def __init__(self, *kept: Kept, interval: float = INTERVAL_SECONDS) -> None:
+        self._kept = kept
         self._interval = interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reservations", daemon=True)
@@ -51,7 +51,8 @@ class Reconciler:
     def stop(self) -> None:
         """End the thread and all watches of pods."""
         self._stop.set()
-        self._watches.keep(())
+        for kept in self._kept:
+            kept.watches.keep(())
 
     def join(self, timeout: float) -> None:
         """Wait for the end of the thread, if it was started."""
@@ -63,13 +64,14 @@ class Reconciler:
             self.tick()
 
     def tick(self) -> None:
-        """Look at every namespace with reservations once; trouble with one does not stop the others."""
-        namespaces = self._holdings.namespaces()
-        self._watches.keep(namespaces)
-        for namespace in sorted(namespaces):
-            if self._stop.is_set():
-                return
-            try:
-                self._store.reconcile(namespace)
-            except (ApiError, KubeconfigError) as error:
-                log.warning("reservations of namespace %s: %s", namespace, error)
+        """Look at every namespace with something to do once; trouble with one does not stop the others."""
+        for kept in self._kept:
+            namespaces = kept.ledgers.namespaces()
+            kept.watches.keep(namespaces)
+            for namespace in sorted(namespaces):
+                if self._stop.is_set():
+                    return
+                try:
+                    kept.store.reconcile(namespace)
+                except (ApiError, KubeconfigError) as error:
+                    log.warning("reservations of namespace %s: %s", namespace, error)

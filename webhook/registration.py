@@ -2,8 +2,8 @@
 
 Choices, per webhook:
 - pods (mutating): `Ignore`, 2 s. A pod that misses its schedulerName is placed by the default scheduler and
-  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident. Pods of other
-  schedulers are sent as well: where a quota is they are marked to count from creation on.
+  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident. Pods of
+  other schedulers are sent as well: where a quota is they are marked to count from creation on.
 - elasticquotas (create, update): `Fail`, 5 s. Only the few who edit quotas wait while the webhook is away,
   and no illegal quota slips through.
 - elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.
@@ -12,8 +12,8 @@ Choices, per webhook:
   time.
 - resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
 - podgroups (create, update): `Fail`. What a group was promised must be written down.
-- pods (validating; creation and `pods/resize`): `Ignore`, as above. Native quota still holds; a reservation may
-  be used up meanwhile. Updates are sent only where a pod would change its group, or whether it counts.
+- pods (validating; creation and `pods/resize`): `Ignore`, as above. Native quota still holds; a reservation
+  may be used up meanwhile. Updates are sent only where a pod would change its group, or whether it counts.
 Namespaces that the cluster needs to recover, and our own, are never sent.
 """
 

@@ -127,13 +127,11 @@ class Service:
         """Send new pods of managed namespaces to Muster's scheduler. Raises Malformed and Unready."""
         if (request.kind.group, request.kind.kind) != POD or request.operation != "CREATE":
             return ALLOW
-        if request.sub_resource or not request.namespace:
-            return ALLOW
-        if request.namespace in self.settings.exempt_namespaces:
+        name = request.namespace
+        if request.sub_resource or not name or name in self.settings.exempt_namespaces:
             return ALLOW
         self._require_synced()
         pod = read_pod(request.object)
-        name = request.namespace
         if not is_open(pod, self.settings.scheduler_name):
             judged = is_foreign(pod, self._ours) and self._judges_foreign(request)
             return Verdict(patch=charge_patch(pod)) if judged else ALLOW

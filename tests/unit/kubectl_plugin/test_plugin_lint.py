@@ -62,8 +62,8 @@ def test_a_cluster_in_order_has_nothing_to_say(eq: Command) -> None:
                     "status": {"used": {"cpu": "7"}},
                 }
             },
-            "error: ElasticQuota team-c/quota: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed past "
-            "Muster's scheduler, or max was lowered; nothing more of it starts until pods end",
+            "error: ElasticQuota team-c/quota: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed "
+            "past Muster's scheduler, or max was lowered; nothing more of it starts until pods end",
         ),
     ],
     ids=[

@@ -55,8 +55,8 @@ def stored(*objects: dict[str, Any]) -> Stored:
             [
                 (
                     "max",
-                    "ElasticQuota a/eq: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed past Muster's "
-                    "scheduler, or max was lowered; nothing more of it starts until pods end",
+                    "ElasticQuota a/eq: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed past "
+                    "Muster's scheduler, or max was lowered; nothing more of it starts until pods end",
                 )
             ],
             id="more in use than max",
