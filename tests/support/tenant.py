@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
@@ -153,12 +154,13 @@ def witness(cluster: Cluster, namespace: str) -> Iterator[Witness]:
     start = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods")["metadata"]["resourceVersion"]
     path = f"/api/v1/namespaces/{namespace}/pods?watch=true&resourceVersion={start}&timeoutSeconds=120"
     link.request("GET", path, headers={"Authorization": f"Bearer {server.token}"})
+    line = link.sock
     answer = link.getresponse()
 
     def follow() -> None:
         with suppress(OSError, ValueError, AttributeError, http.client.HTTPException):
-            for line in answer:
-                found.take(json.loads(line))
+            for text in answer:
+                found.take(json.loads(text))
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
@@ -175,5 +177,8 @@ def witness(cluster: Cluster, namespace: str) -> Iterator[Witness]:
         cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
         eventually(lambda: found.seen == last, 20)
     finally:
-        link.close()
+        # Who reads holds the lock that closing asks for: the reader is sent away first.
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
         thread.join(5)
+        link.close()
