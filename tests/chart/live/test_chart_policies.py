@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server on which the policies are in force."""
     policies = [item for item in objects("default") if item["kind"] in POLICY_KINDS]
-    assert len(policies) == 6
+    assert len(policies) == 8
     install(server, tmp_path_factory.mktemp("policies"), policies)
     request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "probe"}})
     eventually(lambda: refusal(server, "probe", pod("p", {GROUP: "b/g"})) != "")
@@ -92,6 +92,16 @@ def test_a_pod_stays_in_its_group(governed: Server) -> None:
         with pytest.raises(RequestFailed, match="cannot take the pod out of group first"):
             request(governed, "PATCH", f"{path}/member", {"metadata": {"annotations": {GROUP: other}}})
     request(governed, "PATCH", f"{path}/member", {"metadata": {"labels": {"free": "to-change"}}})
+
+
+def test_what_says_that_a_pod_counts_stays(governed: Server) -> None:
+    path, mark = "/api/v1/namespaces/probe/pods", "muster.dev/charged"
+    request(governed, "POST", path, pod("charged", {mark: "true"}, schedulerName="volcano"))
+    request(governed, "POST", path, pod("plain"))
+    for name, other in (("charged", None), ("charged", "no"), ("plain", "true")):
+        with pytest.raises(RequestFailed, match=f"probe/{name}: .*charged] cannot be changed"):
+            request(governed, "PATCH", f"{path}/{name}", {"metadata": {"annotations": {mark: other}}})
+    request(governed, "PATCH", f"{path}/charged", {"metadata": {"labels": {"free": "to-change"}}})
 
 
 @contextmanager
