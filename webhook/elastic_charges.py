@@ -8,8 +8,11 @@ before it is visible, the pods are listed anew, and a charge that is over then i
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,7 +23,7 @@ from scheduler_core.model.names import MUSTER_SCHEDULER
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, ReservationLedger
 from scheduler_core.quota.policy import Refusal
-from webhook.batches import DECIDE_SECONDS, Batches, Waiter
+from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
 from webhook.elastic_use import Standing, Tally, settled
 from webhook.hold_store import ATTEMPTS, CATCH_UP_SECONDS, RETRY_SECONDS, Times
 from webhook.holdings import Holdings
@@ -29,6 +32,12 @@ from webhook.pod_watches import PodWatches
 
 # No API server takes longer from admission to storage: its own quota gives up after that time.
 CHARGE_SECONDS: Final = 10.0
+# Of the 128 threads that answer, so many may wait for their barrier, in one namespace and in all.
+SEATS_OF_A_NAMESPACE: Final = 16
+SEATS: Final = 48
+# 5,000 pods take 0.1 s of processor time to read: lists of one namespace take a fifth of a processor at most.
+REST_FACTOR: Final = 4.0
+MOST_REST_SECONDS: Final = 0.5
 
 
 class Quotas(NamedTuple):
@@ -87,6 +96,10 @@ class ElasticCharges:
         self._times = times or Times()
         self._sleep = sleep
         self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._seated: Counter[str] = Counter()
+        # When the pods of a namespace may be listed next.
+        self._rests: dict[str, float] = {}
         self._claims = Batches(self._write, lambda: self._sleep(self._times.gather))
         # Those that wait for the barrier are looked at together: one list for all.
         self._answers = Batches(self._confirm, lambda: None)
@@ -98,14 +111,33 @@ class ElasticCharges:
 
         Raises Undecided.
         """
-        claim = _Claim(charge, dry_run, names=names)
-        self._claims.submit(namespace, claim)
-        if claim.refusal is not None or dry_run:
-            return claim.refusal
-        self._sleep(self._times.barrier)
-        again = _Claim(charge, dry_run, names=names)
-        self._answers.submit(namespace, again)
-        return again.refusal
+        with self._seat(namespace):
+            claim = _Claim(charge, dry_run, names=names)
+            self._claims.submit(namespace, claim)
+            if claim.refusal is not None or dry_run:
+                return claim.refusal
+            self._sleep(self._times.barrier)
+            again = _Claim(charge, dry_run, names=names)
+            self._answers.submit(namespace, again)
+            return again.refusal
+
+    @contextmanager
+    def _seat(self, namespace: str) -> Iterator[None]:
+        """Who waits here keeps a thread from others, so only so many may. Raises Undecided."""
+        with self._lock:
+            if self._seated[namespace] >= SEATS_OF_A_NAMESPACE or self._seated.total() >= SEATS:
+                raise Undecided(
+                    f"too many pods past Muster's scheduler at once: {self._seated[namespace]} of namespace "
+                    f"{namespace}, {self._seated.total()} in all are being judged"
+                )
+            self._seated[namespace] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._seated[namespace] -= 1
+                if not self._seated[namespace]:
+                    del self._seated[namespace]
 
     def reconcile(self, namespace: str) -> bool:
         """Strike out what is visible or never came; whether there was something to do. Raises ApiError."""
@@ -203,7 +235,18 @@ class ElasticCharges:
             pods = self._watches.follow(namespace).pods(version or "")
             if pods is not None:
                 return pods
-        return {pod.uid: pod for pod in self._api.pods(namespace)[1]}
+        return self._listed(namespace)
+
+    def _listed(self, namespace: str) -> Mapping[str, PodUse]:
+        """The pods as the server has them; who has many and asks often waits for the others' share."""
+        rest = self._rests.get(namespace, 0.0) - self._monotonic()
+        if rest > 0:
+            self._sleep(min(rest, MOST_REST_SECONDS))
+        begun = time.thread_time()
+        pods = {pod.uid: pod for pod in self._api.pods(namespace)[1]}
+        spent = time.thread_time() - begun
+        self._rests[namespace] = self._monotonic() + REST_FACTOR * spent
+        return pods
 
     def _settled(self, namespace: str, snapshot: _Snapshot) -> ReservationLedger:
         uids = [charge.uid for charge in snapshot.ledger.charges]

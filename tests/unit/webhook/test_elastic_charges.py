@@ -17,7 +17,7 @@ from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Reserv
 from tests.unit.webhook.reservations import NAMESPACE, Clock, FakeApi, FakeWatch
 from tests.unit.webhook.test_elastic_use import CPU, charge, quota, use
 from webhook.batches import Undecided
-from webhook.elastic_charges import CHARGE_SECONDS, ElasticCharges, Quotas
+from webhook.elastic_charges import CHARGE_SECONDS, REST_FACTOR, SEATS_OF_A_NAMESPACE, ElasticCharges, Quotas
 from webhook.elastic_use import standing
 from webhook.hold_store import ATTEMPTS, Times
 from webhook.holdings import Holdings
@@ -49,6 +49,7 @@ class Replica:
         self.watches: dict[str, FakeWatch] = {}
         self.ledgers = Holdings(self.clock, ELASTIC_NAME)
         self.meanwhile: list[Any] = []
+        self.slept: list[float] = []
         self.store = ElasticCharges(
             api,
             self.ledgers,
@@ -64,6 +65,7 @@ class Replica:
         return made
 
     def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         if seconds == 0.25 and self.meanwhile:
             self.meanwhile.pop()()
 
@@ -240,6 +242,35 @@ def test_the_watch_tells_of_ledgers_of_this_name_alone() -> None:
     known = replica.ledgers.ledger(NAMESPACE)
     assert known is not None
     assert [one.uid for one in known.charges] == [ELASTIC_NAME]
+
+
+def test_lists_of_many_pods_leave_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(Api())
+    ticks = iter([0.0, 0.1, 0.1, 0.1])
+    monkeypatch.setattr("webhook.elastic_charges.time.thread_time", lambda: next(ticks))
+    assert "exceeds" in replica.admit(charge("p", 9))
+    assert replica.slept == [0.0, 0.0]
+    assert "exceeds" in replica.admit(charge("q", 9))
+    assert replica.slept[-1] == pytest.approx(REST_FACTOR * 0.1)
+
+
+def test_a_crowd_of_one_namespace_leaves_threads_to_others() -> None:
+    replica = Replica(Api())
+
+    def one_more() -> None:
+        with pytest.raises(Undecided, match="16 of namespace a, 16 in all are being judged"):
+            replica.admit(charge("late", 0))
+
+    def crowd(left: int) -> None:
+        """Each that waits for its barrier lets the next one come."""
+        if left == 0:
+            one_more()
+            return
+        replica.meanwhile.append(lambda: crowd(left - 1))
+        replica.admit(charge(f"q{left}", 0))
+
+    crowd(SEATS_OF_A_NAMESPACE)
+    assert replica.admit(charge("later", 0)) == ""
 
 
 def test_ten_at_once_through_two_replicas_never_exceed_max() -> None:
