@@ -24,6 +24,7 @@ from tests.support.sandbox_server import SandboxServer
 from tests.support.scheduler import make_node, make_quota, scheduler
 from tests.support.server import RequestFailed, Server
 from tests.support.tenant import Tenant, Undecided, admit_tenant, allow, witness
+from webhook.auditor import INTERVAL_SECONDS
 from webhook.registration import Endpoint, register
 
 pytestmark = pytest.mark.e2e
@@ -235,20 +236,22 @@ def has_overhead(tenant: Tenant) -> bool:
     return tenant.cluster.kind != "sandbox"
 
 
-def all_at_once(tenant: Tenant) -> None:
-    """Thirty pods of one CPU in the same moment, in three shapes."""
-    start = threading.Barrier(30)
-
-    def create(number: int) -> None:
-        shape = SHAPES[number % 3]
-        start.wait()
-        _or_told_to_try_again(lambda: tenant.tries("POST", "pods", shape(f"p{number}", "1")))
-
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(30)]
+def _at_once(*steps: Callable[[], object]) -> None:
+    threads = [threading.Thread(target=step) for step in steps]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def all_at_once(tenant: Tenant) -> None:
+    """Thirty pods of one CPU in the same moment, in three shapes."""
+
+    def create(number: int) -> None:
+        made = SHAPES[number % 3](f"p{number}", "1")
+        _or_told_to_try_again(lambda: tenant.tries("POST", "pods", made))
+
+    _at_once(*(partial(create, number) for number in range(30)))
 
 
 def piece_by_piece(tenant: Tenant) -> None:
@@ -302,7 +305,7 @@ def resize(name: str, cpu: str) -> tuple[str, str, Obj, str]:
 
 
 def may_resize(tenant: Tenant) -> None:
-    """The role `edit` has no right on `pods/resize`; a tenant to whom somebody gave it is bound all the same."""
+    """The role `edit` has no right on `pods/resize`; who was given it is bound all the same."""
     tenant.request("POST", "pods", with_a_node("probe", "100m"))
     if tenant.cluster.kind != "sandbox":
         assert "forbidden" in tenant.tries(*resize("probe", "7"))
@@ -326,16 +329,11 @@ def resized_at_once(tenant: Tenant) -> None:
     may_resize(tenant)
     for number in range(MAX):
         tenant.request("POST", "pods", with_a_node(f"p{number}", "500m"))
-    threads = [
-        threading.Thread(
-            target=lambda n=number: _or_told_to_try_again(lambda: tenant.tries(*resize(f"p{n}", "2")))
-        )
-        for number in range(MAX)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+
+    def grow(number: int) -> None:
+        _or_told_to_try_again(lambda: tenant.tries(*resize(f"p{number}", "2")))
+
+    _at_once(*(partial(grow, number) for number in range(MAX)))
 
 
 def _or_told_to_try_again(step: Callable[[], object]) -> None:
@@ -522,9 +520,15 @@ def settled(tenant: Tenant) -> bool:
     return len(counted) >= MAX
 
 
-def _at_once(*steps: Callable[[], object]) -> None:
-    threads = [threading.Thread(target=step) for step in steps]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_use_above_max_is_told_and_counted(tenant: Tenant) -> None:
+    """What no review saw: here a max that was lowered, by the scheduler's own account of what is used."""
+    cluster, namespace = tenant.cluster, tenant.namespace
+    used = {"status": {"used": {"cpu": str(MAX + 3)}}}
+    cluster.request("PATCH", f"{ELASTIC.format(namespace)}/quota/status", used)
+
+    def told() -> list[str]:
+        items = cluster.request("GET", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+        return [item["note"] for item in items if item["reason"] == "RuleBroken"]
+
+    (note,) = eventually(told, INTERVAL_SECONDS + 5)
+    assert note.startswith(f"ElasticQuota {namespace}/quota: status.used[cpu]=7 exceeds spec.max[cpu]=4; ")
