@@ -109,8 +109,15 @@ class ElasticCharges:
     ) -> Refusal | None:
         """Admit a pod or what it grows to, judged in the resources `names`: None, or why not.
 
-        Raises Undecided.
+        Only what quotas govern is judged and written. Raises Undecided.
         """
+        where = self._quotas.known(namespace)
+        governed = where.governed if where is not None else frozenset()
+        names &= governed
+        if not names:
+            return None
+        usage = {name: value for name, value in charge.usage.items() if name in governed}
+        charge = msgspec.structs.replace(charge, usage=usage)
         with self._seat(namespace):
             claim = _Claim(charge, dry_run, names=names)
             self._claims.submit(namespace, claim)

@@ -33,6 +33,11 @@ class Standing(msgspec.Struct, frozen=True, eq=False):
     others_min: ResourceList = {}
     others_used: ResourceList = {}
 
+    @property
+    def governed(self) -> frozenset[str]:
+        """The resources in which a pod of the namespace can be refused."""
+        return frozenset({*self.quota.max, *self.quota.min, *self.others_min})
+
 
 def standing(namespace: str, quotas: Iterable[ElasticQuota]) -> Standing | None:
     """Where a namespace stands among the binding quotas, one per namespace; None without one of its own.

@@ -21,13 +21,15 @@ from scheduler_core.quota.rules import Violation
 from webhook.elastic_use import risen
 from webhook.membership import NewPod, check_move
 from webhook.pods import read_pod
-from webhook.review import Request, UserInfo
+from webhook.review import Malformed, Request, UserInfo
 from webhook.verdict import ALLOW, FORBIDDEN, Cause, Finding, Verdict, allow, deny, refuse_malformed
 
 ForeignPods = Literal["Enforce", "Warn", "Allow"]
 # Kubelets: mirror pods are told to the API server, not asked for; NodeRestriction lets them make no others.
 NODES_GROUP: Final = "system:nodes"
 CHARGED: Final = "true"
+MOST_UID: Final = 128
+MOST_NAME: Final = 253
 _HELP_FOREIGN: Final = (
     "Muster's scheduler does not judge this pod, so its quota is charged now; "
     "leave out spec.nodeName and spec.schedulerName, and it waits for room"
@@ -91,7 +93,7 @@ def check_kept(pod: NewPod, before: NewPod, namespace: str) -> Violation | None:
 
 
 def admit_foreign(request: Request, admit: Admit, mode: ForeignPods) -> Verdict:
-    """The verdict on a new pod that no scheduler of ours will judge. Raises Undecided."""
+    """The verdict on a new pod that no scheduler of ours will judge. Raises Undecided and Malformed."""
     try:
         pod = parse_proposed_use(request.object)
     except ModelError as error:
@@ -116,6 +118,8 @@ def _answer(
 ) -> Verdict:
     if pod.finished or not names:
         return ALLOW
+    if len(pod.uid) > MOST_UID or len(pod.name) > MOST_NAME:
+        raise Malformed("request.object has a uid or a name that no API server gives")
     # Only a server that names pods later than ours does leaves the uid open.
     charge = Charge(pod.uid or review, pod.name, "", pod.usage, pod.best_effort)
     refusal = admit(charge, names)

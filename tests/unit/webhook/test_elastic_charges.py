@@ -91,6 +91,20 @@ def test_what_is_admitted_is_written_down_and_counts_for_everybody() -> None:
     assert api.stored.name == ELASTIC_NAME
 
 
+def test_only_what_quotas_govern_is_judged_and_written() -> None:
+    """A pod may name hundreds of resources, and the ledger is one object."""
+    api = Api()
+    replica = Replica(api)
+    many = {f"example.com/r{number}": 1 for number in range(500)}
+    one = charge("p", 1, **many)
+    assert replica.admit(one, frozenset(one.usage)) == ""
+    assert api.stored is not None
+    assert api.stored.charges[0].usage == {"cpu": 1000}
+    api.forget_calls()
+    assert replica.admit(charge("q", 9), frozenset({"memory", "pods"})) == ""
+    assert not api.calls
+
+
 def test_a_dry_run_is_judged_and_writes_nothing() -> None:
     api = Api()
     replica = Replica(api)

@@ -218,6 +218,14 @@ def test_without_an_api_server_there_is_no_decision() -> None:
     assert "try again" in response["status"]["message"]
 
 
+@pytest.mark.parametrize("meta", [{"uid": "u" * 129}, {"name": "n" * 254}], ids=["uid", "name"])
+def test_what_no_api_server_gives_is_not_written_down(meta: Obj) -> None:
+    world = World()
+    with pytest.raises(AssertionError, match="that no API server gives"):
+        world.refusal(asking("1", nodeName="n1", meta=meta))
+    assert world.api.calls["put"] == 0
+
+
 # Resizes
 
 
