@@ -16,6 +16,7 @@ from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 
 SUM_MODES = ("deny", "warn", "off")
 ADOPTIONS = ("Report", "Recreate")
+FOREIGN_PODS = ("Enforce", "Warn", "Allow")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
@@ -90,6 +91,27 @@ def cli() -> None:
     show_default=True,
     metavar="NAME",
     help="The schedulerName that pods of managed namespaces get.",
+)
+@click.option(
+    "--other-scheduler",
+    "others",
+    multiple=True,
+    metavar="NAME",
+    help="A further schedulerName of Muster's own, that of another profile; may be repeated.",
+)
+@click.option(
+    "--foreign-pods",
+    type=click.Choice(FOREIGN_PODS),
+    default="Enforce",
+    show_default=True,
+    help="What to do with pods that no scheduler of Muster's judges, and resizes, beyond their quota.",
+)
+@click.option(
+    "--exempt-user",
+    "users",
+    multiple=True,
+    metavar="NAME",
+    help="A user whose pods of other schedulers are not judged, besides nodes; may be repeated.",
 )
 @click.option(
     "--sum-of-min",
@@ -186,6 +208,9 @@ def serve(
     address: tuple[str, int],
     metrics_listen: tuple[str, int],
     scheduler_name: str,
+    others: tuple[str, ...],
+    foreign_pods: str,
+    users: tuple[str, ...],
     sum_of_min: str,
     adoption: str,
     exempt: tuple[str, ...],
@@ -210,8 +235,7 @@ def serve(
         raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
     if client_names and not client_ca:
         raise click.UsageError("--client-name needs --client-ca")
-    if sum(map(bool, (cert_dir, certificate_secret[1], certificate_dir))) > 1:
-        raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
+    _one_of(cert_dir, certificate_secret[1], certificate_dir)
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
@@ -234,6 +258,9 @@ def serve(
                 scheduler_name,
                 sum_of_min,  # type: ignore[arg-type]
                 frozenset({*EXEMPT_NAMESPACES, *exempt}),
+                frozenset(others),
+                foreign_pods,  # type: ignore[arg-type]
+                frozenset(users),
             ),
             overrides=Overrides(kubeconfig=kubeconfig, context=context),
             register=register,
@@ -251,6 +278,12 @@ def serve(
         signal.signal(number, lambda *_: process.stop())
     said = Lines(sys.stdout)
     process.run(lambda line: said.write(f"muster-webhook: {line}"))
+
+
+def _one_of(*sources: object) -> None:
+    """Raises UsageError where certificates are to come from several places."""
+    if sum(map(bool, sources)) > 1:
+        raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
 
 
 @cli.command()

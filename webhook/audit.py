@@ -19,7 +19,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.examination import examine, examine_capacity
 
 PASSED_BY: Final = "passed-by"
-RULES: Final = ("bounds", "hard", "single", "capacity", PASSED_BY)
+RULES: Final = ("bounds", "hard", "single", "capacity", "max", PASSED_BY)
 
 
 class Stored(NamedTuple):

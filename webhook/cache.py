@@ -32,11 +32,12 @@ from scheduler_core.model.kinds import (
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.pod_group import parse_pod_group
-from scheduler_core.model.reservation_ledger import parse_reservation_ledger
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, parse_reservation_ledger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
 from webhook.audit import Stored
+from webhook.elastic_use import Standing, standing
 from webhook.holdings import Holdings
 from webhook.pending import Pending
 from webhook.quotas import QuotaView, SumMode
@@ -76,6 +77,7 @@ class Cache:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.lock = threading.RLock()
         self.holdings = Holdings(monotonic)
+        self.charges = Holdings(monotonic, ELASTIC_NAME)
         self._monotonic = monotonic
         self._waiting = {resource.plural for resource, _ in WATCHED}
         self._ledger = QuotaLedger()
@@ -109,6 +111,8 @@ class Cache:
                     self._namespaces[event.key] = event.obj
             else:
                 self.holdings.sink(event)
+                if event.resource == RESERVATION_LEDGERS:
+                    self.charges.sink(event)
 
     def _put_quota(self, event: Event) -> None:
         namespace, _, name = event.key.partition("/")
@@ -163,6 +167,18 @@ class Cache:
         """The ElasticQuota that binds in the namespace, or None."""
         with self.lock:
             return self._ledger.quota_of(namespace)
+
+    def standing(self, namespace: str, listed: Iterable[ElasticQuota] = ()) -> Standing | None:
+        """The quota that binds in the namespace beside all others; None where there is none.
+
+        Of its own quotas the `listed` ones are believed, if there are any.
+        """
+        with self.lock:
+            quotas = [*_others(self._ledger, self._quotas_underway.quotas(self._monotonic()), "")]
+        own = min(listed, key=lambda quota: quota.age_order, default=None)
+        if own is not None:
+            quotas = [own, *(quota for quota in quotas if quota.namespace != namespace)]
+        return standing(namespace, quotas)
 
     def natives(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """The ResourceQuotas of the namespace."""

@@ -41,9 +41,10 @@ class Gone:
 
 
 class Holdings:
-    """Ledgers and groups by namespace. Thread-safe."""
+    """Ledgers of one name, and groups, by namespace. Thread-safe."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, name: str = NAME) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._monotonic = monotonic
         self._ledgers: dict[str, ReservationLedger] = {}
@@ -60,7 +61,7 @@ class Holdings:
         with self._lock:
             if event.resource == POD_GROUPS:
                 self._put_group(namespace, name, event)
-            elif event.resource == RESERVATION_LEDGERS and name == NAME:
+            elif event.resource == RESERVATION_LEDGERS and name == self._name:
                 if event.obj is None:
                     self._ledgers.pop(namespace, None)
                     self.sightings.gone(namespace)

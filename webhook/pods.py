@@ -37,6 +37,14 @@ def is_managed(name: str, labels: Mapping[str, str], has_quota: bool, exempt: fr
     return has_quota or labels.get(SCHEDULE_LABEL) == "true"
 
 
+def is_foreign(pod: NewPod, ours: frozenset[str]) -> bool:
+    """Whether no scheduler named in `ours` judges the pod: it has a node, or names another scheduler."""
+    spec = pod.spec
+    if spec is None:
+        return False
+    return bool(spec.node_name) or (spec.scheduler_name or DEFAULT_SCHEDULER) not in ours
+
+
 def is_open(pod: NewPod, scheduler_name: str) -> bool:
     """Whether a pod can be Muster's: it has no node, is no mirror pod, and names no other scheduler."""
     if pod.spec is None or pod.spec.node_name or MIRROR_ANNOTATION in pod.annotations:

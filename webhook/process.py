@@ -21,12 +21,15 @@ from scheduler_core.kube.session import Limits
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.pod_use import parse_pod_use
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME
 from webhook.app import create_app
 from webhook.auditor import Auditor, look_at
 from webhook.cache import WATCHED, Cache
 from webhook.cert_source import Source
 from webhook.clients import Clients
 from webhook.deadline import BoundedSession
+from webhook.elastic_charges import ElasticCharges, Quotas
+from webhook.elastic_use import Standing
 from webhook.elsewhere import Search
 from webhook.freshness import Freshness
 from webhook.hold_store import HoldStore, Times
@@ -38,7 +41,7 @@ from webhook.owners import WORKLOADS, OwnerCache, parse_owner
 from webhook.pages import pages
 from webhook.parts import STOP_SECONDS, Parts
 from webhook.pod_watches import PodWatches
-from webhook.reconciler import Reconciler
+from webhook.reconciler import Kept, Reconciler
 from webhook.recreation import Adoption, mending
 from webhook.registration import Endpoint, register
 from webhook.rotation import OwnCertificates, Rotation
@@ -112,8 +115,12 @@ class Process:
                 LiveLedgers(direct), holdings, watches, self._cache.natives, self._options.times
             )
             owners = OwnerCache(direct)
-            service = Service(self._cache, self._options.settings, LiveReads(direct), ledgers, owners)
-            reconciler = Reconciler(ledgers, holdings, watches)
+            foreign = PodWatches(partial(self._pod_watch, client))
+            live = LiveReads(direct)
+            charges = self._charges(direct, foreign, live)
+            service = Service(self._cache, self._options.settings, live, ledgers, owners, charges)
+            kept = (Kept(ledgers, holdings, watches), Kept(charges, self._cache.charges, foreign))
+            reconciler = Reconciler(*kept)
             strangers, settings = Strangers(), self._options.settings
             search = Search(strangers, self._cache, owners, settings.exempt_namespaces)
             look = look_at(self._cache, search, settings)
@@ -197,6 +204,21 @@ class Process:
     def _trouble_with_certificates(error: Exception) -> None:
         log.warning("watch of the certificates and configurations: %s", error)
 
+    def _charges(self, direct: Client, watches: PodWatches, live: LiveReads) -> ElasticCharges:
+        """What charges ElasticQuotas for pods that no scheduler of ours judges."""
+
+        def fresh(namespace: str) -> Standing | None:
+            return self._cache.standing(namespace, live.quotas(namespace).quotas)
+
+        return ElasticCharges(
+            LiveLedgers(direct, ELASTIC_NAME),
+            self._cache.charges,
+            watches,
+            Quotas(self._cache.standing, fresh),
+            self._options.settings.ours,
+            self._options.times,
+        )
+
     def _pod_watch(self, client: Client, namespace: str, sink: Callable[[Event], None]) -> Reflector:
         return self._reflector(client, PODS, parse_pod_use, sink, namespace)
 
@@ -239,8 +261,7 @@ class Process:
         url = "" if name else self._options.url or self._url(port)
         endpoint = Endpoint(bundle, url, namespace, name, self._options.service_port)
         try:
-            settings = self._options.settings
-            register(client, endpoint, sorted(settings.exempt_namespaces), settings.scheduler_name)
+            register(client, endpoint, sorted(self._options.settings.exempt_namespaces))
         except ApiError as error:
             raise RegistrationError(str(error)) from None
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from scheduler_core.kube.errors import ApiError, KubeconfigError
-from webhook.hold_store import HoldStore
 from webhook.holdings import Holdings
 from webhook.pod_watches import PodWatches
 
@@ -21,19 +20,26 @@ INTERVAL_SECONDS: Final = 2.0
 log = logging.getLogger("muster.webhook")
 
 
+class Store(Protocol):
+    """A kind of ledgers that wants to be looked after."""
+
+    def reconcile(self, namespace: str) -> bool:
+        """Bring one namespace's ledger up to date. Raises ApiError."""
+
+
+class Kept(NamedTuple):
+    """Ledgers of one name: who brings them up to date, what is known of them, and the pods that they need."""
+
+    store: Store
+    ledgers: Holdings
+    watches: PodWatches
+
+
 class Reconciler:
     """One thread that looks after all ledgers in turn."""
 
-    def __init__(
-        self,
-        store: HoldStore,
-        holdings: Holdings,
-        watches: PodWatches,
-        interval: float = INTERVAL_SECONDS,
-    ) -> None:
-        self._store = store
-        self._holdings = holdings
-        self._watches = watches
+    def __init__(self, *kept: Kept, interval: float = INTERVAL_SECONDS) -> None:
+        self._kept = kept
         self._interval = interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reservations", daemon=True)
@@ -45,7 +51,8 @@ class Reconciler:
     def stop(self) -> None:
         """End the thread and all watches of pods."""
         self._stop.set()
-        self._watches.keep(())
+        for kept in self._kept:
+            kept.watches.keep(())
 
     @property
     def alive(self) -> bool:
@@ -62,13 +69,14 @@ class Reconciler:
             self.tick()
 
     def tick(self) -> None:
-        """Look at every namespace with reservations once; trouble with one does not stop the others."""
-        namespaces = self._holdings.namespaces()
-        self._watches.keep(namespaces)
-        for namespace in sorted(namespaces):
-            if self._stop.is_set():
-                return
-            try:
-                self._store.reconcile(namespace)
-            except (ApiError, KubeconfigError) as error:
-                log.warning("reservations of namespace %s: %s", namespace, error)
+        """Look at every namespace with something to do once; trouble with one does not stop the others."""
+        for kept in self._kept:
+            namespaces = kept.ledgers.namespaces()
+            kept.watches.keep(namespaces)
+            for namespace in sorted(namespaces):
+                if self._stop.is_set():
+                    return
+                try:
+                    kept.store.reconcile(namespace)
+                except (ApiError, KubeconfigError) as error:
+                    log.warning("reservations of namespace %s: %s", namespace, error)

@@ -2,7 +2,8 @@
 
 Choices, per webhook:
 - pods (mutating): `Ignore`, 2 s. A pod that misses its schedulerName is placed by the default scheduler and
-  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident.
+  still counts in its namespace's quota; a cluster that cannot create pods is the worse accident. Pods of
+  other schedulers are sent as well: where a quota is they are marked to count from creation on.
 - elasticquotas (create, update): `Fail`, 5 s. Only the few who edit quotas wait while the webhook is away,
   and no illegal quota slips through.
 - elasticquota deletion: `Ignore`. With `Fail`, a namespace could not be deleted while the webhook is away.
@@ -11,8 +12,8 @@ Choices, per webhook:
   time.
 - resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
 - podgroups (create, update): `Fail`. What a group was promised must be written down.
-- pods (validating): `Ignore`, as above. Native quota still holds; a reservation may be used up meanwhile.
-  Updates are sent only where a pod would change its group.
+- pods (validating; creation and `pods/resize`): `Ignore`, as above. Native quota still holds; a reservation
+  may be used up meanwhile. Updates are sent only where a pod would change its group, or whether it counts.
 Namespaces that the cluster needs to recover, and our own, are never sent.
 """
 
@@ -38,12 +39,12 @@ from scheduler_core.model.kinds import (
     Resource,
 )
 from scheduler_core.model.names import (
-    DEFAULT_SCHEDULER,
+    CHARGED_ANNOTATION,
     EXEMPT_LABEL,
     EXEMPT_NAMESPACES,
     GROUP_NAME_ANNOTATION,
     LIFECYCLE_POLICY_ANNOTATION,
-    MUSTER_SCHEDULER,
+    MIRROR_ANNOTATION,
     SAKKARA_GROUP_LABEL,
     SAKKARA_GROUP_NAME_LABEL,
     SAKKARA_TOPOLOGY_LABEL,
@@ -84,7 +85,6 @@ class Endpoint:
 def mutating_configuration(
     endpoint: Endpoint,
     exempt: Iterable[str] = EXEMPT_NAMESPACES,
-    scheduler_name: str = MUSTER_SCHEDULER,
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration."""
     pods = _entry("pods.mutate.muster.dev", endpoint.client_config("/mutate"), PODS, ("CREATE",), exempt)
@@ -94,13 +94,7 @@ def mutating_configuration(
     pods["namespaceSelector"]["matchExpressions"].append(
         {"key": EXEMPT_LABEL, "operator": "NotIn", "values": ["true"]}
     )
-    pods["matchConditions"] = [
-        {
-            "name": "no-other-scheduler-chosen",
-            "expression": "!has(object.spec.schedulerName) || "
-            f'object.spec.schedulerName in ["", "{DEFAULT_SCHEDULER}", "{scheduler_name}"]',
-        }
-    ]
+    pods["matchConditions"] = [{"name": "is-no-mirror-pod", "expression": _is_no_mirror_pod()}]
     return _configuration(MUTATING_WEBHOOKS, [pods])
 
 
@@ -126,7 +120,7 @@ def validating_configuration(endpoint: Endpoint, exempt: Iterable[str] = EXEMPT_
         reserving["sideEffects"] = "NoneOnDryRun"
     moves = _entry("pods.moves.muster.dev", client, PODS, ("UPDATE",), names)
     moves["failurePolicy"] = "Ignore"
-    moves["matchConditions"] = [{"name": "names-another-group", "expression": _names_another_group()}]
+    moves["matchConditions"] = [{"name": "changes-group-or-charge", "expression": _changes_what_stays()}]
     placement = _placement_entries(client, names)
     return _configuration(VALIDATING_WEBHOOKS, [quotas, deletion, native, groups, pods, moves, *placement])
 
@@ -135,7 +129,6 @@ def register(
     client: Client,
     endpoint: Endpoint,
     exempt: Iterable[str] = EXEMPT_NAMESPACES,
-    scheduler_name: str = MUSTER_SCHEDULER,
 ) -> None:
     """Create both configurations, or bring them up to date. Raises ApiError.
 
@@ -143,7 +136,7 @@ def register(
     """
     names = list(exempt)
     _apply(client, VALIDATING_WEBHOOKS, validating_configuration(endpoint, names))
-    _apply(client, MUTATING_WEBHOOKS, mutating_configuration(endpoint, names, scheduler_name))
+    _apply(client, MUTATING_WEBHOOKS, mutating_configuration(endpoint, names))
 
 
 def unregister(client: Client) -> None:
@@ -214,10 +207,16 @@ def _placement_entries(client: dict[str, Any], exempt: list[str]) -> list[Entry]
     return found
 
 
-def _names_another_group() -> str:
-    """CEL: an update of a pod changes what says which group it is in."""
+def _is_no_mirror_pod() -> str:
+    """CEL: a new pod does not tell of one that a node runs already; only pods with a node can say so."""
+    return f"!(has(object.metadata.annotations) && '{MIRROR_ANNOTATION}' in object.metadata.annotations)"
+
+
+def _changes_what_stays() -> str:
+    """CEL: an update of a pod changes what says which group it is in, or that it counts in its quota."""
     said = (
         ("annotations", GROUP_NAME_ANNOTATION),
+        ("annotations", CHARGED_ANNOTATION),
         ("labels", X_POD_GROUP_LABEL),
         ("labels", SAKKARA_GROUP_NAME_LABEL),
     )

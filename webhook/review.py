@@ -38,6 +38,7 @@ class UserInfo(msgspec.Struct, frozen=True):
     """Who asks."""
 
     username: str = ""
+    groups: tuple[str, ...] | None = None
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):

@@ -35,10 +35,20 @@ from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.ledger_bounds import Lack
 from webhook.batches import Undecided
 from webhook.cache import Cache, Fresh
+from webhook.elastic_charges import ElasticCharges
+from webhook.foreign import (
+    ForeignPods,
+    admit_foreign,
+    admit_growth,
+    charge_patch,
+    check_claim,
+    is_exempt,
+    judge_change,
+)
 from webhook.groups import admit_pod, create_group, judge_lifecycle, update_group
 from webhook.hold_store import HoldStore
-from webhook.membership import NoOwners, Owners, check_move, check_name, group_of
-from webhook.pods import assign, is_managed, is_open, read_pod
+from webhook.membership import NoOwners, Owners, check_name, group_of
+from webhook.pods import assign, is_foreign, is_managed, is_open, read_pod
 from webhook.quota_doubt import QuotaDoubts
 from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
 from webhook.review import Malformed, Request, Unready
@@ -58,11 +68,22 @@ Judge = Callable[[QuotaView], tuple[Verdict, ElasticQuota | ResourceQuota | None
 
 @dataclass(frozen=True)
 class Settings:
-    """What an administrator chooses."""
+    """What an administrator chooses.
+
+    `other_schedulers` are further names of Muster's own; `exempt_users` may create foreign pods unjudged.
+    """
 
     scheduler_name: str = MUSTER_SCHEDULER
     sum_of_min: SumMode = "deny"
     exempt_namespaces: frozenset[str] = frozenset(EXEMPT_NAMESPACES)
+    other_schedulers: frozenset[str] = frozenset()
+    foreign_pods: ForeignPods = "Enforce"
+    exempt_users: frozenset[str] = frozenset()
+
+    @property
+    def ours(self) -> frozenset[str]:
+        """The names of all schedulers that judge pods by their quota."""
+        return self.other_schedulers | {self.scheduler_name}
 
 
 class Live(Protocol):
@@ -94,6 +115,7 @@ class Service:
         live: Live | None = None,
         store: HoldStore | None = None,
         owners: Owners | None = None,
+        charges: ElasticCharges | None = None,
     ) -> None:
         self.cache = cache
         self.settings = settings or Settings()
@@ -102,21 +124,22 @@ class Service:
         self._owners = owners or NoOwners()
         self._doubts = QuotaDoubts(cache)
         cache.is_stored = self._has_stored_quota
+        self._charges = charges
+        self._ours = self.settings.ours
 
     def mutate(self, request: Request) -> Verdict:
         """Send new pods of managed namespaces to Muster's scheduler. Raises Malformed and Unready."""
         if (request.kind.group, request.kind.kind) != POD or request.operation != "CREATE":
             return ALLOW
-        if request.sub_resource or not request.namespace:
-            return ALLOW
-        if request.namespace in self.settings.exempt_namespaces:
+        name = request.namespace
+        if request.sub_resource or not name or name in self.settings.exempt_namespaces:
             return ALLOW
         self._require_synced()
         pod = read_pod(request.object)
         if not is_open(pod, self.settings.scheduler_name):
-            return ALLOW
-        name = request.namespace
-        home = self.cache.namespace(name) or self._read(lambda live: live.namespace(name))
+            judged = is_foreign(pod, self._ours) and self._judges_foreign(request)
+            return Verdict(patch=charge_patch(pod)) if judged else ALLOW
+        home = self._home(name)
         labels = home.labels if home is not None else {}
         if labels.get(EXEMPT_LABEL) == "true":
             return ALLOW
@@ -124,6 +147,18 @@ class Service:
         ours = partial(self.cache.holdings.has_group, name)
         group = group_of(pod, name, ours, self._owners, home, ask=managed)
         return assign(pod, self.settings.scheduler_name, group) if managed or group else ALLOW
+
+    def _home(self, name: str) -> Namespace | None:
+        return self.cache.namespace(name) or self._read(lambda live: live.namespace(name))
+
+    def _judges_foreign(self, request: Request) -> bool:
+        """Whether the quota of the namespace is charged for foreign pods and resizes of whoever asks."""
+        name, settings = request.namespace or "", self.settings
+        exempt = settings.foreign_pods == "Allow" or is_exempt(request.user_info, settings.exempt_users)
+        if exempt or not self.cache.has_quota(name):
+            return False
+        home = self._home(name)
+        return is_managed(name, home.labels if home is not None else {}, True, settings.exempt_namespaces)
 
     def validate(self, request: Request) -> Verdict:
         """Judge a change of a quota or group, and new pods; everything else passes.
@@ -177,28 +212,50 @@ class Service:
         if not (new or resized) or namespace in self.settings.exempt_namespaces:
             return ALLOW
         _require_objects(request)
-        broken = check_name(read_pod(request.object), namespace) if new else None
+        pod = read_pod(request.object)
+        foreign = new and is_foreign(pod, self._ours)
+        broken = check_name(pod, namespace) if new else None
         if broken is not None:
             return deny([Finding("group", broken)])
+        forged = check_claim(pod, namespace) if new and not foreign else None
+        if forged is not None:
+            return deny([Finding("max", forged)])
+        verdict = self._validate_use(request, foreign) if foreign or resized else ALLOW
         store = self._store
-        if store is None:
-            return ALLOW
+        if store is None or not verdict.allowed:
+            return verdict
         self._require_synced()
         if not self.cache.natives(namespace) or not self.cache.holdings.holding(namespace):
-            return ALLOW
+            return verdict
         charge = partial(store.charge, namespace, dry_run=bool(request.dry_run))
         try:
-            return admit_pod(request.object, charge)
+            held = admit_pod(request.object, charge)
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}")
+        return verdict if held.allowed else held
+
+    def _validate_use(self, request: Request, foreign: bool) -> Verdict:
+        """Charge the ElasticQuota for a foreign pod, or for what a pod grows by, where there is one."""
+        charges = self._charges
+        if charges is None:
+            return ALLOW
+        self._require_synced()
+        if not self._judges_foreign(request):
+            return ALLOW
+        namespace = request.namespace or ""
+        admit = partial(charges.charge, namespace, dry_run=bool(request.dry_run))
+        try:
+            judge = admit_foreign if foreign else admit_growth
+            return judge(request, admit, self.settings.foreign_pods)
+        except Undecided as error:
+            return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}", "max")
 
     def _validate_move(self, request: Request) -> Verdict:
         namespace = request.namespace or ""
         if namespace in self.settings.exempt_namespaces:
             return ALLOW
         _require_objects(request)
-        moved = check_move(read_pod(request.object), read_pod(request.old_object), namespace)
-        return deny([Finding("group", moved)]) if moved is not None else ALLOW
+        return judge_change(request.object, request.old_object, namespace)
 
     def _validate_group(self, request: Request) -> Verdict:
         if request.operation == "DELETE":

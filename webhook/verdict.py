@@ -27,6 +27,7 @@ Rule = Literal[
     "group",
     "reserved",
     "topology",
+    "max",
 ]
 
 
@@ -109,6 +110,6 @@ def refuse_malformed(error: ModelError) -> Verdict:
     )
 
 
-def refuse_for_now(message: str) -> Verdict:
+def refuse_for_now(message: str, rule: Rule = "reserved") -> Verdict:
     """Refuse what could not be decided: the client may try again, whatever the failurePolicy is."""
-    return Verdict(allowed=False, code=UNAVAILABLE, message=f"{message}; try again", rules=("reserved",))
+    return Verdict(allowed=False, code=UNAVAILABLE, message=f"{message}; try again", rules=(rule,))

@@ -18,7 +18,7 @@ from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota import rules
 from scheduler_core.quota.ledger import QuotaLedger
 
-Rule = Literal["bounds", "hard", "single", "capacity"]
+Rule = Literal["bounds", "hard", "single", "capacity", "max"]
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -80,7 +80,10 @@ def _worsened(broken: Broken, new: ElasticQuota, old: ElasticQuota) -> bool:
 
 
 def examine(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) -> list[Broken]:
-    """Every rule of single quotas that stored ones break: `bounds`, `hard` and `single`."""
+    """Every rule of single quotas that stored ones break: `bounds`, `hard`, `single` and `max`.
+
+    What a namespace uses counts against the quota that binds.
+    """
     ledger = QuotaLedger()
     for quota in quotas:
         ledger.put_quota(quota)
@@ -93,6 +96,8 @@ def examine(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) ->
         binding = ledger.quota_of(quota.namespace)
         siblings = () if binding is None else (binding,)
         found += broken_by(quota, Beside(siblings, natives=there.get(quota.namespace, ())))
+        if quota is binding:
+            found += [Broken("max", item, quota) for item in rules.check_use(quota)]
     return found
 
 

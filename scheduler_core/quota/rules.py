@@ -46,6 +46,21 @@ def check_bounds(quota: ElasticQuota) -> list[Violation]:
     ]
 
 
+def check_use(quota: ElasticQuota) -> list[Violation]:
+    """used <= max for every resource that max names. The evidence is `status.used`, by the scheduler."""
+    return [
+        Violation(
+            _subject(quota),
+            f"status.used[{name}]",
+            format_resource(name, quota.status_used[name]),
+            f"exceeds spec.max[{name}]={format_resource(name, limit)}; pods were placed past Muster's "
+            "scheduler, or max was lowered; nothing more of it starts until pods end",
+        )
+        for name, limit in sorted(quota.max.items())
+        if quota.status_used.get(name, 0) > limit
+    ]
+
+
 def check_hard(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list[Violation]:
     """max <= hard of every ResourceQuota that counts all pods; min <= hard where max is open.
 

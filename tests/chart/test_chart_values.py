@@ -27,6 +27,7 @@ REFUSED = {
     "an adoption that nobody knows": ("webhook.adoption=Always", "adoption"),
     "a failure policy of pods that nobody knows": ("webhook.pods.failurePolicy=Maybe", "failurePolicy"),
     "a sum of min that nobody knows": ("webhook.sumOfMin=maybe", "sumOfMin"),
+    "a rule for foreign pods that nobody knows": ("webhook.foreignPods=Deny", "foreignPods"),
     "leader election, which is the chart's": (
         "scheduler.config.leaderElection.leaderElect=false",
         "config",

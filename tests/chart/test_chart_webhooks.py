@@ -25,12 +25,12 @@ def rendered(case: str, namespace: str, *extra: str) -> dict[str, dict[str, dict
     return {kind: by_name(next(of_kind(found, kind))) for kind in KINDS}
 
 
-def registered(namespace: str, exempt: list[str], name: str) -> dict[str, dict[str, dict[str, Any]]]:
+def registered(namespace: str, exempt: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
     """What the webhook itself would register for the Service; the CA is put in by whoever owns it."""
     endpoint = Endpoint(b"", namespace=namespace, service="muster-webhook")
     wanted = {
         KINDS[0]: by_name(validating_configuration(endpoint, exempt)),
-        KINDS[1]: by_name(mutating_configuration(endpoint, exempt, name)),
+        KINDS[1]: by_name(mutating_configuration(endpoint, exempt)),
     }
     for entries in wanted.values():
         for entry in entries.values():
@@ -47,7 +47,7 @@ def test_the_chart_s_file_is_up_to_date() -> None:
 def test_webhooks_are_those_of_the_code(case: str, namespace: str) -> None:
     values = yaml.safe_load((VALUES / f"{case}.yaml").read_text()).get("webhook", {})
     exempt = sorted({*EXEMPT_NAMESPACES, namespace, *values.get("exemptNamespaces", ())})
-    wanted = registered(namespace, exempt, "muster-scheduler")
+    wanted = registered(namespace, exempt)
     for name, policy in values.get("failurePolicies", {}).items():
         for entries in wanted.values():
             if name in entries:
@@ -55,9 +55,33 @@ def test_webhooks_are_those_of_the_code(case: str, namespace: str) -> None:
     assert rendered(case, namespace) == wanted
 
 
-def test_another_scheduler_s_name_is_matched() -> None:
-    found = rendered("default", NAMESPACE, "--set", "webhook.schedulerName=batch-scheduler")
-    assert found == registered(NAMESPACE, sorted(EXEMPT_NAMESPACES), "batch-scheduler")
+def arguments(*extra: str) -> list[str]:
+    deployments = of_kind(objects("default", NAMESPACE, *extra), "Deployment")
+    (deployment,) = (d for d in deployments if d["metadata"]["name"] == "muster-webhook")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found
+
+
+def test_every_profile_is_known_as_muster_s_own() -> None:
+    names = ["--set", "scheduler.config.profiles[0].schedulerName=muster-scheduler"]
+    names += ["--set", "scheduler.config.profiles[1].schedulerName=batch-scheduler"]
+    assert "--other-scheduler=batch-scheduler" in arguments(*names)
+    swapped = arguments(*names, "--set", "webhook.schedulerName=batch-scheduler")
+    assert "--scheduler-name=batch-scheduler" in swapped
+    assert "--other-scheduler=muster-scheduler" in swapped
+    assert not any(said.startswith("--other-scheduler") for said in arguments())
+
+
+def test_what_becomes_of_foreign_pods_is_told() -> None:
+    assert "--foreign-pods=Enforce" in arguments()
+    chosen = arguments(
+        "--set",
+        "webhook.foreignPods=Warn",
+        "--set",
+        "webhook.foreignPodsExemptUsers[0]=system:serviceaccount:a:b",
+    )
+    assert {"--foreign-pods=Warn", "--exempt-user=system:serviceaccount:a:b"} <= set(chosen)
 
 
 @pytest.mark.parametrize("case", CASES)

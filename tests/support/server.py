@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -37,22 +38,36 @@ class RequestFailed(Exception):
         super().__init__(f"{status}: {text}")
 
 
-def request(server: Server, method: str, path: str, body: object = None, *, timeout: float = 10.0) -> Any:
+def request(
+    server: Server,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    timeout: float = 10.0,
+    headers: Sequence[tuple[str, str]] = (),
+) -> Any:
     """One JSON request on a connection of its own; the decoded answer. Raises RequestFailed from 400 up.
 
-    A PATCH is a JSON merge patch.
+    A PATCH is a JSON merge patch, unless `headers`, which may repeat a name, say otherwise.
     """
     place = urlsplit(server.url)
     context = ssl.create_default_context(cafile=str(server.ca_file))
     link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=timeout, context=context)
     content = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    headers = {
-        "Authorization": f"Bearer {server.token}",
-        "Accept": "application/json",
-        "Content-Type": content,
-    }
+    raw_body = b"" if body is None else json.dumps(body).encode()
+    sent = [
+        ("Authorization", f"Bearer {server.token}"),
+        ("Accept", "application/json"),
+        ("Content-Length", str(len(raw_body))),
+        *([] if any(name == "Content-Type" for name, _ in headers) else [("Content-Type", content)]),
+        *headers,
+    ]
     try:
-        link.request(method, path, None if body is None else json.dumps(body), headers)
+        link.putrequest(method, path)
+        for name, value in sent:
+            link.putheader(name, value)
+        link.endheaders(raw_body)
         answer = link.getresponse()
         raw = answer.read()
     finally:

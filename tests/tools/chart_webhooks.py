@@ -2,8 +2,8 @@
 
     python -m tests.tools.chart_webhooks
 
-What only an installation knows is filled in by the chart: the Service and the exempt namespaces; where the
-scheduler's name belongs stands SCHEDULER_NAME, and `path` is what the Service is asked for.
+What only an installation knows is filled in by the chart: the Service and the exempt namespaces; `path` is
+what the Service is asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def text() -> str:
     nowhere = Endpoint(b"")
     found = [
         _reduced(validating_configuration(nowhere, [])),
-        _reduced(mutating_configuration(nowhere, [], "SCHEDULER_NAME")),
+        _reduced(mutating_configuration(nowhere, [])),
     ]
     return HEADER + yaml.safe_dump({"configurations": found}, sort_keys=False, width=110)
 

@@ -100,6 +100,16 @@ def test_a_pod_stays_in_its_group(governed: Server) -> None:
     request(governed, "PATCH", f"{path}/member", {"metadata": {"labels": {"free": "to-change"}}})
 
 
+def test_what_says_that_a_pod_counts_stays(governed: Server) -> None:
+    path, mark = "/api/v1/namespaces/probe/pods", "muster.dev/charged"
+    request(governed, "POST", path, pod("charged", {mark: "true"}, schedulerName="volcano"))
+    request(governed, "POST", path, pod("plain"))
+    for name, other in (("charged", None), ("charged", "no"), ("plain", "true")):
+        with pytest.raises(RequestFailed, match=f"probe/{name}: .*charged] cannot be changed"):
+            request(governed, "PATCH", f"{path}/{name}", {"metadata": {"annotations": {mark: other}}})
+    request(governed, "PATCH", f"{path}/charged", {"metadata": {"labels": {"free": "to-change"}}})
+
+
 @contextmanager
 def tenant(server: Server, name: str, *rules: Obj) -> Iterator[list[str]]:
     """The flags that make kubectl a user who has these cluster-wide rights."""

@@ -55,8 +55,24 @@ def test_a_cluster_in_order_has_nothing_to_say(eq: Command) -> None:
             "error: ElasticQuota team-a/second: metadata.namespace=team-a has ElasticQuota quota already; "
             "only one per namespace is allowed",
         ),
+        (
+            {
+                "elasticquotas": {
+                    **make_quota("team-c", max={"cpu": "4"}),
+                    "status": {"used": {"cpu": "7"}},
+                }
+            },
+            "error: ElasticQuota team-c/quota: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed "
+            "past Muster's scheduler, or max was lowered; nothing more of it starts until pods end",
+        ),
     ],
-    ids=["min over max", "max over hard", "more than the nodes have", "two in a namespace"],
+    ids=[
+        "min over max",
+        "max over hard",
+        "more than the nodes have",
+        "two in a namespace",
+        "more in use than max",
+    ],
 )
 def test_each_broken_rule_names_object_field_and_value(
     api: Api, eq: Command, objects: dict[str, Any], line: str

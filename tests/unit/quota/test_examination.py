@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler_core.model.elastic_quota import ElasticQuota
@@ -20,6 +21,10 @@ def quota(key: str, low: int, high: int, created: float = 0.0) -> ElasticQuota:
     return make_quota(key).min(cpu=low).max(cpu=high).created(created).obj()
 
 
+def used(quota: ElasticQuota, cpu: int) -> ElasticQuota:
+    return msgspec.structs.replace(quota, status_used={"cpu": cpu * 1000, "memory": 1 << 40})
+
+
 CASES: list[tuple[str, list[ElasticQuota], list[ResourceQuota], list[tuple[str, str]]]] = [
     ("nothing is wrong", [quota("a/q", 1, 2)], [native("a", 2)], []),
     ("min above max", [quota("a/q", 3, 2)], [], [("bounds", "a/q")]),
@@ -34,6 +39,18 @@ CASES: list[tuple[str, list[ElasticQuota], list[ResourceQuota], list[tuple[str, 
     (
         "of two quotas the younger is too many, in whatever order they are read",
         [quota("a/young", 1, 2, 7.0), quota("a/old", 1, 2, 5.0)],
+        [],
+        [("single", "a/young")],
+    ),
+    (
+        "more is used than max, exactly max is in order",
+        [used(quota("a/q", 1, 4), 5), used(quota("b/q", 1, 4), 4)],
+        [],
+        [("max", "a/q")],
+    ),
+    (
+        "use is held against the quota that binds",
+        [used(quota("a/young", 1, 2, 7.0), 3), used(quota("a/old", 1, 4, 5.0), 3)],
         [],
         [("single", "a/young")],
     ),

@@ -57,11 +57,11 @@ class Registered:
     """What `register` is called with."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[tuple[Endpoint, list[str], str]] = []
+        self.calls: list[tuple[Endpoint, list[str]]] = []
         monkeypatch.setattr("webhook.process.register", self)
 
-    def __call__(self, client: Any, endpoint: Endpoint, exempt: list[str], scheduler: str) -> None:
-        self.calls.append((endpoint, exempt, scheduler))
+    def __call__(self, client: Any, endpoint: Endpoint, exempt: list[str]) -> None:
+        self.calls.append((endpoint, exempt))
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_it_is_registered_as_it_is_reached(
     assert isinstance(rotation, OwnCertificates)
     monkeypatch.setattr(type(rotation), "bundle", property(lambda self: b"CA"))
     Process(Options(**given))._register(cast(Any, None), rotation, 8443)
-    ((endpoint, exempt, scheduler),) = registered.calls
+    ((endpoint, exempt),) = registered.calls
     assert (endpoint.url, endpoint.ca) == (url, b"CA")
     assert (endpoint.namespace, endpoint.service, endpoint.port) == service
-    assert (exempt, scheduler) == (["a", "b"], "mine")
+    assert exempt == ["a", "b"]
 
 
 def test_certificates_of_others_need_no_bundle_and_nobody_is_registered_unasked(
@@ -109,6 +109,6 @@ def test_certificates_of_others_need_no_bundle_and_nobody_is_registered_unasked(
     for asked in (False, True):
         options = Options("127.0.0.1", 0, Source(Path("own")), register=asked)
         Process(options)._register(cast(Any, None), mounted, 8443)
-    assert [endpoint.ca for endpoint, _, _ in registered.calls] == [b""]
+    assert [endpoint.ca for endpoint, _ in registered.calls] == [b""]
     assert Endpoint(b"").port == 443
     assert str(RegistrationError("no right")) == "the webhook could not be registered: no right"

@@ -271,7 +271,12 @@ ANNOTATIONS: list[dict[str, str] | None] = [
 SCHEDULERS = [None, "", "default-scheduler", "muster-scheduler", "volcano"]
 NODES = [None, "", "n1"]
 LABELS: list[dict[str, str] | None] = [None, {}, {"a/b~c": "d"}]
-WRITTEN = {"/spec/schedulerName", "/metadata/annotations", f"/metadata/annotations/{KEY.replace('/', '~1')}"}
+WRITTEN = {
+    "/spec/schedulerName",
+    "/metadata/annotations",
+    f"/metadata/annotations/{KEY.replace('/', '~1')}",
+    "/metadata/annotations/muster.dev~1charged",
+}
 
 
 def every_pod() -> Iterator[Obj]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from scheduler_core.kube.errors import ServiceUnavailable
-from webhook.reconciler import Reconciler
+from webhook.reconciler import Kept, Reconciler
 
 
 class Rig:
@@ -18,7 +18,7 @@ class Rig:
         self.kept: list[list[str]] = []
         self.stop_at = ""
         here = cast(Any, self)
-        self.reconciler = Reconciler(here, here, here, interval=0.001)
+        self.reconciler = Reconciler(Kept(here, here, here), interval=0.001)
 
     def namespaces(self) -> set[str]:
         return self.known

@@ -50,6 +50,17 @@ def stored(*objects: dict[str, Any]) -> Stored:
             id="two in a namespace: the younger is too many",
         ),
         pytest.param(
+            [quota(max={"cpu": "4"}, used={"cpu": "7"})],
+            [
+                (
+                    "max",
+                    "ElasticQuota a/eq: status.used[cpu]=7 exceeds spec.max[cpu]=4; pods were placed past "
+                    "Muster's scheduler, or max was lowered; nothing more of it starts until pods end",
+                )
+            ],
+            id="more in use than max",
+        ),
+        pytest.param(
             [quota(min={"cpu": "6"}), quota(namespace="b", min={"cpu": "6"})],
             [
                 (

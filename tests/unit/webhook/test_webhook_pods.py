@@ -40,6 +40,8 @@ REPLACED = [
     {"op": "test", "path": "/spec/schedulerName", "value": "default-scheduler"},
     {"op": "replace", "path": "/spec/schedulerName", "value": "muster-scheduler"},
 ]
+CHARGED = [{"op": "add", "path": "/metadata/annotations", "value": {"muster.dev/charged": "true"}}]
+CHARGED_PATH = "/metadata/annotations/muster.dev~1charged"
 PODS = [
     (
         "no scheduler named",
@@ -47,13 +49,27 @@ PODS = [
         [{"op": "add", "path": "/spec/schedulerName", "value": "muster-scheduler"}],
     ),
     ("the default, as the API server fills it in", pod(schedulerName="default-scheduler"), REPLACED),
-    ("another scheduler", pod(schedulerName="volcano"), []),
-    ("ours already", pod(schedulerName="muster-scheduler"), []),
-    ("a node already", pod(schedulerName="default-scheduler", nodeName="n1"), []),
+    ("another scheduler", pod(schedulerName="volcano"), CHARGED),
     (
-        "a mirror pod",
-        pod(schedulerName="default-scheduler", meta={"annotations": {"kubernetes.io/config.mirror": "x"}}),
+        "another scheduler, marked already",
+        pod(schedulerName="volcano", meta={"annotations": {"muster.dev/charged": "true"}}),
         [],
+    ),
+    (
+        "another scheduler, marked with something else",
+        pod(schedulerName="volcano", meta={"annotations": {"muster.dev/charged": "no"}}),
+        [
+            {"op": "test", "path": CHARGED_PATH, "value": "no"},
+            {"op": "replace", "path": CHARGED_PATH, "value": "true"},
+        ],
+    ),
+    ("ours already", pod(schedulerName="muster-scheduler"), []),
+    ("a node already", pod(schedulerName="default-scheduler", nodeName="n1"), CHARGED),
+    ("ours, with a node already", pod(schedulerName="muster-scheduler", nodeName="n1"), CHARGED),
+    (
+        "what a tenant calls a mirror pod",
+        pod(schedulerName="default-scheduler", meta={"annotations": {"kubernetes.io/config.mirror": "x"}}),
+        [{"op": "add", "path": CHARGED_PATH, "value": "true"}],
     ),
     (
         "a pod of a DaemonSet",
@@ -73,6 +89,26 @@ def test_patch(new: Obj, patch: list[Obj]) -> None:
     assert response["allowed"]
     assert patch_of(response) == patch
     assert response["auditAnnotations"]["decision"] == ("patch" if patch else "allow")
+
+
+UNMARKED: list[tuple[str, Settings, Obj, Obj]] = [
+    ("a node's", Settings(), {}, {"groups": ["system:authenticated", "system:nodes"]}),
+    (
+        "an exempt user's",
+        Settings(exempt_users=frozenset({"installer"})),
+        {},
+        {"username": "installer"},
+    ),
+    ("another profile's", Settings(other_schedulers=frozenset({"volcano"})), {}, {}),
+    ("where foreign pods are allowed", Settings(foreign_pods="Allow"), {}, {}),
+    ("of an exempt namespace", Settings(), {"labels": {"muster.dev/exempt": "true"}}, {}),
+]
+
+
+@pytest.mark.parametrize(("chosen", "home", "user"), [u[1:] for u in UNMARKED], ids=[u[0] for u in UNMARKED])
+def test_foreign_pods_that_are_not_judged_are_not_marked(chosen: Settings, home: Obj, user: Obj) -> None:
+    service = Service(synced(namespace("a", **home), quota()), chosen)
+    assert patch_of(ask(service.mutate, pod(schedulerName="volcano"), userInfo=user)) == []
 
 
 NAMESPACES = [
@@ -140,11 +176,11 @@ def test_asked_again_it_has_nothing_to_add(first: Obj, foreign: str) -> None:
 
     assert first == before
     assert {op["op"] for op in patch} <= {"add", "replace", "test"}
-    assert {op["path"] for op in patch} <= {"/spec/schedulerName"}
+    assert {op["path"] for op in patch} <= {"/spec/schedulerName", "/metadata/annotations", CHARGED_PATH}
     assert patch_of(ask(service.mutate, once)) == []
     # Another webhook may write the field in between; whatever it chose for good is respected.
     once["spec"]["schedulerName"] = foreign
     twice = apply_patch(once, patch_of(ask(service.mutate, once)))
     assert patch_of(ask(service.mutate, twice)) == []
     if foreign in ("volcano", "muster-scheduler"):
-        assert twice == once
+        assert twice["spec"] == once["spec"]

@@ -74,6 +74,7 @@ def test_only_labelled_config_maps_and_groups_with_constraints_are_sent() -> Non
             assert f"'{key}' in object.metadata.annotations" in condition["expression"]
 
 
+CHARGED = "muster.dev/charged"
 GROUP = "scheduling.k8s.io/group-name"
 X_LABEL = "scheduling.x-k8s.io/pod-group"
 MOVES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
@@ -83,11 +84,13 @@ MOVES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("another label", {"labels": {X_LABEL: "g"}}, {"labels": {X_LABEL: "h"}}, True),
     ("the label of topologies comes", {}, {"labels": {"sakkara.group.name": "g"}}, True),
     ("the same", {"annotations": {GROUP: "g"}}, {"annotations": {GROUP: "g", "a": "b"}}, False),
+    ("it counts no more", {"annotations": {CHARGED: "true"}}, {"annotations": {"a": "b"}}, True),
+    ("it counts", {}, {"annotations": {CHARGED: "true"}}, True),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "sent"), [m[1:] for m in MOVES], ids=[m[0] for m in MOVES])
-def test_updates_of_pods_are_sent_only_where_the_group_changes(
+def test_updates_of_pods_are_sent_only_where_the_group_or_the_charge_changes(
     old: dict[str, Any], new: dict[str, Any], sent: bool
 ) -> None:
     [condition] = by_name(validating_configuration(URL))["pods.moves.muster.dev"]["matchConditions"]
@@ -95,14 +98,23 @@ def test_updates_of_pods_are_sent_only_where_the_group_changes(
     assert expression.holds({"object": {"metadata": new}, "oldObject": {"metadata": old}}) is sent
 
 
-def test_pods_that_have_chosen_are_not_sent() -> None:
+@pytest.mark.parametrize(
+    ("annotations", "sent"),
+    [
+        pytest.param(None, True, id="a pod without annotations"),
+        pytest.param({"a": "b"}, True, id="a pod with others"),
+        pytest.param({"kubernetes.io/config.mirror": "x"}, False, id="a mirror pod"),
+    ],
+)
+def test_all_new_pods_but_mirrors_are_sent_to_be_mutated(
+    annotations: dict[str, str] | None, sent: bool
+) -> None:
     [entry] = mutating_configuration(URL)["webhooks"]
     assert entry["reinvocationPolicy"] == "IfNeeded"
     [condition] = entry["matchConditions"]
-    assert condition["expression"] == (
-        "!has(object.spec.schedulerName) || object.spec.schedulerName in "
-        '["", "default-scheduler", "muster-scheduler"]'
-    )
+    metadata = {} if annotations is None else {"annotations": annotations}
+    expression = compile_expression(condition["expression"], frozenset({"object"}))
+    assert expression.holds({"object": {"metadata": metadata}}) is sent
 
 
 def test_reached_by_url_or_by_service() -> None:

@@ -1,0 +1,178 @@
+"""What a namespace uses of its ElasticQuota, for pods that no scheduler of ours will judge.
+
+Counted are pods with a node, pods that another scheduler may give one at any moment, and what was admitted
+and is not visible yet. The rules are the scheduler's own: `quota.policy.admit` on a QuotaLedger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler_core.kube.reading import is_older
+from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.names import PODS
+from scheduler_core.model.pod_use import PodUse
+from scheduler_core.model.reservation_ledger import Charge, ReservationLedger
+from scheduler_core.model.resources import ResourceList, add, maximum
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.policy import Refusal, admit
+
+# No namespace can be called so: all other quotas together.
+OTHERS: Final = ""
+# Beyond this number other pods are no longer told apart; only a guaranteed number of pods asks for them.
+MOST_PODS: Final = 100_000
+
+
+class Standing(msgspec.Struct, frozen=True, eq=False):
+    """The quota that binds in a namespace, and of all others the sums of `min` and of what they use."""
+
+    quota: ElasticQuota
+    others_min: ResourceList = {}
+    others_used: ResourceList = {}
+
+    @property
+    def governed(self) -> frozenset[str]:
+        """The resources in which a pod of the namespace can be refused."""
+        return frozenset({*self.quota.max, *self.quota.min, *self.others_min})
+
+
+def standing(namespace: str, quotas: Iterable[ElasticQuota]) -> Standing | None:
+    """Where a namespace stands among the binding quotas, one per namespace; None without one of its own.
+
+    What the others use is what their status says. What one of them uses above its max is its own affair.
+    """
+    own: ElasticQuota | None = None
+    minimum: dict[str, int] = {}
+    used: dict[str, int] = {}
+    for quota in quotas:
+        if quota.namespace == namespace:
+            own = quota
+            continue
+        minimum = add(minimum, quota.min)
+        for name, value in quota.status_used.items():
+            used[name] = used.get(name, 0) + min(value, quota.max.get(name, value))
+    return Standing(own, minimum, used) if own is not None else None
+
+
+def counts(pod: PodUse, ours: frozenset[str]) -> bool:
+    """Whether a pod counts in its quota: it has a node, or may get one past the schedulers named `ours`."""
+    return not pod.finished and bool(pod.node or pod.charged or pod.scheduler not in ours)
+
+
+class Tally:
+    """What one namespace uses: pods that count, and charges; of a pod with a charge the larger of both.
+
+    `where` is None where no quota binds: everything may enter there.
+    """
+
+    def __init__(
+        self,
+        where: Standing | None,
+        pods: Mapping[str, PodUse],
+        charges: Iterable[Charge],
+        ours: frozenset[str],
+    ) -> None:
+        self.charges: dict[str, Charge] = {}
+        self._where = where
+        self._pods = pods
+        self._ours = ours
+        self._ledger = QuotaLedger()
+        self._namespace = where.quota.namespace if where is not None else OTHERS
+        if where is None:
+            self.charges = {charge.uid: charge for charge in charges}
+            return
+        for uid, pod in pods.items():
+            if counts(pod, ours):
+                self._ledger.charge(self._namespace, uid, pod.usage)
+        for charge in charges:
+            self.enter(charge)
+        self._count_others(where)
+
+    def _count_others(self, where: Standing) -> None:
+        self._ledger.charge(OTHERS, OTHERS, where.others_used)
+        if PODS in where.quota.min or PODS in where.others_min:
+            # The ledger counts pods itself; the first was counted with what they use together.
+            for number in range(1, min(where.others_used.get(PODS, 0), MOST_PODS)):
+                self._ledger.charge(OTHERS, str(number), {})
+
+    def judge(self, charge: Charge, names: Collection[str]) -> Refusal | None:
+        """Whether a charge may enter, judged in the resources `names` alone.
+
+        Of a pod that counts already only the difference is asked for.
+        """
+        if self._where is None:
+            return None
+        quota = self._where.quota
+        mine = msgspec.structs.replace(quota, min=_of(quota.min, names), max=_of(quota.max, names))
+        self._ledger.put_quota(mine)
+        self._ledger.put_quota(
+            msgspec.structs.replace(
+                quota, namespace=OTHERS, name=OTHERS, min=_of(self._where.others_min, names), max={}
+            )
+        )
+        before = self._used(charge.uid)
+        asked = {name: charge.usage.get(name, 0) - before.get(name, 0) for name in names if name != PODS}
+        return admit(self._ledger, quota.namespace, asked)
+
+    def enter(self, charge: Charge) -> None:
+        """Count a charge."""
+        pod = self._pods.get(charge.uid)
+        known = self.charges.get(charge.uid)
+        usage = maximum(known.usage, charge.usage) if known is not None else charge.usage
+        self.charges[charge.uid] = msgspec.structs.replace(charge, usage=usage)
+        if pod is None or not pod.finished:
+            self._recount(charge.uid, maximum(self._used(charge.uid), usage))
+
+    def leave(self, uid: str) -> None:
+        """Take a charge back; what the pod uses without it still counts."""
+        self.charges.pop(uid, None)
+        pod = self._pods.get(uid)
+        self._recount(uid, pod.usage if pod is not None and counts(pod, self._ours) else None)
+
+    def _used(self, uid: str) -> ResourceList:
+        return self._ledger.charges(self._namespace).get(uid, {})
+
+    def _recount(self, uid: str, usage: ResourceList | None) -> None:
+        if self._ledger.is_charged(self._namespace, uid):
+            self._ledger.refund(self._namespace, uid)
+        if usage is not None:
+            self._ledger.charge(self._namespace, uid, usage)
+
+
+def risen(use: PodUse, before: PodUse | None) -> frozenset[str]:
+    """The resources in which a pod takes more than before; all of them if it is new."""
+    if before is None:
+        return frozenset(use.usage)
+    return frozenset(name for name, value in use.usage.items() if value > before.usage.get(name, 0))
+
+
+def settled(
+    ledger: ReservationLedger,
+    pods: Mapping[str, PodUse],
+    gone: Iterable[str] = (),
+    overdue: Iterable[str] = (),
+) -> ReservationLedger:
+    """The ledger without charges that pods show by themselves, and without those of pods that are not there.
+
+    `gone` were seen to be deleted, `overdue` are in the ledger for the whole time-out.
+    """
+    dropped = {*gone, *overdue}
+    kept, version = [], ledger.pods_version
+    for charge in ledger.charges:
+        pod = pods.get(charge.uid)
+        if pod is not None and _shown(charge, pod):
+            version = pod.resource_version if is_older(version, pod.resource_version) else version
+        elif charge.uid not in dropped:
+            kept.append(charge)
+    return msgspec.structs.replace(ledger, charges=tuple(kept), pods_version=version)
+
+
+def _shown(charge: Charge, pod: PodUse) -> bool:
+    return pod.finished or all(value <= pod.usage.get(name, 0) for name, value in charge.usage.items())
+
+
+def _of(amounts: ResourceList, names: Collection[str]) -> dict[str, int]:
+    return {name: value for name, value in amounts.items() if name in names}
