@@ -48,6 +48,8 @@ TOPOLOGY_RESULTS_ANNOTATION: Final = "muster.dev/topology-results"
 SCHEDULE_LABEL: Final = "muster.dev/schedule"
 EXEMPT_LABEL: Final = "muster.dev/exempt"
 FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
+# Written by the webhook: the pod counts in its quota from creation on, node or not.
+CHARGED_ANNOTATION: Final = "muster.dev/charged"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
