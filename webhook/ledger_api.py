@@ -47,22 +47,26 @@ class LedgerApi(Protocol):
 
 
 class LiveLedgers:
-    """LedgerApi on a client whose time limit is well below the webhooks' `timeoutSeconds`."""
+    """LedgerApi on a client whose time limit is well below the webhooks' `timeoutSeconds`.
 
-    def __init__(self, client: Client) -> None:
+    `name` says which ledger of a namespace it reads and writes.
+    """
+
+    def __init__(self, client: Client, name: str = NAME) -> None:
         self._client = client
+        self._name = name
 
     def ledger(self, namespace: str) -> ReservationLedger:
         try:
-            raw = self._client.get(RESERVATION_LEDGERS, namespace, NAME)
+            raw = self._client.get(RESERVATION_LEDGERS, namespace, self._name)
         except NotFound:
-            return ReservationLedger(namespace)
-        return _read(raw, namespace)
+            return ReservationLedger(namespace, name=self._name)
+        return _read(raw, namespace, self._name)
 
     def put(self, ledger: ReservationLedger) -> ReservationLedger:
         body = ledger_body(ledger)
         if ledger.resource_version:
-            raw = self._client.replace(Replace(RESERVATION_LEDGERS, ledger.namespace, NAME, body))
+            raw = self._client.replace(Replace(RESERVATION_LEDGERS, ledger.namespace, self._name, body))
         else:
             raw = self._client.create(Create(RESERVATION_LEDGERS, ledger.namespace, body))
         return msgspec.structs.replace(ledger, resource_version=identity_of(raw).resource_version)
@@ -93,9 +97,9 @@ class LiveLedgers:
         return page.metadata.resourceVersion, found
 
 
-def _read(raw: bytes, namespace: str) -> ReservationLedger:
+def _read(raw: bytes, namespace: str, name: str) -> ReservationLedger:
     """A ledger that was made unreadable is as good as lost: it is written anew over its version."""
     try:
         return parse_reservation_ledger(raw)
     except ModelError:
-        return ReservationLedger(namespace, identity_of(raw).resource_version)
+        return ReservationLedger(namespace, identity_of(raw).resource_version, name=name)

@@ -28,8 +28,13 @@ class _StatusWire(ResizeStatusWire, frozen=True, rename="camel"):
     start_time: datetime | None = None
 
 
+class _SpecWire(PodResourcesWire, frozen=True, rename="camel"):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+
+
 class _PodWire(Wire, frozen=True, rename="camel"):
-    spec: PodResourcesWire = PodResourcesWire()
+    spec: _SpecWire = _SpecWire()
     status: _StatusWire = _StatusWire()
 
 
@@ -37,7 +42,8 @@ class PodUse(msgspec.Struct, frozen=True):
     """A pod's share of a quota while it lives: its effective requests and one of `pods`.
 
     `group` is the value of the group annotation, empty without. `best_effort` by Kubernetes' QoS rules.
-    `started` is when its node took it, or else its creation, in seconds since the epoch.
+    `started` is when its node took it, or else its creation, in seconds since the epoch. `node` and
+    `scheduler` are empty where the pod names none; `charged`: it counts in its ElasticQuota without a node.
     """
 
     namespace: str
@@ -49,6 +55,9 @@ class PodUse(msgspec.Struct, frozen=True):
     best_effort: bool
     phase: str
     started: float = 0.0
+    node: str = ""
+    scheduler: str = ""
+    charged: bool = False
 
     @property
     def finished(self) -> bool:
@@ -88,6 +97,9 @@ def use_of(pod: Pod) -> PodUse:
         best_effort=pod.best_effort,
         phase=pod.phase,
         started=pod.start_time or pod.created,
+        node=pod.node_name or "",
+        scheduler=pod.scheduler_name,
+        charged=pod.annotations.get(names.CHARGED_ANNOTATION) == "true",
     )
 
 
@@ -99,14 +111,18 @@ def _use(wire: _PodWire, status: _StatusWire) -> PodUse:
         started = epoch(status.start_time) or meta.created
     except ModelError as error:
         raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
+    annotations = meta.annotations or {}
     return PodUse(
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
-        group=(meta.annotations or {}).get(names.GROUP_NAME_ANNOTATION, ""),
+        group=annotations.get(names.GROUP_NAME_ANNOTATION, ""),
         usage={**requests, names.PODS: 1},
         best_effort=best_effort,
         phase=status.phase,
         started=started,
+        node=wire.spec.node_name or "",
+        scheduler=wire.spec.scheduler_name or "",
+        charged=annotations.get(names.CHARGED_ANNOTATION) == "true",
     )

@@ -1,6 +1,6 @@
 """ReservationLedger: what the PodGroups of one namespace have reserved, and which pods are on their way.
 
-One object per namespace. Its resourceVersion arbitrates between all that admit pods there at the same time.
+One object per namespace and purpose. Its resourceVersion arbitrates between all that admit pods there at the same time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from scheduler_core.model.meta import Wire, decode, epoch
 from scheduler_core.model.resources import parse_resource_list, to_strings
 
 KIND: Final = "ReservationLedger"
+# What PodGroups have reserved in ResourceQuotas, and pods that draw on the same.
 NAME: Final = "reservations"
+# Pods and resizes that no scheduler of ours will judge, charged to the ElasticQuota; it has no holds.
+ELASTIC_NAME: Final = "elastic"
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -49,7 +52,8 @@ class Charge(msgspec.Struct, frozen=True):
 
 
 class ReservationLedger(msgspec.Struct, frozen=True):
-    """The ledger of one namespace. `resource_version` is empty for one that is not stored.
+    """One ledger of a namespace. `resource_version` is empty for one that is not stored; `name` says which
+    ledger it is: NAME or ELASTIC_NAME.
 
     `pods_version`: charges up to that resourceVersion of pods were struck out because the pods are visible;
     a reader whose list of pods is older must read them anew. `held` is the sum of what is still reserved.
@@ -61,6 +65,7 @@ class ReservationLedger(msgspec.Struct, frozen=True):
     holds: tuple[Hold, ...] = ()
     charges: tuple[Charge, ...] = ()
     held: dict[str, int] = {}
+    name: str = NAME
 
     @property
     def active(self) -> bool:
@@ -131,7 +136,13 @@ def _ledger_from(wire: _LedgerWire) -> ReservationLedger:
     )
     held = parse_resource_list(status.held, "status.held")
     return ReservationLedger(
-        meta.namespace or "default", meta.resource_version, spec.pods_version, holds, charges, held
+        meta.namespace or "default",
+        meta.resource_version,
+        spec.pods_version,
+        holds,
+        charges,
+        held,
+        meta.name or NAME,
     )
 
 
@@ -147,7 +158,7 @@ def parse_reservation_ledger(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Re
 
 def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
     """The whole object as it is written; without a resourceVersion for one that is to be created."""
-    metadata = {"name": NAME, "namespace": ledger.namespace}
+    metadata = {"name": ledger.name, "namespace": ledger.namespace}
     if ledger.resource_version:
         metadata["resourceVersion"] = ledger.resource_version
     holds = [
