@@ -54,6 +54,7 @@ class Scheduler:
     ) -> None:
         self.state = state
         self.profiles = profiles
+        state.unplaced.own = frozenset(profiles)
         self.cycle = PodCycle(state)
         self.gangs = GangCycle(self.cycle)
         self.groups = GroupCycle(self.cycle, clock)
