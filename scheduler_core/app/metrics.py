@@ -77,6 +77,9 @@ class Metrics:
         self._malformed = Counter(
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
+        self.bound_past = Counter(
+            "muster_pods_bound_past_max", "Pods that somebody else bound beyond their quota's max.", **own
+        )
         self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
         Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
         self._results: dict[tuple[str, str], tuple[Any, Series]] = {}
