@@ -1,6 +1,7 @@
 """ReservationLedger: what the PodGroups of one namespace have reserved, and which pods are on their way.
 
-One object per namespace and purpose. Its resourceVersion arbitrates between all that admit pods there at the same time.
+One object per namespace and purpose. Its resourceVersion arbitrates between all that admit pods there at the
+same time.
 """
 
 from __future__ import annotations
