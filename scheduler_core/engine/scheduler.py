@@ -54,7 +54,6 @@ class Scheduler:
     ) -> None:
         self.state = state
         self.profiles = profiles
-        state.unplaced.own = frozenset(profiles)
         self.cycle = PodCycle(state)
         self.gangs = GangCycle(self.cycle)
         self.groups = GroupCycle(self.cycle, clock)
