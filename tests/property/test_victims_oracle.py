@@ -74,7 +74,7 @@ class World:
     namespace: str
     priority: int
     across: bool
-    maxes: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    maxes: dict[str, tuple[int | None, int | None]] = field(default_factory=dict, kw_only=True)
 
     def room(self, node: str, gone: frozenset[Runs]) -> Sizes:
         here = [pod for pod in self.running if pod.node == node and pod not in gone]
