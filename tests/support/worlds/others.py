@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tests.support.worlds import objects as make
-from tests.support.worlds.objects import Raw, reference
+from tests.support.worlds.objects import ELSEWHERE, Raw, reference
 from tests.support.worlds.player import Player
 from tests.support.worlds.reading import going, node_of
 
 CHARGED: Final = "muster.dev/charged"
-ELSEWHERE: Final = "default-scheduler"
 # The part of the worlds in which others are at work, and of the steps of such a world.
 SHARE: Final = 0.3
 OFTEN: Final = 0.5
