@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kubectl_plugin.figures import Figures, figures, smallest_hard
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.reservation_ledger import ReservationLedger
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, ReservationLedger
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger, charged
@@ -35,13 +35,11 @@ class ClusterView:
         self.ledger.remove_quota(namespace, name)
 
     def put_pod(self, pod: Pod) -> None:
-        """A pod exists: charged if it is assigned and not finished, pending if it has no node yet."""
+        """A pod exists: charged if it counts, pending as well if it has no node yet and is not finished."""
         self.remove_pod(pod.namespace, pod.name)
-        if pod.finished:
-            return
-        if pod.assigned:
-            self.ledger.charge(pod.namespace, pod.name, pod.requests)
-        else:
+        if pod.counts:
+            self.ledger.charge(pod.namespace, pod.name, pod.requests, placed=pod.assigned)
+        if not (pod.assigned or pod.finished):
             self._waiting.setdefault(pod.namespace, {})[pod.name] = charged(pod.requests)
 
     def remove_pod(self, namespace: str, name: str) -> None:
@@ -59,12 +57,14 @@ class ClusterView:
         self._natives.get(namespace, {}).pop(name, None)
 
     def put_ledger(self, ledger: ReservationLedger) -> None:
-        """The reservations of a namespace are these."""
-        self._held[ledger.namespace] = ledger.held
+        """The reservations of a namespace are these; ledgers of other things say nothing here."""
+        if ledger.name != ELASTIC_NAME:
+            self._held[ledger.namespace] = ledger.held
 
-    def remove_ledger(self, namespace: str) -> None:
-        """Nothing is reserved in the namespace any more."""
-        self._held.pop(namespace, None)
+    def remove_ledger(self, namespace: str, name: str) -> None:
+        """Nothing is reserved in the namespace any more, if that was the ledger of reservations."""
+        if name != ELASTIC_NAME:
+            self._held.pop(namespace, None)
 
     def natives(self, namespace: str) -> list[ResourceQuota]:
         """The ResourceQuotas of a namespace."""

@@ -11,7 +11,7 @@ from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.policy import borrowed
+from scheduler_core.quota.policy import above_max, borrowed
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
@@ -23,11 +23,11 @@ class Figures(msgspec.Struct, frozen=True):
     """One row: amounts of one resource in its own unit (milli for CPU). None: no limit, or not known.
 
     `hard` is the smallest limit of the native quotas that count every pod, if `hard_known`, `reserved` what
-    PodGroups hold in the namespace beyond their pods. `borrowed` is use above min, `lent` what others use of
-    this quota's unused min, `reclaimable` the part of `borrowed` that its lenders could take back now,
-    `pending` what pods without a node ask for. `binding` is False where an older quota of the namespace binds
-    instead; such a quota neither borrows nor lends. A quota that names no resource has one row with an empty
-    `resource`.
+    PodGroups hold in the namespace beyond their pods. `borrowed` is use above min, `above_max` use above max,
+    `lent` what others use of this quota's unused min, `reclaimable` the part of `borrowed` that its lenders
+    could take back now, `pending` what pods without a node ask for. `binding` is False where an older quota
+    of the namespace binds instead; such a quota neither borrows nor lends. A quota that names no resource has
+    one row with an empty `resource`.
     """
 
     namespace: str
@@ -45,6 +45,7 @@ class Figures(msgspec.Struct, frozen=True):
     created: float
     hard_known: bool = True
     reserved: int | None = None
+    above_max: int | None = None
 
 
 def resource_order(names: Iterable[str]) -> list[str]:
@@ -82,6 +83,7 @@ def figures(
     binding = ledger.quota_of(quota.namespace)
     binds = binding is not None and binding.name == quota.name
     over = borrowed(ledger, quota) if binds else {}
+    beyond = above_max(ledger, quota)
 
     def share(shares: ByNamespace | None, name: str) -> int | None:
         return shares.get(name, {}).get(quota.namespace, 0) if binds and shares is not None else None
@@ -103,6 +105,7 @@ def figures(
             created=quota.created,
             hard_known=hard is not None,
             reserved=reserved.get(name, 0) if reserved is not None else None,
+            above_max=beyond.get(name, 0) if binds and name in quota.max else None,
         )
         for name in resource_order({*quota.min, *quota.max, *over}) or [""]
     ]

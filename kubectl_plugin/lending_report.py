@@ -14,7 +14,7 @@ from kubectl_plugin.figures import resource_order
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.quantity_text import human
 from kubectl_plugin.quota_columns import ABSENT
-from kubectl_plugin.reading import ASSIGNED, Reader, Scope, list_raw, parsed
+from kubectl_plugin.reading import UNFINISHED, Reader, Scope, list_raw, parsed
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.structured import to_json, to_yaml
 from kubectl_plugin.table import Cell, TablePrinter
@@ -39,7 +39,7 @@ def gather(client: Reader, complaints: Complaints) -> QuotaLedger:
         view.put_quota(quota)
     if quotas:
         for pod in parsed(
-            list_raw(client, PODS, Scope(fields=ASSIGNED)), parse_pod, complaints.about_content
+            list_raw(client, PODS, Scope(fields=UNFINISHED)), parse_pod, complaints.about_content
         ):
             view.put_pod(pod)
     return view.ledger

@@ -48,6 +48,7 @@ WIDE_COLUMNS: Final[Mapping[str, Callable[[Figures], Cell]]] = {
     "RESERVED": lambda row: Cell(UNKNOWN) if row.reserved is None else _amount(row, row.reserved),
     "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
     "PENDING": lambda row: _amount(row, row.pending),
+    "ABOVEMAX": lambda row: _amount(row, row.above_max, "red" if row.above_max else ""),
 }
 
 

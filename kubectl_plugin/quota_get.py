@@ -19,8 +19,9 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     """Show ElasticQuotas, one row per quota and resource.
 
     The figures are computed from live pods and quotas, whether or not a scheduler is running: USED counts
-    every pod that has a node and is not finished; BORROWED is use above MIN; LENT is what other quotas use
-    of this quota's unused MIN; HARD is the smallest matching limit of the namespace's ResourceQuotas.
+    every pod that has a node, or was charged at its creation, and is not finished; BORROWED is use above
+    MIN; LENT is what other quotas use of this quota's unused MIN; HARD is the smallest matching limit of the
+    namespace's ResourceQuotas.
 
     \b
     Examples:

@@ -9,7 +9,7 @@ import msgspec
 from kubectl_plugin.cluster_view import ClusterView
 from kubectl_plugin.figures import Figures
 from kubectl_plugin.following import Change, Following, scope_of
-from kubectl_plugin.reading import ASSIGNED, UNFINISHED, Scope
+from kubectl_plugin.reading import UNFINISHED, Scope
 from kubectl_plugin.snapshot import Selection, Snapshot
 from scheduler_core.kube.client import Client
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
@@ -86,7 +86,7 @@ class WatchedQuotas:
         elif feed == "natives":
             self._view.remove_native(namespace, name)
         elif feed == "ledgers":
-            self._view.remove_ledger(namespace)
+            self._view.remove_ledger(namespace, name)
 
 
 def changed_rows(
@@ -105,7 +105,7 @@ def changed_rows(
     following = Following(client, note)
     following.follow("quotas", ELASTIC_QUOTAS, parse_elastic_quota, around)
     following.follow("chosen", ELASTIC_QUOTAS, parse_elastic_quota, scope_of(selection))
-    pods = msgspec.structs.replace(around, fields=UNFINISHED if wide else ASSIGNED)
+    pods = msgspec.structs.replace(around, fields=UNFINISHED)
     following.follow("pods", PODS, parse_pod, pods)
     if snapshot.natives:
         following.follow("natives", RESOURCE_QUOTAS, parse_resource_quota, Scope(scope.namespace))

@@ -17,7 +17,6 @@ T = TypeVar("T")
 
 # The server leaves out what no quota counts: finished pods. This is cheaper than reading and skipping them.
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
-ASSIGNED: Final = f"{UNFINISHED},spec.nodeName!="
 
 
 class Reader(Protocol):

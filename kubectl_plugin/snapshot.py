@@ -10,7 +10,6 @@ import msgspec
 from kubectl_plugin.cluster_view import ClusterView
 from kubectl_plugin.figures import Figures
 from kubectl_plugin.reading import (
-    ASSIGNED,
     UNFINISHED,
     Reader,
     Scope,
@@ -120,7 +119,7 @@ def take(
     view = ClusterView()
     if not chosen and not even_if_none:
         return Snapshot(chosen, raw, view, whole=True, natives=True)
-    others, pods, whole = _surroundings(client, selection, read, fields=UNFINISHED if wide else ASSIGNED)
+    others, pods, whole = _surroundings(client, selection, read, fields=UNFINISHED)
     if not whole:
         note(UNKNOWN_LENT)
     natives = list_or_none(client, RESOURCE_QUOTAS, selection.own)

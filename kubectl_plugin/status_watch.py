@@ -26,7 +26,7 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 from scheduler_core.model.pod import Pod, parse_pod
-from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, ReservationLedger, parse_reservation_ledger
 from scheduler_core.state.cluster import ClusterState
 
 _FEEDS: Final[tuple[tuple[Resource, Callable[[Any], Any], str], ...]] = (
@@ -75,7 +75,7 @@ class WatchedGroups:
                     state.remove_pod(before.uid)
                 if obj is not None:
                     state.put_pod(pod)
-            case ReservationLedger() as ledger:
+            case ReservationLedger() as ledger if ledger.name != ELASTIC_NAME:
                 state.gangs.remove_ledger(ledger.namespace)
                 if obj is not None:
                     state.gangs.put_ledger(ledger)

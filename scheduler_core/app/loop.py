@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from scheduler_core.app.bound_past import BoundPast
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import (
     Ask,
@@ -119,6 +120,7 @@ class Loop:
         self._may_decide = may_decide
         self._wall = wall
         self._waits = Waits()
+        self._bound_past = BoundPast()
         self._known: dict[tuple[Resource, str], Any] = {}
         self._stopping = False
         self._breath = Breath()
@@ -251,19 +253,25 @@ class Loop:
             gone = self._known.pop(key, None)
             if gone is not None:
                 self._waits.forget(event.uid)
+                self._bound_past.forget(event.uid)
                 self.scheduler.remove(gone, now)
         else:
             self._known[key] = event.obj
             self._put(event.obj, now)
 
     def _put(self, obj: Any, now: float) -> None:
-        if isinstance(obj, Pod):
-            waiting = not (obj.assigned or obj.finished or obj.gates)
-            if waiting and obj.scheduler_name in self.scheduler.profiles:
-                self._waits.seen(obj.uid, now)
-            else:
-                self._waits.forget(obj.uid)
-        self.scheduler.put(obj, now)
+        if not isinstance(obj, Pod):
+            self.scheduler.put(obj, now)
+            return
+        if obj.scheduler_name in self.scheduler.profiles and not (obj.assigned or obj.finished or obj.gates):
+            self._waits.seen(obj.uid, now)
+        else:
+            self._waits.forget(obj.uid)
+        carrier = self.carrier
+        notice = self._bound_past.put(self.scheduler, obj, now, leads=bool(carrier) and self.synced)
+        if notice is not None and carrier is not None:
+            self._metrics.bound_past.inc()
+            carrier.submit(notice, Timing(now, 0.0, now))
 
     def _note_synced(self, resource: Resource) -> None:
         self._waiting_for.discard(resource)
@@ -275,6 +283,7 @@ class Loop:
 
     def _bind_failed(self, outcome: BindFailed, now: float) -> None:
         pod = outcome.decision.pod
+        self._bound_past.forget(pod.uid)
         log.warning("binding failed: %s", outcome.problem, extra=fields(pod=pod.key))
         self.scheduler.bind_failed(pod, now)
         if outcome.seen is not None and outcome.seen.uid == pod.uid:

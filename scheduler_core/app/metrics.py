@@ -78,6 +78,9 @@ class Metrics:
         self._malformed = Counter(
             "muster_malformed_objects", "Objects that could not be read, by kind.", ("kind",), **own
         )
+        self.bound_past = Counter(
+            "muster_pods_bound_past_max", "Pods that somebody else bound beyond their quota's max.", **own
+        )
         self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
         dropped = Gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.", **own)
         dropped.set_function(dropped_lines)

@@ -10,17 +10,24 @@ from typing import Any, Final
 from scheduler_core.model.conditions import condition, find, rfc3339_micro
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
-from scheduler_core.model.names import EVENT_WARNING, MUSTER_SCHEDULER, QUOTA_ENFORCED, QUOTA_OVERCOMMITTED
+from scheduler_core.model.names import (
+    EVENT_WARNING,
+    MUSTER_SCHEDULER,
+    QUOTA_ABOVE_MAX,
+    QUOTA_ENFORCED,
+    QUOTA_OVERCOMMITTED,
+)
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import to_strings
 from scheduler_core.model.writes import Create, Patch, Write
-from scheduler_core.quota.policy import borrowed
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.policy import above_max, above_max_text, borrowed
 from scheduler_core.quota.rules import overcommitted
 from scheduler_core.state.cluster import ClusterState
 
 MIN_INTERVAL_SECONDS: Final = 1.0
 # The status of a condition that is worth a Warning.
-_BAD: Final = {QUOTA_ENFORCED: "False", QUOTA_OVERCOMMITTED: "True"}
+_BAD: Final = {QUOTA_ENFORCED: "False", QUOTA_OVERCOMMITTED: "True", QUOTA_ABOVE_MAX: "True"}
 
 
 class QuotaStatus:
@@ -58,7 +65,8 @@ class QuotaStatus:
         if bound is None:
             return []
         over = borrowed(state.ledger, bound)
-        writes = [self._patch(bound, state.ledger.status_used(bound), over, self._bound(bound, now))]
+        conditions = [*self._bound(bound, now), *_above_max(state.ledger, bound, now)]
+        writes = [self._patch(bound, state.ledger.status_used(bound), over, conditions)]
         for other in state.ledger.shadowed(namespace):
             used = dict.fromkeys(state.ledger.status_used(other), 0)
             writes.append(self._patch(other, used, {}, self._shadowed(other, bound, now)))
@@ -119,6 +127,17 @@ class QuotaStatus:
         text = f"ElasticQuota {bound.name} is older and binds in namespace {quota.namespace}"
         old = find(quota.conditions, QUOTA_ENFORCED)
         return [condition(QUOTA_ENFORCED, False, "NotOldest", text, now, old)]
+
+
+def _above_max(ledger: QuotaLedger, quota: ElasticQuota, now: float) -> list[dict[str, Any]]:
+    """Says by how much a quota uses more than its max, and that it does not any more."""
+    was, over = find(quota.conditions, QUOTA_ABOVE_MAX), above_max(ledger, quota)
+    if not over and was is None:
+        return []
+    if not over:
+        return [condition(QUOTA_ABOVE_MAX, False, "WithinMax", "no use is above max", now, was)]
+    text = f"{above_max_text(ledger, quota)}; its pods are the first to be evicted for others"
+    return [condition(QUOTA_ABOVE_MAX, True, "PassedBy", text, now, was)]
 
 
 def _warnings(quota: ElasticQuota, writes: list[Write], now: float) -> list[Write]:

@@ -126,11 +126,13 @@ def in_use(
     """(of the namespace's quota, of all quotas): what is used without the `gone` rows of the pod table."""
     ledger = state.ledger
     used, total = dict(ledger.used(namespace)), dict(ledger.total_used)
+    ending: dict[str, dict[str, int]] = {}
     for pod in state.table.of(np.flatnonzero(gone)):
         if ledger.quota_of(pod.namespace) is not None:
-            shift(total, charged(pod.requests), -1)
-            if pod.namespace == namespace:
-                shift(used, charged(pod.requests), -1)
+            shift(ending.setdefault(pod.namespace, {}), charged(pod.requests))
+    for space, amounts in ending.items():
+        shift(total, ledger.frees(space, amounts), -1)
+    shift(used, ending.get(namespace, {}), -1)
     return used, total
 
 

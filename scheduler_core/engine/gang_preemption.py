@@ -28,7 +28,7 @@ from scheduler_core.model.gang import Gang
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import borrows_guaranteed
+from scheduler_core.quota.policy import above_max, borrows_guaranteed
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
@@ -256,7 +256,8 @@ class _Fewer:
 def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
     """Victims that go or stay together, in the order in which they are given back.
 
-    First those whose eviction would violate a disruption budget, then the most important.
+    First those whose eviction would violate a disruption budget, then the most important; those of quotas
+    that use more than their max last.
     """
     budgets: list[PodDisruptionBudget] = list(state.objects.get("PodDisruptionBudget", {}).values())
     ordered = sorted(victims, key=lambda pod: (-pod.priority, pod.start_time or 0.0, pod.key))
@@ -268,7 +269,16 @@ def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
         gang = state.gangs.of(pod)
         bound = gang.key if gang is not None and gang.key in torn else pod.uid
         blocks.setdefault(bound, []).append(pod)
-    return sorted(blocks.values(), key=lambda block: not any(hurt[pod.uid] for pod in block))
+    return sorted(
+        blocks.values(),
+        key=lambda block: (_above_max(state, block[0]), not any(hurt[pod.uid] for pod in block)),
+    )
+
+
+def _above_max(state: ClusterState, pod: Pod) -> bool:
+    """Whether the pod's quota uses more than its max."""
+    quota = state.ledger.quota_of(pod.namespace)
+    return quota is not None and bool(above_max(state.ledger, quota, after_leaving=True))
 
 
 def _torn(state: ClusterState, gang: Gang, leaving: int) -> bool:

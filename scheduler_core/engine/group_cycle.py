@@ -36,7 +36,8 @@ def no_clock() -> float:
 
 
 def set_up(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
-    """Let the state know where the trees of the profiles come from."""
+    """Let the state know which pods are judged here, and where the trees of the profiles come from."""
+    state.unplaced.own = frozenset(profiles)
     for profile in profiles.values():
         for plugin in profile.plugins:
             if isinstance(plugin, ClusterTopologyPlacementGroup):

@@ -8,15 +8,16 @@ the placement and the quota can do without stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
-from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.gang_preemption import blocks_of
 from scheduler_core.engine.group_placement import Question
 from scheduler_core.engine.group_slots import capacity
 from scheduler_core.framework.preemption.demand import Demand, Lenders, reclaim_demand
+from scheduler_core.framework.preemption.turns import in_turn
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import charged, shift
@@ -46,7 +47,9 @@ def borrowers_to_evict(
         room = capacity(state, question.slots, gone)
         return can_place(question.tree, room, question.size, question.rules, question.fixed)
 
-    for candidates in _passes(state, demand, demand.lenders):
+    turns = ((turn, turn.lenders) for turn in in_turn(state.table, demand))
+    passes = (_passes(state, turn, lenders) for turn, lenders in turns if lenders is not None)
+    for candidates in chain.from_iterable(passes):
         if not enough(candidates):
             continue
         blocks = blocks_of(state, candidates)
@@ -61,11 +64,14 @@ def borrowers_to_evict(
 
 def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> bool:
     """Whether victims free what the group's quota lacks."""
-    freed: Int64 = np.zeros(len(demand.need), dtype=np.int64)  # [R]
+    ending: dict[str, dict[str, int]] = {}
     for pod in victims:
-        vector = state.placed[pod.uid].vector
-        freed[: len(vector)] += vector
-    return bool((freed >= demand.need).all())
+        shift(ending.setdefault(pod.namespace, {}), charged(pod.requests))
+    freed: dict[str, int] = {}
+    for namespace, amounts in ending.items():
+        shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True))
+    lacking = np.flatnonzero(demand.need > 0)
+    return all(freed.get(state.index.names[row], 0) >= demand.need[row] for row in lacking)
 
 
 def _passes(state: ClusterState, demand: Demand, lenders: Lenders) -> list[list[Pod]]:

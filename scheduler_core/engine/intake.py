@@ -10,7 +10,7 @@ from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pdb import PodDisruptionBudget
-from scheduler_core.model.reservation_ledger import ReservationLedger
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, ReservationLedger
 from scheduler_core.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -35,6 +35,8 @@ def take_in(state: ClusterState, obj: Any) -> list[ClusterEvent]:
             return state.put_quota(obj)
         case Namespace():
             return state.put_namespace(obj)
+        case ReservationLedger() if obj.name == ELASTIC_NAME:
+            return _used_otherwise(obj.namespace, news=state.unplaced.put_charges(obj))
         case ReservationLedger():
             state.gangs.put_ledger(obj)
             return []
@@ -51,8 +53,15 @@ def take_out(state: ClusterState, obj: Any) -> list[ClusterEvent]:
             return state.remove_quota(obj)
         case Namespace():
             return state.remove_namespace(obj.name)
+        case ReservationLedger() if obj.name == ELASTIC_NAME:
+            return _used_otherwise(obj.namespace, news=state.unplaced.remove_charges(obj.namespace))
         case ReservationLedger():
             state.gangs.remove_ledger(obj.namespace)
             return []
         case _:
             return state.remove_object(obj, _LOOKED_UP[type(obj)])
+
+
+def _used_otherwise(namespace: str, *, news: bool) -> list[ClusterEvent]:
+    """What a namespace uses may have changed without any pod that took a node or lost it."""
+    return [ClusterEvent(Happened.QUOTA, namespace=namespace)] if news else []

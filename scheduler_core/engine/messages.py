@@ -13,7 +13,7 @@ from scheduler_core.model.names import (
 )
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource
-from scheduler_core.quota.policy import borrowed
+from scheduler_core.quota.policy import above_max_text, borrowed
 from scheduler_core.state.cluster import ClusterState
 
 
@@ -33,8 +33,11 @@ def eviction_message(
         return f"{text}, under ElasticQuota {own.key}"
     amounts = borrowed(state.ledger, other)
     parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
+    uses = above_max_text(state.ledger, other)
+    passed = f" and {uses}" if uses else ""
     return (
-        f"{text}, which reclaims the min of ElasticQuota {own.key}; ElasticQuota {other.key} borrows {parts}"
+        f"{text}, which reclaims the min of ElasticQuota {own.key}; "
+        f"ElasticQuota {other.key} borrows {parts}{passed}"
     )
 
 

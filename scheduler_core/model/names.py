@@ -102,11 +102,13 @@ REASON_INVALID_COLLECT_POLICY: Final = "InvalidCollectPolicy"
 REASON_INVALID_TOPOLOGY: Final = "InvalidTopology"
 QUOTA_ENFORCED: Final = "Enforced"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
+QUOTA_ABOVE_MAX: Final = "AboveMax"
 
 # Events
 EVENT_SCHEDULED: Final = "Scheduled"
 EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
 EVENT_PREEMPTED: Final = "Preempted"
+EVENT_RULE_BROKEN: Final = "RuleBroken"
 EVENT_NORMAL: Final = "Normal"
 EVENT_WARNING: Final = "Warning"
 

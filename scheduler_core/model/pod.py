@@ -21,6 +21,7 @@ from scheduler_core.model.affinity import (
     parse_pod_affinity,
     parse_spread,
 )
+from scheduler_core.model.charging import counts_in_quota
 from scheduler_core.model.conditions import ConditionWire, find
 from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode, epoch
 from scheduler_core.model.requests import (
@@ -157,6 +158,11 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     def finished(self) -> bool:
         """Succeeded or Failed: it holds no node resources and no quota any more."""
         return self.phase in names.FINISHED_PHASES
+
+    @property
+    def counts(self) -> bool:
+        """Whether the API says that the pod counts in its quota."""
+        return counts_in_quota(node=self.node_name, annotations=self.annotations, phase=self.phase)
 
     @property
     def terminating(self) -> bool:

@@ -12,6 +12,7 @@ from scheduler_core.framework.preemption.demand import quota_demand
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.framework.preemption.search import Search
+from scheduler_core.framework.preemption.turns import in_turn
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit, within_min
@@ -58,8 +59,12 @@ class CapacityScheduling:
         reason = not_eligible(state, pod)
         if reason or cycle.evaluation is None:
             return must_wait(reason)
-        demand = quota_demand(state, pod, quota)
-        return Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
+        result = refused("No preemption victims found for incoming pod")
+        for demand in in_turn(state.table, quota_demand(state, pod, quota)):
+            result = Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
+            if result.status.ok:
+                break
+        return result
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """The state charges the ledger when it assumes the pod; there is nothing to add."""

@@ -1,8 +1,9 @@
 """The quota ledger: the only answer to what a namespace uses, and under which quota.
 
 Every assigned, not finished pod is charged to its namespace, whether or not that namespace has a quota yet;
-so a quota created, changed or deleted after its pods is right at once (reference rule 5). One quota binds per
-namespace: the oldest, by creation time, then name (rule 6).
+so a quota created, changed or deleted after its pods is right at once (reference rule 5). Pods that admission
+has charged count before they have a node. One quota binds per namespace: the oldest, by creation time, then
+name (rule 6).
 
 Plain dicts of exact integers: a check touches only the two or three resources that a pod names, which is
 quicker than any array, and the command line needs no numpy.
@@ -10,12 +11,13 @@ quicker than any array, and the command line needs no numpy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.names import PODS
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.account import Account
 
 
 class LedgerError(MusterError):
@@ -28,25 +30,6 @@ class LedgerError(MusterError):
         super().__init__(namespace, uid, problem)
 
 
-class _Account:
-    """What one namespace uses, and the quotas that claim it (oldest first)."""
-
-    __slots__ = ("charges", "known", "leaving", "leaving_uids", "quotas", "used")
-
-    def __init__(self) -> None:
-        self.charges: dict[str, ResourceList] = {}
-        self.leaving: dict[str, int] = {}
-        # What was found out about use and quotas, until one of them changes.
-        self.known: dict[tuple[str, bool], dict[str, int]] = {}
-        self.leaving_uids: set[str] = set()
-        self.quotas: list[ElasticQuota] = []
-        self.used: dict[str, int] = {}
-
-    @property
-    def quota(self) -> ElasticQuota | None:
-        return self.quotas[0] if self.quotas else None
-
-
 def charged(requests: ResourceList) -> dict[str, int]:
     """What a pod with these requests costs a quota: its requests, and one of `pods`."""
     return {**requests, PODS: 1}
@@ -56,22 +39,26 @@ class QuotaLedger:
     """Use per namespace, and the sums over all quotas that borrowing is bounded by.
 
     `total_used[r]` and `total_min[r]` run over namespaces that have a quota. A resource is in `total_min`
-    exactly if some binding quota names it in `min`; others are outside the aggregate rule (rule 3).
+    exactly if some binding quota names it in `min`; others are outside the aggregate rule (rule 3). What a
+    quota uses above its max is not in `total_used`. `total_leaving` and `total_unplaced` are parts of it, and
+    `total_both` is the part that ends with either (see `account.Share`).
     """
 
     def __init__(self) -> None:
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, Account] = {}
         self._min_named: dict[str, int] = {}
         self.total_used: dict[str, int] = {}
         self.total_min: dict[str, int] = {}
         self.total_leaving: dict[str, int] = {}
+        self.total_unplaced: dict[str, int] = {}
+        self.total_both: dict[str, int] = {}
         self.version = 0
 
     # Quotas
 
     def put_quota(self, quota: ElasticQuota) -> None:
         """Add a quota or replace the one of the same namespace and name."""
-        account = self._accounts.setdefault(quota.namespace, _Account())
+        account = self._accounts.setdefault(quota.namespace, Account())
         kept = [other for other in account.quotas if other.name != quota.name]
         self._rebind(account, sorted([*kept, quota], key=lambda item: item.age_order))
 
@@ -81,25 +68,33 @@ class QuotaLedger:
         if account is not None:
             self._rebind(account, [other for other in account.quotas if other.name != name])
 
-    def _rebind(self, account: _Account, quotas: list[ElasticQuota]) -> None:
-        before, after = account.quota, quotas[0] if quotas else None
-        if before is not None:
-            self._count(before, account, -1)
+    def _rebind(self, account: Account, quotas: list[ElasticQuota]) -> None:
+        self._count_min(account, -1)
+        self._count(account, account.used, -1)
         account.quotas = quotas
-        if after is not None:
-            self._count(after, account, +1)
+        self._count_min(account, +1)
+        self._count(account, account.used, +1)
         for other in self._accounts.values():
             other.known.clear()
         self.version += 1
 
-    def _count(self, quota: ElasticQuota, account: _Account, sign: int) -> None:
-        shift(self.total_used, account.used, sign)
-        shift(self.total_leaving, account.leaving, sign)
-        for name, value in quota.min.items():
+    def _count_min(self, account: Account, sign: int) -> None:
+        for name, value in account.quotas[0].min.items() if account.quotas else ():
             self.total_min[name] = self.total_min.get(name, 0) + sign * value
             self._min_named[name] = self._min_named.get(name, 0) + sign
             if not self._min_named[name]:
                 del self._min_named[name], self.total_min[name]
+
+    def _count(self, account: Account, names: Iterable[str], sign: int) -> None:
+        """Take what a quota adds to the sums of some resources in (+1), or out (-1) before it changes."""
+        quota = account.quota
+        if quota is None:
+            return
+        totals = (self.total_used, self.total_leaving, self.total_unplaced, self.total_both)
+        for name in names:
+            for total, value in zip(totals, account.share(quota, name), strict=True):
+                if value:
+                    total[name] = total.get(name, 0) + sign * value
 
     def quota_of(self, namespace: str) -> ElasticQuota | None:
         """The quota that binds in the namespace, or None."""
@@ -125,27 +120,37 @@ class QuotaLedger:
 
     # Charges
 
-    def charge(self, namespace: str, uid: str, requests: ResourceList) -> None:
-        """Count a pod. `requests` are its effective requests; raises LedgerError if it is charged already."""
+    def charge(self, namespace: str, uid: str, requests: ResourceList, *, placed: bool = True) -> None:
+        """Count a pod. `requests` are its effective requests; raises LedgerError if it is charged already.
+
+        `placed`: it has a node. Without one it counts all the same, and nobody can evict it.
+        """
         account = self._accounts.get(namespace)
         if account is None:
-            account = self._accounts[namespace] = _Account()
+            account = self._accounts[namespace] = Account()
         if uid in account.charges:
             raise LedgerError(namespace, uid, "is charged already")
         account.charges[uid] = requests
-        self._move(account, requests, +1)
+        if placed:
+            self._move(account, requests, +1)
+        else:
+            self._move_unplaced(account, uid, +1)
 
     def refund(self, namespace: str, uid: str) -> None:
         """Give a pod's charge back; raises LedgerError if it was never charged."""
         account = self._accounts.get(namespace)
         if account is None or uid not in account.charges:
             raise LedgerError(namespace, uid, "is not charged")
+        if uid in account.unplaced_uids:
+            self._move_unplaced(account, uid, -1)
+            del account.charges[uid]
+            return
         self._leave(account, uid, -1)
         self._move(account, account.charges.pop(uid), -1)
 
     def mark_leaving(self, namespace: str, uid: str) -> None:
         """A charged pod is terminating or its eviction is decided: it counts until it is gone, and is known
-        to go. Idempotent."""
+        to go. Idempotent; nobody waits for the end of a pod that has no node."""
         account = self._accounts.get(namespace)
         if account is not None and uid in account.charges:
             self._leave(account, uid, +1)
@@ -156,15 +161,15 @@ class QuotaLedger:
         if account is not None and uid in account.charges:
             self._leave(account, uid, -1)
 
-    def _leave(self, account: _Account, uid: str, sign: int) -> None:
-        if (uid in account.leaving_uids) == (sign > 0):
+    def _leave(self, account: Account, uid: str, sign: int) -> None:
+        if (uid in account.leaving_uids) == (sign > 0) or uid in account.unplaced_uids:
             return
         amounts = charged(account.charges[uid])
+        self._count(account, amounts, -1)
         (account.leaving_uids.add if sign > 0 else account.leaving_uids.discard)(uid)
         shift(account.leaving, amounts, sign)
+        self._count(account, amounts, +1)
         account.known.clear()
-        if account.quotas:
-            shift(self.total_leaving, amounts, sign)
 
     def is_leaving(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts and is on its way out."""
@@ -176,20 +181,46 @@ class QuotaLedger:
         account = self._accounts.get(namespace)
         return account.leaving if account is not None else {}
 
-    def _move(self, account: _Account, requests: ResourceList, sign: int) -> None:
-        total = self.total_used if account.quotas else None
-        used = account.used
-        # As `charged` has it, without making another dict for every pod.
-        for name, value in requests.items():
-            if value and name != PODS:
-                used[name] = used.get(name, 0) + sign * value
-                if total is not None:
-                    total[name] = total.get(name, 0) + sign * value
-        used[PODS] = used.get(PODS, 0) + sign
-        if total is not None:
-            total[PODS] = total.get(PODS, 0) + sign
+    def _move(self, account: Account, requests: ResourceList, sign: int) -> None:
+        if not account.plain:
+            amounts = charged(requests)
+            self._count(account, amounts, -1)
+            shift(account.used, amounts, sign)
+            self._count(account, amounts, +1)
+        else:
+            # As `charged` has it, without making another dict for every pod.
+            high = account.quotas[0].max if account.quotas else None
+            for name, value in requests.items():
+                if value and name != PODS:
+                    self._add(account.used, high, name, sign * value)
+            self._add(account.used, high, PODS, sign)
         account.known.clear()
         self.version += 1
+
+    def _add(self, used: dict[str, int], high: ResourceList | None, name: str, more: int) -> None:
+        """Count more of one resource; `high` is the max of the quota, None without a quota."""
+        before = used.get(name, 0)
+        after = used[name] = before + more
+        if high is not None:
+            limit = high.get(name)
+            if limit is not None and (before > limit or after > limit):
+                more = min(after, limit) - min(before, limit)
+            self.total_used[name] = self.total_used.get(name, 0) + more
+
+    def _move_unplaced(self, account: Account, uid: str, sign: int) -> None:
+        amounts = charged(account.charges[uid])
+        self._count(account, amounts, -1)
+        (account.unplaced_uids.add if sign > 0 else account.unplaced_uids.discard)(uid)
+        shift(account.unplaced, amounts, sign)
+        shift(account.used, amounts, sign)
+        self._count(account, amounts, +1)
+        account.known.clear()
+        self.version += 1
+
+    def is_unplaced(self, namespace: str, uid: str) -> bool:
+        """Whether the pod counts without a node."""
+        account = self._accounts.get(namespace)
+        return account is not None and uid in account.unplaced_uids
 
     def is_charged(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts in its namespace."""
@@ -200,6 +231,36 @@ class QuotaLedger:
         """What the charged pods of a namespace use, per resource. Read only; resources at 0 may be absent."""
         account = self._accounts.get(namespace)
         return account.used if account is not None else {}
+
+    def in_use(self, *, after_leaving: bool = False, guaranteed: bool = False) -> ResourceList:
+        """What all quotas use together, each at most its max. Read only.
+
+        With `after_leaving` the pods that are on their way out no longer count. For a pod that stays within
+        its min (`guaranteed`) others hold what they are guaranteed and what runs: a pod without a node can
+        be evicted by nobody, so above the min of its quota it keeps no min from its owner.
+        """
+        total = self.total_used
+        if after_leaving and guaranteed:
+            return less(total, self.total_both)
+        if after_leaving:
+            return less(total, self.total_leaving)
+        return less(total, self.total_unplaced) if guaranteed else total
+
+    def frees(self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False) -> dict[str, int]:
+        """By how much the use of all quotas falls when pods of a namespace end that use these amounts.
+
+        With `after_leaving` those on their way out are gone before.
+        """
+        account = self._accounts.get(namespace)
+        quota = account.quota if account is not None else None
+        if account is None or quota is None:
+            return {}
+        found = {}
+        for name, value in amounts.items():
+            now = account.used.get(name, 0) - (account.leaving.get(name, 0) if after_leaving else 0)
+            high = quota.max.get(name, now)
+            found[name] = min(now, high) - min(now - value, high)
+        return found
 
     def charges(self, namespace: str) -> dict[str, ResourceList]:
         """The charged pods of a namespace by uid. Read only."""
@@ -214,33 +275,23 @@ class QuotaLedger:
     def check(self) -> list[str]:
         """Every broken invariant in words: sums equal their parts, nothing is negative."""
         problems: list[str] = []
-        total: dict[str, int] = {}
-        leaving: dict[str, int] = {}
+        fresh = QuotaLedger()
         for namespace, account in self._accounts.items():
-            fresh: dict[str, int] = {}
-            for requests in account.charges.values():
-                for name, value in charged(requests).items():
-                    fresh[name] = fresh.get(name, 0) + value
-            if not _equal(fresh, account.used):
-                problems.append(f"used of {namespace} is {account.used}, its pods sum to {fresh}")
-            gone: dict[str, int] = {}
+            for quota in account.quotas:
+                fresh.put_quota(quota)
+            for uid, requests in account.charges.items():
+                fresh.charge(namespace, uid, requests, placed=uid not in account.unplaced_uids)
             for uid in account.leaving_uids:
-                shift(gone, charged(account.charges[uid]), 1)
-            if not _equal(gone, account.leaving):
-                problems.append(f"leaving of {namespace} is {account.leaving}, its pods sum to {gone}")
-            if account.quotas:
-                shift(total, fresh, 1)
-                shift(leaving, gone, 1)
-        if not _equal(leaving, self.total_leaving):
-            problems.append(f"total leaving is {self.total_leaving}, the quotas sum to {leaving}")
-        if not _equal(total, self.total_used):
-            problems.append(f"total used is {self.total_used}, the quotas sum to {total}")
-        minimum: dict[str, int] = {}
-        for quota in self.quotas():
-            for name, value in quota.min.items():
-                minimum[name] = minimum.get(name, 0) + value
-        if minimum != self.total_min:
-            problems.append(f"total min is {self.total_min}, the quotas sum to {minimum}")
+                fresh.mark_leaving(namespace, uid)
+            again = fresh._accounts.get(namespace, Account())
+            for name in ("used", "leaving", "unplaced"):
+                known, right = getattr(account, name), getattr(again, name)
+                if not _equal(known, right):
+                    problems.append(f"{name} of {namespace} is {known}, its pods sum to {right}")
+        for name in ("total_used", "total_leaving", "total_unplaced", "total_both", "total_min"):
+            known, right = getattr(self, name), getattr(fresh, name)
+            if not _equal(known, right) or (name == "total_min" and known != right):
+                problems.append(f"{name.replace('_', ' ')} is {known}, the quotas sum to {right}")
         return problems
 
 
@@ -248,6 +299,11 @@ def shift(totals: dict[str, int], amounts: ResourceList, sign: int = 1) -> None:
     """Add amounts to totals in place, or take them away with a sign of -1."""
     for name, value in amounts.items():
         totals[name] = totals.get(name, 0) + sign * value
+
+
+def less(left: ResourceList, right: ResourceList) -> ResourceList:
+    """The amounts of `left` without those of `right`, of the resources in `left`."""
+    return {name: value - right.get(name, 0) for name, value in left.items()} if right else left
 
 
 def _equal(left: ResourceList, right: ResourceList) -> bool:

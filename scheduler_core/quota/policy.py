@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import QuotaLedger, charged
+from scheduler_core.quota.ledger import QuotaLedger, charged, less
 
 Rule = Literal["max", "sum(min)"]
 
@@ -55,7 +55,9 @@ def admit(
     """None if the pod may be scheduled under its quota, else the first refusal in resource order.
 
     Rule max: `used + nominated + request <= max` of the pod's own quota. Rule sum(min):
-    `used of all quotas + nominated_total + request <= sum of min`. Only strictly greater is refused, only
+    `used of all quotas + nominated_total + request <= sum of min`, where no other quota counts with more than
+    its max, and for a pod within its min not with pods above their min that have no node either
+    (`QuotaLedger.in_use`). Only strictly greater is refused, only
     resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
     quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
     With `after_leaving` the pods that are on their way out no longer count.
@@ -64,11 +66,12 @@ def admit(
     if quota is None:
         return None
     used: ResourceList = ledger.used(namespace)
-    total_used: ResourceList = ledger.total_used
     if after_leaving:
-        used = _less(used, ledger.leaving(namespace))
-        total_used = _less(total_used, ledger.total_leaving)
+        used = less(used, ledger.leaving(namespace))
     demand = charged(requests)
+    unplaced = any(ledger.total_unplaced.values())
+    guaranteed = unplaced and charge_within_min(ledger, quota, demand, nominated)
+    total_used = ledger.in_use(after_leaving=after_leaving, guaranteed=guaranteed)
     for name in sorted(demand):
         asked = demand[name]
         limit = quota.max.get(name)
@@ -85,10 +88,6 @@ def admit(
             if in_use + extra + asked > total:
                 return Refusal(quota.key, "sum(min)", name, in_use, extra, asked, total)
     return None
-
-
-def _less(left: ResourceList, right: ResourceList) -> ResourceList:
-    return {name: value - right.get(name, 0) for name, value in left.items()} if right else left
 
 
 def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:
@@ -115,7 +114,7 @@ def charge_within_min(
 ) -> bool:
     """The same for any charge: that of one pod, or of a whole group."""
     names = relevant(ledger, quota)
-    used = _less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
+    used = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
     return all(
         used.get(name, 0) + nominated.get(name, 0) + asked <= quota.min.get(name, 0)
         for name, asked in charge.items()
@@ -136,15 +135,41 @@ def borrowed(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = 
 
     With `after_leaving` the pods that are on their way out no longer count.
     """
+    return _above(ledger, quota, "min", after_leaving=after_leaving)
+
+
+def above_max(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = False) -> dict[str, int]:
+    """Use above max per resource, sorted by name: what passed by the rules. Zeros are left out. Read only.
+
+    With `after_leaving` the pods that are on their way out no longer count.
+    """
+    return _above(ledger, quota, "max", after_leaving=after_leaving)
+
+
+def above_max_text(ledger: QuotaLedger, quota: ElasticQuota, names: Container[str] | None = None) -> str:
+    """`uses cpu=7 of max=4`: use above max in words, of some resources where named; empty for none."""
+    used = ledger.used(quota.namespace)
+    amounts = ", ".join(
+        f"{name}={format_resource(name, used[name])} of max={format_resource(name, quota.max[name])}"
+        for name in above_max(ledger, quota)
+        if names is None or name in names
+    )
+    return f"uses {amounts}" if amounts else ""
+
+
+def _above(
+    ledger: QuotaLedger, quota: ElasticQuota, line: Literal["min", "max"], *, after_leaving: bool
+) -> dict[str, int]:
     known = ledger.known(quota)
-    found = known.get((quota.name, after_leaving))
+    found = known.get((line, after_leaving))
     if found is None:
         used = ledger.used(quota.namespace)
         if after_leaving:
-            used = _less(used, ledger.leaving(quota.namespace))
-        over = {name: used.get(name, 0) - quota.min.get(name, 0) for name in sorted(relevant(ledger, quota))}
-        found = {name: value for name, value in over.items() if value > 0}
-        known[quota.name, after_leaving] = found
+            used = less(used, ledger.leaving(quota.namespace))
+        limits = quota.min if line == "min" else quota.max
+        names = relevant(ledger, quota) if line == "min" else quota.max
+        over = {name: used.get(name, 0) - limits.get(name, 0) for name in sorted(names)}
+        found = known[line, after_leaving] = {name: value for name, value in over.items() if value > 0}
     return found
 
 

@@ -1,7 +1,8 @@
 """ClusterState: everything the scheduler knows, changed by events, assumed placements and nothing else.
 
 A pod is in exactly one of: waiting (no node), assumed (our decision, not seen in the API yet), bound.
-Assumed pods count on their node and in their quota exactly as bound ones do.
+Assumed pods count on their node and in their quota exactly as bound ones do. Of those that wait, the ones
+that admission has charged count in their quota (`unplaced.py`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from typing import Any
 
 from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import Gang, group_of
+from scheduler_core.model.gang import Gang
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, Happened, ended_without_node
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
 from scheduler_core.state.inherited import Inherited
@@ -29,6 +30,7 @@ from scheduler_core.state.placement import Placement
 from scheduler_core.state.pods import PodTable
 from scheduler_core.state.ports import PortUse
 from scheduler_core.state.storage import Storage
+from scheduler_core.state.unplaced import Unplaced
 
 
 class ClusterState:
@@ -57,6 +59,7 @@ class ClusterState:
         }
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
+        self.unplaced = Unplaced(self.ledger, self.pods, self.placed, self.quota_dirty)
         self.inherited = Inherited(self.nominations, self.gangs, self.table, self.placed)
 
     # Pods
@@ -74,7 +77,11 @@ class ClusterState:
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
         regrouped = self.gangs.put_pod(pod, old)
+        counted = pod.uid in self.unplaced.counted
         events = self._put_pod(pod, old, now)
+        # One that counted already and has a node now can be evicted.
+        if self.unplaced.follow(pod) or (counted and pod.assigned):
+            regrouped = [*regrouped, ClusterEvent(Happened.QUOTA, namespace=pod.namespace)]
         return [*regrouped, *events] if regrouped else events
 
     def _put_pod(self, pod: Pod, old: Pod | None, now: float | None) -> list[ClusterEvent]:
@@ -87,7 +94,7 @@ class ClusterState:
                 return [ClusterEvent(Happened.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
                 self.nominations.forget(pod.uid)
-                return _ended_without_node(pod, old)
+                return ended_without_node(pod, old)
             self.inherited.renominate(pod, self.vector)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
@@ -134,10 +141,11 @@ class ClusterState:
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self.gangs.remove_pod(pod)
-        if uid in self.placed:
-            self.nominations.forget(uid)
-            return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
         self.nominations.forget(uid)
+        if uid in self.placed:
+            return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
+        if pod is not None and self.unplaced.gone(pod):
+            return [ClusterEvent(Happened.OTHER | Happened.QUOTA, pod=pod, namespace=pod.namespace)]
         return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
 
     def _place(
@@ -160,7 +168,8 @@ class ClusterState:
         if pod.host_ports or pod.volumes:
             self.ports.place(pod, placement.slot)
             self.storage.place(pod, placement.slot)
-        self.ledger.charge(pod.namespace, pod.uid, pod.requests)
+        self.unplaced.drop(pod)
+        self.ledger.charge(pod.namespace, pod.uid, self.unplaced.requests(pod))
         self.quota_dirty.add(pod.namespace)
         if pod.terminating:
             self._leaves(placement)
@@ -191,8 +200,7 @@ class ClusterState:
         placement = self.placed.get(uid)
         if placement is None or not placement.assumed:
             return []
-        pod = self._unplace(uid)
-        return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
+        return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
 
     def lift(self, uid: str) -> Placement:
         """Take a placed pod away inside a trial; `put_back` restores it exactly. It waits for no node now."""
@@ -310,11 +318,3 @@ class ClusterState:
     def check(self) -> list[str]:
         """Every broken invariant in words; empty if all hold."""
         return broken_invariants(self)
-
-
-def _ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
-    """A pod that holds no node finished, which its group counts, or is on its way out."""
-    if pod.finished:
-        new = old is None or not old.finished
-        return [ClusterEvent(Happened.GROUP, pod=pod)] if new and group_of(pod) is not None else []
-    return [ClusterEvent(Happened.OTHER, pod=pod)] if old is not None and not old.terminating else []

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_core.model.gang import group_of
 from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 
@@ -61,3 +62,11 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     pod: Pod | None = None
     namespace: str = ""
     obj: Any = None
+
+
+def ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
+    """A pod that holds no node finished, which its group counts, or is on its way out."""
+    if pod.finished:
+        new = old is None or not old.finished
+        return [ClusterEvent(Happened.GROUP, pod=pod)] if new and group_of(pod) is not None else []
+    return [ClusterEvent(Happened.OTHER, pod=pod)] if old is not None and not old.terminating else []

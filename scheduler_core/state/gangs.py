@@ -9,7 +9,7 @@ import msgspec
 from scheduler_core.model.gang import Gang, GroupRef, group_of
 from scheduler_core.model.names import FAILED, RUNNING, SUCCEEDED
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
 from scheduler_core.state.events import ClusterEvent, Happened
 
 
@@ -70,7 +70,12 @@ class GangTable:
         return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
     def put_ledger(self, ledger: ReservationLedger) -> None:
-        """What the groups of a namespace have reserved changed; it is said in their status."""
+        """What the groups of a namespace have reserved changed; it is said in their status.
+
+        Ledgers of what quotas are charged with say nothing of groups.
+        """
+        if ledger.name == ELASTIC_NAME:
+            return
         old = self.ledgers.get(ledger.namespace) or ReservationLedger(ledger.namespace)
         self.ledgers[ledger.namespace] = ledger
         changed = _differing(old.holds, ledger.holds) | _differing(old.charges, ledger.charges)

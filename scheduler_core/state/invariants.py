@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def broken_invariants(state: ClusterState) -> list[str]:
     """Every broken invariant in words (design, section 6, items 1-3); empty if all hold."""
-    problems = [*state.nodes.check(), *state.ledger.check()]
+    problems = [*state.nodes.check(), *state.ledger.check(), *state.unplaced.check()]
     for uid, placement in state.placed.items():
         problems += _misplaced(state, uid, placement)
     if int(state.table.alive.sum()) != len(state.placed):

@@ -8,10 +8,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from scheduler_core.engine.intake import take_in, take_out
+from scheduler_core.model.names import CHARGED_ANNOTATION
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.pod_grid import EMPTY
 from scheduler_core.state.trial import Trial
@@ -19,6 +23,7 @@ from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 
 NODES = ("n0", "n1", "n2")
 NAMESPACES = ("a", "b", "c")
+OURS = "ours"
 STEPS = 120
 
 
@@ -27,11 +32,12 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.state = ClusterState()
+        self.state = started()
         self.nodes: dict[str, Any] = {}
         self.quotas: dict[str, Any] = {}
         self.pods: dict[str, Any] = {}
         self.serial = 0
+        self.ledgers: dict[str, ReservationLedger] = {}
 
     def pod(self, key: str) -> PodBuilder:
         rng = self.rng
@@ -44,7 +50,7 @@ class History:
         action = self.rng.choice(
             [self.add_pod, self.add_pod, self.assume, self.confirm, self.forget, self.resize, self.end,
              self.delete, self.put_node, self.drop_node, self.put_quota, self.drop_quota, self.terminate,
-             self.nominate]
+             self.nominate, self.charge_at_creation, self.admit, self.drop_ledger]
         )  # fmt: skip
         action()
 
@@ -60,13 +66,43 @@ class History:
         self.pods[parsed.uid] = pod
         self.state.put_pod(parsed)
 
+    def charge_at_creation(self) -> None:
+        """Another scheduler's pod that admission has charged; or one that loses the mark again."""
+        pod = self.some(assigned=False)
+        if pod is not None and self.rng.random() < 0.3:
+            self.put(pod.annotation(CHARGED_ANNOTATION, "false"))
+            return
+        self.serial += 1
+        fresh = self.pod(f"{self.rng.choice(NAMESPACES)}/p{self.serial}")
+        if self.rng.random() < 0.2:
+            fresh.raw["spec"]["schedulerName"] = OURS
+        self.put(fresh.annotation(CHARGED_ANNOTATION, "true"))
+
+    def admit(self) -> None:
+        """Charges of pods that may come, that are there, and that are to be resized."""
+        namespace = self.rng.choice(NAMESPACES)
+        there = [uid for uid in self.pods if uid.startswith(f"{namespace}/")]
+        coming = [f"{namespace}/p{self.serial + more}" for more in (1, 2, 3)]
+        uids = {self.rng.choice([*there, *coming]) for _ in range(self.rng.randint(0, 3))}
+        charges = [Charge(uid, uid, "", {"cpu": 1000 * self.rng.randint(0, 4), "pods": 1}) for uid in uids]
+        self.ledgers[namespace] = made = ReservationLedger(
+            namespace, charges=tuple(charges), name=ELASTIC_NAME
+        )
+        take_in(self.state, made)
+
+    def drop_ledger(self) -> None:
+        if self.ledgers:
+            _, gone = self.ledgers.popitem()
+            take_out(self.state, gone)
+
     def some(self, *, assigned: bool) -> PodBuilder | None:
         found = [pod for pod in self.pods.values() if bool(pod.raw["spec"].get("nodeName")) is assigned]
         return self.rng.choice(found) if found else None
 
     def assume(self) -> None:
         pod = self.some(assigned=False)
-        if pod is not None and self.nodes and pod.obj().uid not in self.state.placed:
+        taken = {*self.state.placed, *self.state.unplaced.counted}
+        if pod is not None and self.nodes and pod.obj().uid not in taken:
             slot = self.state.nodes.slot(self.rng.choice(list(self.nodes)))
             assert slot is not None
             self.state.assume(self.state.pods[pod.obj().uid], slot, 5.0)
@@ -123,7 +159,12 @@ class History:
 
     def put_quota(self) -> None:
         key = f"{self.rng.choice(NAMESPACES)}/{self.rng.choice('xy')}"
-        quota = make_quota(key).min(cpu=self.rng.randint(0, 4)).max(cpu=9).created(self.rng.randint(1, 5))
+        quota = (
+            make_quota(key)
+            .min(cpu=self.rng.randint(0, 4))
+            .max(cpu=self.rng.choice((2, 4, 9)))
+            .created(self.rng.randint(1, 5))
+        )
         self.quotas[key] = quota
         self.state.put_quota(quota.obj())
 
@@ -134,13 +175,19 @@ class History:
 
     def rebuilt(self) -> ClusterState:
         """The same cluster, told of everything at once; assumptions are made again."""
-        fresh = ClusterState()
+        fresh = started()
         for quota in self.quotas.values():
             fresh.put_quota(quota.obj())
         for node in self.nodes.values():
             fresh.put_node(node.obj())
         for pod in self.pods.values():
             fresh.put_pod(pod.obj())
+        for ledger in self.ledgers.values():
+            # A new process cannot know of a pod that it was there and is gone.
+            known = tuple(
+                c for c in ledger.charges if c.uid not in self.state.unplaced._met - self.pods.keys()
+            )
+            take_in(fresh, msgspec.structs.replace(ledger, charges=known))
         for uid, item in self.state.placed.items():
             if item.assumed:
                 slot = fresh.nodes.slot(self.state.nodes.names[item.slot])
@@ -150,6 +197,13 @@ class History:
                     continue
                 fresh.assume(fresh.pods[uid], slot, 5.0)
         return fresh
+
+
+def started() -> ClusterState:
+    """An empty state that knows its own scheduler."""
+    state = ClusterState()
+    state.unplaced.own = frozenset({OURS})
+    return state
 
 
 def facts(state: ClusterState) -> dict[str, Any]:
@@ -185,7 +239,12 @@ def facts(state: ClusterState) -> dict[str, Any]:
         "used": {name: nonzero(ledger.used(name)) for name in NAMESPACES},
         "charges": {name: set(ledger.charges(name)) for name in NAMESPACES},
         "quotas": sorted(quota.key for quota in ledger.quotas()),
-        "total_used": nonzero(ledger.total_used),
+        "unplaced": set(state.unplaced.counted),
+        "sums": [
+            nonzero(ledger.in_use(after_leaving=leaving, guaranteed=guaranteed))
+            for leaving in (False, True)
+            for guaranteed in (False, True)
+        ],
         "total_min": ledger.total_min,
     }
 
@@ -281,7 +340,8 @@ def collect(value: Any, path: str, found: dict[str, NDArray], seen: set[int]) ->
 def play(trial: Trial, rng: random.Random) -> None:
     """Lift a placed pod, or place a waiting one."""
     state = trial.state
-    waiting = [pod for uid, pod in state.pods.items() if uid not in state.placed]
+    others = {*state.placed, *state.unplaced.counted}
+    waiting = [pod for uid, pod in state.pods.items() if uid not in others]
     alive = [slot for slot in range(state.nodes.size) if state.nodes.alive[slot]]
     if waiting and alive and rng.random() < 0.5:
         trial.place(rng.choice(waiting), rng.choice(alive))

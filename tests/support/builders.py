@@ -66,6 +66,10 @@ class Builder:
         self.meta.setdefault("labels", {})[key] = value
         return self
 
+    def annotation(self, key: str, value: str) -> Self:
+        self.meta.setdefault("annotations", {})[key] = value
+        return self
+
     def created(self, seconds: float) -> Self:
         self.meta["creationTimestamp"] = timestamp(seconds)
         return self
@@ -199,10 +203,6 @@ class GroupBuilder(Builder):
 
     def totals(self, **values: Any) -> Self:
         self.raw["spec"]["totalResources"] = resources(**values)
-        return self
-
-    def annotation(self, key: str, value: str) -> Self:
-        self.meta.setdefault("annotations", {})[key] = value
         return self
 
     def obj(self) -> Gang:

@@ -217,7 +217,13 @@ class Audit(Simulation):
             bad = [v.key for v in others if book.quota(v) is not None or v.priority >= pod.priority]
             return [f"{key} is under a quota, or not less important" for key in bad]
         if book.within_min(pod):
-            return [] if book.may_reclaim(pod, victims) else ["a victim's quota does not borrow"]
+            if not book.may_reclaim(pod, victims):
+                return ["a victim's quota does not borrow"]
+            first = book.above_max(pod.cost)
+            if not self.across or all(victim.namespace in first for victim in others):
+                return []
+            instead = way_in(book, pod, across=True, among=first) if first else ()
+            return [f"{sorted(instead)} would do, whose quotas are above their max"] if instead else []
         bad = [v.key for v in others if v.namespace != pod.namespace or v.priority >= pod.priority]
         return [f"{key} is of another namespace, or not less important" for key in bad]
 
@@ -260,11 +266,17 @@ def _preemptor(decision: Decision) -> str:
     return decision.preemptor.key if isinstance(decision, Evicted) else decision.pod.key
 
 
-def way_in(book: Book, pod: RandomPod, *, across: bool) -> Collection[str]:
-    """Some lawful set of victims that lets the pod in, if there is one; all subsets are tried."""
+def way_in(
+    book: Book, pod: RandomPod, *, across: bool, among: Collection[str] | None = None
+) -> Collection[str]:
+    """Some lawful set of victims that lets the pod in, if there is one; all subsets are tried.
+
+    Where the pod reclaims its min, `among` may say of which namespaces.
+    """
     bound = {key: item[0] for key, item in book.bound.items()}
     if book.within_min(pod):
         lenders = {name for name, quota in book.cluster.quotas.items() if book.over(quota)}
+        lenders &= lenders if among is None else set(among)
         candidates = [key for key, v in bound.items() if v.namespace in lenders - {pod.namespace}]
         if len(candidates) > BRUTE_FORCE:
             return []

@@ -125,10 +125,21 @@ class Book:
         return total
 
     def sum_of_used(self, without: Collection[str] = ()) -> dict[str, int]:
+        """What all quotas use, each at most its max: what is above that counts against nobody else."""
         total: dict[str, int] = {}
-        for namespace in self.cluster.quotas:
-            add(total, self.used(namespace, without))
+        for namespace, quota in self.cluster.quotas.items():
+            used = self.used(namespace, without)
+            add(total, {name: min(value, quota.max.get(name, value)) for name, value in used.items()})
         return total
+
+    def above_max(self, asked: Amounts) -> set[str]:
+        """Quotas (namespaces) that use more than their max of what is asked for: they give before others."""
+        found = set()
+        for namespace, quota in self.cluster.quotas.items():
+            used = self.used(namespace, self.leaving)
+            if any(asked.get(name) and used.get(name, 0) > high for name, high in quota.max.items()):
+                found.add(namespace)
+        return found
 
     def relevant(self, quota: RandomQuota) -> set[str]:
         return {*self.sum_of_min(), *quota.max}

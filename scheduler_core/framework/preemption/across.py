@@ -16,8 +16,14 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import Demand, Rows
 from scheduler_core.framework.preemption.exact import MOST_CANDIDATES, best_subset
-from scheduler_core.framework.preemption.lanes import BEYOND, OTHERS, WITHIN
-from scheduler_core.framework.preemption.loans import Loans, contended_by
+from scheduler_core.framework.preemption.loans import (
+    FIRST,
+    OTHERS,
+    WITHIN,
+    Loans,
+    contended_by,
+    stages_of,
+)
 from scheduler_core.framework.preemption.prices import Prices
 from scheduler_core.state.pods import PodTable
 
@@ -78,7 +84,7 @@ class Anywhere:
         not free enough. Not yet minimal: the caller gives back what turns out not to be needed.
         """
         rows = self.candidates[~np.isin(self.candidates, local)]
-        found = self._first_that_free(rows, local, contended, need, (WITHIN, BEYOND, OTHERS))
+        found = self._first_that_free(rows, local, contended, need, stages_of(self._loans))
         if found is None and self._loans is not None:
             # The least important may have ended a loan that a larger victim would have needed.
             lacking = need > 0
@@ -96,7 +102,7 @@ class Anywhere:
         """
         books = Books(self._table, self._loans, self._budgets, local, contended)
         left, found = need.copy(), set[int]()
-        for stage in stages if self._loans is not None else stages[:1]:
+        for stage in stages:
             for late in (False, True) if self._budgets else (False,):
                 for start in range(0, len(rows), _CHUNK):
                     for row in books.may_go(rows[start : start + _CHUNK], left, stage).tolist():
@@ -139,8 +145,10 @@ class Books:
                 fit &= borrows.any(axis=1)
             else:
                 fit &= (borrows & self._contended).any(axis=1)
-            if stage == WITHIN:
+            if stage <= WITHIN:
                 fit &= ~((held > np.maximum(left, 0)) & counts & self._contended).any(axis=1)
+            if stage == FIRST:
+                fit &= loans.first[owners]
         return rows[fit]
 
     def violates(self, row: int) -> bool:

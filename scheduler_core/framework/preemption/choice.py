@@ -12,8 +12,7 @@ from scheduler_core.framework.preemption.bounds import FLAWS, Cost
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import Rows
 from scheduler_core.framework.preemption.gangs import units_of
-from scheduler_core.framework.preemption.lanes import BEYOND, OTHERS, WITHIN
-from scheduler_core.framework.preemption.loans import Loans
+from scheduler_core.framework.preemption.loans import Loans, stages_of
 from scheduler_core.framework.preemption.prices import Prices
 from scheduler_core.framework.preemption.proof import Found
 from scheduler_core.model.pod import Pod
@@ -88,10 +87,14 @@ class Choice:
     # Orders of giving back
 
     def give_back(self, rows: Rows) -> Rows:
-        """Protected ones first, then from the most important down (rule 11)."""
+        """Protected ones first, then from the most important down (rule 11); quotas above max last."""
         ordered = self._sorted(rows)
         late = self._budgets.beyond(ordered)
-        return np.concatenate([ordered[late][::-1], ordered[~late][::-1]])
+        found = np.concatenate([ordered[late][::-1], ordered[~late][::-1]])
+        if self._loans is None or not self._loans.first.any():
+            return found
+        first = self._loans.first[self._loans.owners(found)]
+        return np.concatenate([found[~first], found[first]])
 
     def give_back_all(self, rows: Rows, contended: Bool) -> Rows:
         """The same for all that might go: those first that quotas do not lend, then those beyond loans."""
@@ -103,7 +106,7 @@ class Choice:
         books = Books(self._state.table, self._loans, self._budgets, rows[:0], contended)
         anything = np.ones(len(contended), dtype=np.int64)  # [R]
         sequence: dict[int, None] = {}
-        for stage in (WITHIN, BEYOND, OTHERS):
+        for stage in stages_of(self._loans):
             for part in rounds:
                 for row in part.tolist():
                     if row not in sequence and len(books.may_go(np.array([row]), anything, stage)):

@@ -16,8 +16,8 @@ from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import charged
-from scheduler_core.quota.policy import charge_within_min, over_min, relevant
+from scheduler_core.quota.ledger import charged, less
+from scheduler_core.quota.policy import above_max, charge_within_min, over_min, relevant
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.selections import Selection
 
@@ -31,6 +31,7 @@ class Lenders(msgspec.Struct, frozen=True):
     """Quotas whose pods may be reclaimed, Q of them: use and min as int64 [Q, R], what counts as bool [Q, R].
 
     `of` is the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for others.
+    `excess` is use above max, int64 [Q, R], None where no quota uses more.
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -38,6 +39,7 @@ class Lenders(msgspec.Struct, frozen=True):
     used: Int64
     min: Int64
     counts: Bool
+    excess: Int64 | None = None
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -85,7 +87,13 @@ def quota_demand(
     request = state.vector(pod)
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    need = np.maximum(_sum_need(state, asked, total), _max_need(state, asked, quota, own))
+    need = _sum_need(state, asked, total)
+    for name, value in above_max(state.ledger, quota, after_leaving=True).items():
+        row = state.index.row(name)
+        if row is not None and need[row] > 0:
+            # Nobody else counts what it uses above its max: that has to go before anything comes free.
+            need[row] += value
+    need = np.maximum(need, _max_need(state, asked, quota, own))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
@@ -106,7 +114,7 @@ def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: Re
     lenders = _lenders(state, quota)
     borrows = np.append(lenders.of != NO_QUOTA, False)
     victims = _available(state, pod) & borrows[table.namespace[:size]]
-    return Demand(pod, request, _sum_need(state, asked, total), victims, quota, lenders)
+    return Demand(pod, request, _sum_need(state, asked, total, guaranteed=True), victims, quota, lenders)
 
 
 def _available(state: ClusterState, pod: Pod) -> Bool:
@@ -124,8 +132,7 @@ def _available(state: ClusterState, pod: Pod) -> Bool:
 def _deficit(
     state: ClusterState,
     asked: ResourceList,
-    used: ResourceList,
-    leaving: ResourceList,
+    stays: ResourceList,
     extra: ResourceList,
     limit: Mapping[str, int],
 ) -> Int64:
@@ -134,19 +141,21 @@ def _deficit(
     for name, amount in asked.items():
         row = state.index.row(name)
         if amount > 0 and row is not None and name in limit:
-            stays = used.get(name, 0) - leaving.get(name, 0)
-            need[row] = max(0, stays + extra.get(name, 0) + amount - limit[name])
+            need[row] = max(0, stays.get(name, 0) + extra.get(name, 0) + amount - limit[name])
     return need
 
 
-def _sum_need(state: ClusterState, asked: ResourceList, total: ResourceList) -> Int64:
-    ledger = state.ledger
-    return _deficit(state, asked, ledger.total_used, ledger.total_leaving, total, ledger.total_min)
+def _sum_need(
+    state: ClusterState, asked: ResourceList, total: ResourceList, *, guaranteed: bool = False
+) -> Int64:
+    stays = state.ledger.in_use(after_leaving=True, guaranteed=guaranteed)
+    return _deficit(state, asked, stays, total, state.ledger.total_min)
 
 
 def _max_need(state: ClusterState, asked: ResourceList, quota: ElasticQuota, own: ResourceList) -> Int64:
     ledger, namespace = state.ledger, quota.namespace
-    return _deficit(state, asked, ledger.used(namespace), ledger.leaving(namespace), own, quota.max)
+    stays = less(ledger.used(namespace), ledger.leaving(namespace))
+    return _deficit(state, asked, stays, own, quota.max)
 
 
 def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
@@ -156,6 +165,7 @@ def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
     shape = (len(found), len(index))
     used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
     counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
+    excess: Int64 = np.zeros(shape, dtype=np.int64)  # [Q, R]
     of: Int64 = np.full(len(state.table.namespaces), NO_QUOTA, dtype=np.int64)  # [namespaces]
     for number, quota in enumerate(found):
         in_use, leaving = ledger.used(quota.namespace), ledger.leaving(quota.namespace)
@@ -165,10 +175,14 @@ def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
                 used[number, row] = in_use.get(name, 0) - leaving.get(name, 0)
                 low[number, row] = quota.min.get(name, 0)
                 counts[number, row] = True
+        for name, value in above_max(ledger, quota, after_leaving=True).items():
+            row = index.row(name)
+            if row is not None:
+                excess[number, row] = value
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:
             of[namespace] = number
-    return Lenders(tuple(found), of, used, low, counts)
+    return Lenders(tuple(found), of, used, low, counts, excess if excess.any() else None)
 
 
 def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:

@@ -2,15 +2,14 @@
 
 On every lane candidates are taken away until what is lacking is free: least important first, and those whose
 eviction would violate a disruption budget only after all others. Then they are given back in reverse
-(reference, rule 11). A reclaim goes through three stages: quotas that borrow a lacking resource, as far as
-they borrow it; the same beyond that; and, only where no node can be had otherwise, every quota over min
-(rules 7 and 10). The over-min test is repeated before each removal.
+(reference, rule 11). A reclaim goes through stages: quotas above their max, and then all that borrow a
+lacking resource, as far as they borrow it; the same beyond that; and, only where no node can be had
+otherwise, every quota over min (rules 7 and 10). The over-min test is repeated before each removal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,9 @@ from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.preemption.bounds import NO_VICTIM, PRIORITY_OFFSET, Cost, Field
 from scheduler_core.framework.preemption.budgets import Budgets
 from scheduler_core.framework.preemption.demand import Rows
-from scheduler_core.framework.preemption.loans import Loans
+from scheduler_core.framework.preemption.loans import FIRST, OTHERS, WITHIN, Loans, stages_of
 
 Bool = NDArray[np.bool_]
-
-WITHIN: Final = 0
-BEYOND: Final = 1
-OTHERS: Final = 2
 
 
 class Lanes:
@@ -96,7 +91,7 @@ class Lanes:
         counts = loans.counts[:, self._lacking]  # [Q, K]
         contended = self.deficit > 0  # [K, L]
         taken = np.zeros((len(self.slots), *limit.shape), dtype=np.int64)  # [L, Q, K]
-        for stage in (WITHIN, BEYOND):
+        for stage in stages_of(loans)[:-1]:
             for late in self._rounds:
                 for j in self._columns:
                     lanes = self._useful(j, late)
@@ -106,8 +101,10 @@ class Lanes:
                     left = np.maximum(limit[quota] - taken[lanes, quota], 0)  # [M, K]
                     asked = contended[:, lanes].T & counts[quota]
                     fit = ((left > 0) & asked).any(axis=1)
-                    if stage == WITHIN:
+                    if stage <= WITHIN:
                         fit &= ~((left < vectors) & asked).any(axis=1)
+                    if stage == FIRST:
+                        fit &= loans.first[quota]
                     lanes, quota = lanes[fit], quota[fit]
                     taken[lanes, quota] += vectors[fit]
                     self._take(j, lanes, stage)

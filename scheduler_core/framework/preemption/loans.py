@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.preemption.demand import NO_QUOTA, Demand, Lenders, Rows
+from scheduler_core.framework.preemption.turns import gives_first
 from scheduler_core.state.pods import PodTable
 
 Bool = NDArray[np.bool_]
+
+# Stages of a reclaim: quotas above their max, as far as they borrow what is lacking; all who borrow it, as
+# far as they do; the same beyond that; whoever is over min.
+FIRST: Final = -1
+WITHIN: Final = 0
+BEYOND: Final = 1
+OTHERS: Final = 2
 
 # What lies beyond a loan is told in millionths of what the preemptor requests, rounded up.
 _PARTS: Final = 1_000_000
@@ -27,7 +35,8 @@ _MOST: Final = float(2**50)
 class Loans:
     """The lenders of a demand, Q of them: `left` int64 [Q, R] is use above min (below 0 where there is room),
 
-    `limit` the same without what is below 0, `counts` bool [Q, R] which resources are a quota's business.
+    `limit` the same without what is below 0, `counts` bool [Q, R] which resources are a quota's business,
+    `first` bool [Q] who gives before the others, being above its max.
     """
 
     def __init__(self, table: PodTable, demand: Demand, lenders: Lenders) -> None:
@@ -38,6 +47,7 @@ class Loans:
         self.left: Int64 = lenders.used - lenders.min
         self.limit: Int64 = np.maximum(self.left, 0)
         self.counts = lenders.counts
+        self.first = gives_first(lenders, demand.request)
 
     def smallest(self, resource: int) -> int:
         """The least that a quota borrows of a resource that is its business."""
@@ -63,6 +73,13 @@ class Loans:
         parts = np.ceil(beyond * float(_PARTS) / self._request[resources])
         out: Int64 = np.minimum(parts, _MOST).sum(axis=1).astype(np.int64)
         return out
+
+
+def stages_of(loans: Loans | None) -> tuple[int, ...]:
+    """The stages in which victims are taken, as far as there is anybody to take."""
+    if loans is None:
+        return (WITHIN,)
+    return (FIRST, WITHIN, BEYOND, OTHERS) if loans.first.any() else (WITHIN, BEYOND, OTHERS)
 
 
 def loans_of(table: PodTable, demand: Demand) -> Loans | None:

@@ -10,6 +10,7 @@ from tests.support.worlds.filters import gang_fits, place_for, ready_members, wh
 from tests.support.worlds.reading import (
     Raw,
     View,
+    cost,
     finished,
     going,
     group_key,
@@ -111,6 +112,7 @@ def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
     if not whole:
         yield from _single_in_vain(view, found, found.pods[0], leaving)
         yield from _budget_faults(view, found, found.pods[0], leaving)
+        yield from _within_max(view, found, found.pods[0], leaving)
     elif not view.groups[group].where:
         yield from _gang_in_vain(view, found, group, leaving)
 
@@ -225,6 +227,9 @@ def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -
     if not over_budget(view, found.victims):
         return
     reclaims = namespace(pod) in view.quotas and view.within_min(pod)
+    if reclaims and view.above_max(cost(pod)):
+        # Who gives first gives whatever budgets say.
+        return
     for other in ways(view, pod, leaving, node):
         if reclaims and reaches_further(view, other, found.victims, leaving):
             # What a quota is guaranteed counts for more than a budget.
@@ -233,6 +238,20 @@ def _budget_faults(view: View, found: Preemption, pod: Raw, leaving: set[str]) -
             names = sorted(key(victim) for victim in other)
             yield Fault("evict-budget", f"{found} over a budget, where {names} would have done")
             return
+
+
+def _within_max(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:
+    """A pod of a quota that is not above its max goes, although pods of quotas above theirs would do."""
+    if namespace(pod) not in view.quotas or not view.within_min(pod):
+        return
+    first = view.above_max(cost(pod))
+    others = sorted(key(victim) for victim in found.victims if namespace(victim) not in first)
+    if not first or not others or any(group_key(victim) for victim in found.victims):
+        return
+    some = next(ways(view, pod, leaving, among=first), None)
+    if some is not None:
+        names = sorted(key(victim) for victim in some)
+        yield Fault("evict-within-max", f"{found}; instead of {others} {names} would do, above max")
 
 
 def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:
@@ -248,9 +267,13 @@ def candidates(view: View, pod: Raw, leaving: Collection[str]) -> list[Raw]:
     return [other for other in there if namespace(other) == ns and priority(other) < priority(pod)]
 
 
-def ways(view: View, pod: Raw, leaving: set[str], node: str = "") -> Iterator[tuple[Raw, ...]]:
-    """Small lawful sets of victims that let the pod in; on one node where it is named."""
+def ways(
+    view: View, pod: Raw, leaving: set[str], node: str = "", among: Collection[str] | None = None
+) -> Iterator[tuple[Raw, ...]]:
+    """Small lawful sets of victims that let the pod in; on one node, or `among` namespaces, where named."""
     may_go = candidates(view, pod, leaving)
+    if among is not None:
+        may_go = [other for other in may_go if namespace(other) in among]
     if node:
         may_go = [other for other in may_go if node_of(other) == node]
     if not may_go or len(may_go) > MAX_CANDIDATES:

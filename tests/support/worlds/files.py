@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from scheduler_core.simulate.scenario import load_scenarios
-from tests.support.worlds.objects import SCHEDULER, Raw
+from tests.support.worlds.objects import ELSEWHERE, SCHEDULER, Raw
 from tests.support.worlds.player import World, play
 from tests.support.worlds.rest import configuration
 
@@ -58,7 +58,9 @@ def world_of(path: Path) -> World:
 
 
 def _ours(value: Any) -> Any:
-    """With the scheduler's name that the player knows."""
+    """With the scheduler's name that the player knows; another scheduler's pods stay with it."""
     if isinstance(value, dict):
-        return {name: SCHEDULER if name == "schedulerName" else _ours(item) for name, item in value.items()}
+        ours = value.get("schedulerName", ELSEWHERE) != ELSEWHERE
+        named = {"schedulerName": SCHEDULER} if ours else {}
+        return {**{name: _ours(item) for name, item in value.items()}, **named}
     return [_ours(item) for item in value] if isinstance(value, list | tuple) else value

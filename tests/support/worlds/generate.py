@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.support.worlds import objects as make
 from tests.support.worlds.objects import HOSTNAME, ZONE, Raw, reference
+from tests.support.worlds.others import Others
 from tests.support.worlds.player import Player, World, play
 from tests.support.worlds.reading import finished, gated, going, group_of, namespace, node_of
 from tests.support.worlds.shapes import APPS, NAMESPACES, POOLS, TAINTS, ZONES, Shapes
@@ -28,6 +29,9 @@ class Dreamer:
         # What comes later than what needs it, and pods that their controllers will make anew.
         self.late: list[Raw] = []
         self.reborn: list[Raw] = []
+        # In a part of the worlds others place pods past us. They have dice of their own, so that all else
+        # is as it would be without them.
+        self.others = Others(random.Random(f"others {seed}"), self.namespaces)
         self.world: World = {
             "name": f"world {seed}",
             "seed": seed,
@@ -96,6 +100,7 @@ class Dreamer:
         for _ in range(self.dice.choice((1, 1, 1, 2, 3))):
             act = self.dice.choices(_ACTS, _WEIGHTS)[0]
             act(self, player, step)
+        self.others.act(player, step)
         if self.reborn and self.dice.random() < 0.8:
             step["create"] += self.reborn
             self.reborn = []

@@ -10,6 +10,8 @@ Raw = dict[str, Any]
 Amounts = Mapping[str, str]
 
 SCHEDULER: Final = "muster-scheduler"
+# Another scheduler, which places pods past ours.
+ELSEWHERE: Final = "default-scheduler"
 GPU: Final = "x/gpu"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "zone"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from tests.support.worlds.objects import SCHEDULER
+
 Raw = dict[str, Any]
 Sums = dict[str, int]
 
@@ -69,6 +71,12 @@ def going(pod: Raw) -> bool:
 
 def gated(pod: Raw) -> bool:
     return bool(pod["spec"].get("schedulingGates"))
+
+
+def charged(pod: Raw) -> bool:
+    """Whether the pod counts without a node: another scheduler may bind it, and admission has charged it."""
+    mark = (pod["metadata"].get("annotations") or {}).get("muster.dev/charged")
+    return mark == "true" and pod["spec"].get("schedulerName") != SCHEDULER
 
 
 def nominated(pod: Raw) -> str:
@@ -145,7 +153,8 @@ class Group:
 class View:
     """A cluster as its raw objects tell it, at one moment.
 
-    `holders` have a node and are not finished; `waiting` have none and could get one (gated ones included).
+    `holders` have a node and are not finished; `waiting` have none and could get one (gated ones included);
+    `charged` have none and count in their quota all the same.
     """
 
     def __init__(self, objects: Iterable[Raw]) -> None:
@@ -193,6 +202,7 @@ class View:
         alive = [pod for pod in self.pods if not finished(pod)]
         self.holders = [pod for pod in alive if node_of(pod)]
         self.waiting = [pod for pod in alive if not node_of(pod) and not going(pod)]
+        self.charged = [pod for pod in alive if not node_of(pod) and charged(pod)]
 
     def without(self, gone: Collection[str]) -> View:
         """The cluster without some pods (keys)."""
@@ -208,6 +218,7 @@ class View:
         there = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         other.pods.append(there)
         other.holders.append(there)
+        other.charged = [item for item in other.charged if key(item) != key(pod)]
         return other
 
     def leaving(self) -> set[str]:
@@ -225,18 +236,40 @@ class View:
 
     # Quotas
 
-    def used(self, ns: str) -> Sums:
+    def used(self, ns: str, *, placed: bool = False) -> Sums:
+        """What pods use that count; `placed`: only those that have a node."""
         total: Sums = {}
-        for pod in self.holders:
+        for pod in self.holders if placed else (*self.holders, *self.charged):
             if namespace(pod) == ns:
                 add(total, cost(pod))
         return total
 
-    def used_by_all(self) -> Sums:
+    def used_by_all(self, *, guaranteed: bool) -> Sums:
+        """What all quotas use, none more than its max: what passed by the rules is its own affair.
+
+        For a pod within its min (`guaranteed`) pods without a node hold what their quota is guaranteed.
+        """
         total: Sums = {}
         for ns in self.quotas:
-            add(total, self.used(ns))
+            runs = self.used(ns, placed=True)
+            for name, value in self.used(ns).items():
+                if guaranteed:
+                    value = max(runs.get(name, 0), min(value, self.low[ns].get(name, 0)))
+                add(total, {name: min(value, self.high[ns].get(name, value))})
         return total
+
+    def above_max(self, asked: Mapping[str, int]) -> set[str]:
+        """Quotas (namespaces) that use more than their max of something that is asked for."""
+        stay = self.without(self.leaving())
+        found = set()
+        for ns, high in self.high.items():
+            used = stay.used(ns)
+            if any(
+                value and used.get(name, 0) > high.get(name, used.get(name, 0))
+                for name, value in asked.items()
+            ):
+                found.add(ns)
+        return found
 
     def sum_of_min(self) -> Sums:
         total: Sums = {}
@@ -329,6 +362,12 @@ class View:
             if asked and name in relevant
         )
 
+    def _alone_within_min(self, pod: Raw) -> bool:
+        """Whether the pod stays within min, whoever else is nominated."""
+        used, low = self.without(self.leaving()).used(namespace(pod)), self.low[namespace(pod)]
+        asked = {name: value for name, value in cost(pod).items() if name in self.relevant(namespace(pod))}
+        return all(used.get(n, 0) + value <= low.get(n, 0) for n, value in asked.items() if value)
+
     def refused(self, pod: Raw, *, reserved: bool = True) -> str:
         """Why its quota does not let the pod in; empty if it does. `reserved`: nominated pods count."""
         ns = namespace(pod)
@@ -338,7 +377,9 @@ class View:
         total = dict(own)
         if reserved:
             add(total, self.others_nominated(pod, within=self.within_min(pod)))
-        used, in_use, room = self.used(ns), self.used_by_all(), self.sum_of_min()
+        guaranteed = self.within_min(pod) if reserved else self._alone_within_min(pod)
+        used, in_use = self.used(ns), self.used_by_all(guaranteed=guaranteed)
+        room = self.sum_of_min()
         high = self.high[ns]
         for name, asked in cost(pod).items():
             if asked and name in high and used.get(name, 0) + own.get(name, 0) + asked > high[name]:

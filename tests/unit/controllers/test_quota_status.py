@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler_core.controllers.quota_status import QuotaStatus
-from scheduler_core.model.writes import Patch, Write
+from scheduler_core.model.writes import Create, Patch, Write
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod, make_quota
 
@@ -61,3 +61,29 @@ def test_the_younger_quota_says_that_it_does_not_bind() -> None:
     assert [item["reason"] for item in written["q"]["conditions"]] == ["Oldest"]
     assert [item["reason"] for item in written["r"]["conditions"]] == ["NotOldest"]
     assert written["r"]["conditions"][0]["message"] == "ElasticQuota q is older and binds in namespace a"
+
+
+def test_use_above_max_is_a_condition_with_the_numbers_until_it_is_gone() -> None:
+    state, controller = cluster(), QuotaStatus(min_interval=0.0)
+    state.put_pod(make_pod("a/p").uid("p").on("n").requests(cpu=7).obj())
+    writes = controller.reconcile(state, 1.0)
+    found = {item["type"]: item for item in status(writes)["conditions"]}
+    assert (found["AboveMax"]["status"], found["AboveMax"]["reason"]) == ("True", "PassedBy")
+    assert found["AboveMax"]["message"] == (
+        "uses cpu=7 of max=4; its pods are the first to be evicted for others"
+    )
+    (event,) = [item for item in writes if isinstance(item, Create)]
+    assert isinstance(event.body, dict)
+    assert (event.body["reason"], event.body["type"]) == ("AboveMax", "Warning")
+    known = make_quota("a/q").min(cpu=2).max(cpu=4, memory="1Gi").uid("u1").version("8")
+    known.raw["status"] = status(writes)
+    state.put_quota(known.obj())
+    state.remove_pod("p")
+    found = {item["type"]: item for item in status(controller.reconcile(state, 2.0))["conditions"]}
+    assert (found["AboveMax"]["status"], found["AboveMax"]["reason"]) == ("False", "WithinMax")
+
+
+def test_a_quota_that_was_never_above_its_max_does_not_say_so() -> None:
+    state, controller = cluster(), QuotaStatus(min_interval=0.0)
+    state.put_pod(make_pod("a/p").on("n").requests(cpu=4).obj())
+    assert [item["type"] for item in status(controller.reconcile(state, 1.0))["conditions"]] == ["Enforced"]

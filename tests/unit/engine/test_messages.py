@@ -74,3 +74,11 @@ def test_a_faulty_topology_is_told_by_every_profile_that_reads_it_and_once() -> 
         ("t", "InvalidTopology", "t"),
     ]
     assert topology_notices(state) == []
+
+
+def test_an_eviction_says_that_the_victims_quota_is_above_its_max() -> None:
+    state, preemptor = cluster(), make_pod("a/p").priority(7).obj()
+    state.put_quota(make_quota("b/q").min(cpu=1).max(cpu=2).obj())
+    assert eviction_message(state, preemptor, state.pods["v"], "n").endswith(
+        "ElasticQuota b/q borrows cpu=2 and uses cpu=3 of max=2"
+    )

@@ -44,18 +44,14 @@ def test_the_table_has_a_row_per_quota_and_resource(teams: Api, eq: Command) -> 
     assert (done.code, done.err) == (0, "")
 
 
-def test_all_quotas_cost_three_lists_and_finished_or_waiting_pods_are_not_sent(
-    teams: Api, eq: Command
-) -> None:
+def test_all_quotas_cost_three_lists_and_finished_pods_are_not_sent(teams: Api, eq: Command) -> None:
     eq("get", "-A")
     assert [path for path, _ in teams.requests] == [
         "/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas",
         "/api/v1/pods",
         "/api/v1/resourcequotas",
     ]
-    assert teams.requests[1][1]["fieldSelector"] == (
-        "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
-    )
+    assert teams.requests[1][1]["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def test_one_namespace_shows_what_it_lends_to_others(teams: Api, eq: Command) -> None:
@@ -65,7 +61,21 @@ def test_one_namespace_shows_what_it_lends_to_others(teams: Api, eq: Command) ->
 
 def test_wide_adds_what_can_be_taken_back_and_what_waits(teams: Api, eq: Command) -> None:
     lines = eq("get", "-o", "wide", "--no-headers").out.splitlines()
-    assert lines[0].split() == ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "0", "500m", "2", "5m"]
+    assert lines[0].split() == [
+        "quota",
+        "cpu",
+        "4500m",
+        "4",
+        "6",
+        "8",
+        "500m",
+        "0",
+        "0",
+        "500m",
+        "2",
+        "0",
+        "5m",
+    ]
 
 
 def reserved(done: Done) -> str:
@@ -236,3 +246,24 @@ def test_names_cannot_drive_the_terminal(teams: Api, eq: Command) -> None:
     done = eq("get", "--show-labels")
     assert "\x1b" not in done.out
     assert "a=x\\x1b[2J" in done.out
+
+
+def column(done: Done, name: str) -> list[str]:
+    header, *rows = (line.split() for line in done.out.splitlines())
+    return [row[header.index(name)] for row in rows]
+
+
+def test_use_above_max_has_a_column_of_its_own(teams: Api, eq: Command) -> None:
+    teams.objects["pods"].append(make_pod("team-a", "past", cpu="3"))
+    done = eq("get", "-A", "-o", "wide")
+    assert column(done, "ABOVEMAX") == ["1500m", "-", "0"]
+    assert column(done, "USED")[0] == "7500m"
+
+
+def test_a_pod_that_was_charged_at_its_creation_counts_and_waits(teams: Api, eq: Command) -> None:
+    charged = make_pod("team-b", "other", node="", phase="Pending", cpu="2")
+    charged["metadata"]["annotations"] = {"muster.dev/charged": "true"}
+    teams.objects["pods"].append(charged)
+    done = eq("get", "-A", "-o", "wide")
+    assert (column(done, "USED")[-1], column(done, "PENDING")[-1]) == ("3", "2")
+    assert eq("get", "-A").out.splitlines()[-1].split()[3] == "3", "without -o wide as well"

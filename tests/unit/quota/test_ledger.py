@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
-from scheduler_core.quota.policy import borrowed, over_min, within_min
+from scheduler_core.quota.policy import above_max, borrowed, over_min, within_min
 from tests.support.builders import make_quota
 
 CPU, GPU = "cpu", "nvidia.com/gpu"
@@ -221,7 +222,7 @@ def test_every_change_of_use_or_quota_has_a_version_of_its_own() -> None:
     assert seen == sorted(set(seen))
 
 
-@pytest.mark.parametrize("name", ["total_used", "total_min", "total_leaving"])
+@pytest.mark.parametrize("name", ["total_used", "total_min", "total_leaving", "total_unplaced", "total_both"])
 def test_the_checker_finds_a_sum_that_is_not_that_of_its_parts(name: str) -> None:
     out = ledger(quota("a/q", 2), quota("b/q", 3), a_p=1, b_p=2, c_p=4)
     out.mark_leaving("a", "a_p")
@@ -252,14 +253,17 @@ class Histories(RuleBasedStateMachine):
         self.ledger = QuotaLedger()
         self.pods: dict[tuple[str, str], dict[str, int]] = {}
         self.leaving: set[tuple[str, str]] = set()
+        self.unplaced: set[tuple[str, str]] = set()
         self.quotas: dict[tuple[str, str], ElasticQuota] = {}
         self.number = 0
 
-    @rule(space=spaces, cpu=st.integers(0, 3), gpu=st.integers(0, 2))
-    def charge(self, space: str, cpu: int, gpu: int) -> None:
+    @rule(space=spaces, cpu=st.integers(0, 3), gpu=st.integers(0, 2), placed=st.booleans())
+    def charge(self, space: str, cpu: int, gpu: int, placed: bool) -> None:
         self.number += 1
         self.pods[space, f"p{self.number}"] = asked = {CPU: cpu, GPU: gpu}
-        self.ledger.charge(space, f"p{self.number}", asked)
+        self.ledger.charge(space, f"p{self.number}", asked, placed=placed)
+        if not placed:
+            self.unplaced.add((space, f"p{self.number}"))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), what=st.sampled_from(["refund", "mark_leaving", "mark_staying"]))
@@ -268,13 +272,23 @@ class Histories(RuleBasedStateMachine):
         getattr(self.ledger, what)(*pod)
         if what == "refund":
             del self.pods[pod]
-        (self.leaving.add if what == "mark_leaving" else self.leaving.discard)(pod)
+            self.unplaced.discard(pod)
+        goes = what == "mark_leaving" and pod not in self.unplaced
+        (self.leaving.add if goes else self.leaving.discard)(pod)
 
-    @rule(space=spaces, name=names, low=st.integers(0, 4), gpu=st.booleans(), age=st.integers(0, 3))
-    def put_quota(self, space: str, name: str, low: int, gpu: bool, age: int) -> None:
+    @rule(
+        space=spaces,
+        name=names,
+        low=st.integers(0, 4),
+        high=st.none() | st.integers(0, 6),
+        gpu=st.booleans(),
+        age=st.integers(0, 3),
+    )
+    def put_quota(self, space: str, name: str, low: int, high: int | None, gpu: bool, age: int) -> None:
         made = (
             make_quota(f"{space}/{name}")
             .min(**({"gpu": low} if gpu else {"cpu": f"{low}m"}))
+            .max(**({"cpu": f"{high}m", "gpu": high} if high is not None else {}))
             .created(age)
             .obj()
         )
@@ -294,13 +308,29 @@ class Histories(RuleBasedStateMachine):
             found.setdefault(space, item)
         return found
 
-    def sums(self, *spaces: str, staying: bool = False) -> dict[str, int]:
+    def sums(self, space: str, *, staying: bool = False, placed: bool = False) -> dict[str, int]:
         found = {
             pod: {**asked, "pods": 1}
             for pod, asked in self.pods.items()
-            if pod[0] in spaces and not (staying and pod in self.leaving)
+            if pod[0] == space
+            and not (staying and pod in self.leaving)
+            and not (placed and pod in self.unplaced)
         }
         return {name: sum(asked[name] for asked in found.values()) for name in (CPU, GPU, "pods")}
+
+    def total(self, *, staying: bool, guaranteed: bool) -> dict[str, int]:
+        """What counts of all quotas: of each at most its max, and for a pod within its min nothing of what
+
+        others hold above theirs without a node.
+        """
+        total = dict.fromkeys((CPU, GPU, "pods"), 0)
+        for space, item in self.binding().items():
+            used, runs = self.sums(space, staying=staying), self.sums(space, staying=staying, placed=True)
+            for name, value in used.items():
+                if guaranteed:
+                    value = max(runs[name], min(value, item.min.get(name, 0)))
+                total[name] += min(value, item.max.get(name, value))
+        return total
 
     @invariant()
     def sums_are_those_of_the_pods(self) -> None:
@@ -308,10 +338,10 @@ class Histories(RuleBasedStateMachine):
         assert {item.namespace: item for item in self.ledger.quotas()} == binding
         for space in "ab":
             assert {n: self.ledger.used(space).get(n, 0) for n in (CPU, GPU, "pods")} == self.sums(space)
-        total = self.sums(*binding)
-        assert {name: self.ledger.total_used.get(name, 0) for name in total} == total
-        staying = self.sums(*binding, staying=True)
-        assert {n: total[n] - self.ledger.total_leaving.get(n, 0) for n in total} == staying
+        for staying, guaranteed in itertools.product((False, True), repeat=2):
+            total = self.total(staying=staying, guaranteed=guaranteed)
+            found = self.ledger.in_use(after_leaving=staying, guaranteed=guaranteed)
+            assert {name: found.get(name, 0) for name in total} == total
         named = {name for item in binding.values() for name in item.min}
         assert self.ledger.total_min == {n: sum(i.min.get(n, 0) for i in binding.values()) for n in named}
         assert self.ledger.check() == []
@@ -322,13 +352,25 @@ class Histories(RuleBasedStateMachine):
         named = {name for item in binding.values() for name in item.min}
         for space, item in binding.items():
             for staying in (False, True):
-                over = {
-                    n: v - item.min.get(n, 0)
-                    for n, v in self.sums(space, staying=staying).items()
-                    if n in named
-                }
+                used = self.sums(space, staying=staying)
+                over = {n: v - item.min.get(n, 0) for n, v in used.items() if n in named | set(item.max)}
                 expected = {name: value for name, value in sorted(over.items()) if value > 0}
                 assert borrowed(self.ledger, item, after_leaving=staying) == expected
+                beyond = {n: v - item.max[n] for n, v in sorted(used.items()) if v > item.max.get(n, v)}
+                assert above_max(self.ledger, item, after_leaving=staying) == beyond
+
+    @invariant()
+    def what_ends_frees_what_counts_less(self) -> None:
+        for space in self.binding():
+            own = [pod for pod in self.pods if pod[0] == space and pod not in self.leaving | self.unplaced]
+            if own:
+                before = dict(self.ledger.in_use())
+                freed = self.ledger.frees(space, {**self.pods[own[0]], "pods": 1})
+                asked = self.pods[own[0]]
+                self.ledger.refund(*own[0])
+                after = self.ledger.in_use()
+                assert {n: before.get(n, 0) - after.get(n, 0) for n in freed} == freed
+                self.ledger.charge(*own[0], asked)
 
 
 TestHistories = Histories.TestCase
