@@ -232,8 +232,8 @@ class Audit(Simulation):
         """Pods that evicted others, were not evicted themselves, and got nothing.
 
         A more important pod of the same quota may overtake them. What a pod has evicted for a quota that
-        borrows, a pod within its own min may take (reference, rule 4); a pod that reclaims its min loses it
-        to nobody.
+        borrows, or for no quota, a pod within its own min may take (reference, rule 4); a pod that reclaims its
+        min loses it to nobody.
         """
         evicted = {item.pod.key for item in self.evicted}
         found = []
@@ -244,7 +244,7 @@ class Audit(Simulation):
             overtaken = any(
                 other.priority > pod.priority and self.book.quota(other) is quota for other in later
             )
-            over = claim.over or bool(self.book.over_with(pod.namespace, pod.cost)) if quota else False
+            over = claim.over or bool(self.book.over_with(pod.namespace, pod.cost)) if quota else True
             borrows = over and not claim.reclaims
             if key not in self.landed and key not in evicted and not overtaken and not borrows:
                 found.append(f"{key} evicted others in vain")

@@ -1,10 +1,10 @@
 """Who of the nominated pods goes before a pod: in the sums of quotas, and on the nodes (reference, rule 4).
 
 Room that evictions freed belongs to the pod that evicted, so that the same victims do not go again and again:
-among pods of one quota (or of none) by priority, and before pods of every other quota, of which only those
-that stay within the min of their own are guaranteed more. A node that is merely kept for a gang has this
-right too, but never towards a pod of another quota that stays within its min, and never towards a pod that
-evicted for its room.
+among pods of one quota (or of none) by priority, and before pods of every other quota. Only what a quota is
+guaranteed goes before that: a pod that stays within its min passes nominated pods of another quota that do not
+stay within theirs, a gang as a whole, and those of no quota. A node that is merely kept for a gang never
+holds back a pod of another quota that stays within its min, and never one that evicted for its room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler_core.model.gang import group_key
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import within_min
+from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination, Standing
 
@@ -123,27 +123,68 @@ def _guaranteed(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
     return quota is not None and within_min(state.ledger, quota, pod.requests, own)
 
 
-class Precedence:
-    """Which nominated pods go before one pod on a node; found out once for an attempt."""
+def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
+    """Whether what a nominated pod waits for stays within the min of its quota; of a gang, all of it."""
+    quota = state.ledger.quota_of(nominee.pod.namespace)
+    if quota is None:
+        return False
+    if not nominee.group:
+        return _guaranteed(state, nominee.pod, own_nominated(state, nominee.pod))
+    together = list(state.nominations.waiting(lambda standing: standing == nominee.standing))
+    first = min(together, key=lambda item: item.rank, default=nominee)
+    charge = state.nominations.sums.get(nominee.standing, _NOTHING)
+    return charge_within_min(state.ledger, quota, charge, own_nominated(state, first.pod))
 
-    def __init__(self, state: ClusterState, pod: Pod) -> None:
+
+class Precedence:
+    """Which nominated pods go before one pod on a node; found out once for an attempt.
+
+    `together` is what the pods use that are placed with it as one, where its right is that of all of them.
+    """
+
+    def __init__(self, state: ClusterState, pod: Pod, together: ResourceList | None = None) -> None:
         self._state = state
         self._pod = pod
+        self._together = together
         self._group = group_key(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
+        self._known: dict[str, bool] = {}
 
     @cached_property
     def _is_guaranteed(self) -> bool:
-        return _guaranteed(self._state, self._pod, own_nominated(self._state, self._pod))
+        state, quota, own = self._state, self._quota, self._own
+        if own is not None and own.group and not own.kept:
+            # Its gang has evicted as a whole, and so it is judged.
+            return _nominee_guaranteed(state, own)
+        charge = self._together if self._together is not None else charged(self._pod.requests)
+        return quota is not None and charge_within_min(
+            state.ledger, quota, charge, own_nominated(state, self._pod)
+        )
 
-    def concedes(self, standing: Standing) -> bool:
-        """Whether pods of a standing never go before the pod, on whatever node."""
+    def concedes(self, nominee: Nomination) -> bool:
+        """Whether a nominated pod never goes before the pod, on whatever node."""
+        return self.may_concede(nominee.standing) and (
+            nominee.kept or self._among_own(nominee.standing) or not self._guaranteed_too(nominee)
+        )
+
+    def may_concede(self, standing: Standing) -> bool:
+        """Whether some pods of a standing may never go before the pod."""
         if standing.group and standing.group == self._group:
             return True
-        if self._state.ledger.quota_of(standing.namespace) is self._quota:
+        if self._among_own(standing):
             return standing.priority < self._pod.priority
-        return standing.kept and self._is_guaranteed
+        return self._is_guaranteed
+
+    def _among_own(self, standing: Standing) -> bool:
+        """Whether priority alone decides: under the pod's own quota, or where both are under none."""
+        return self._state.ledger.quota_of(standing.namespace) is self._quota
+
+    def _guaranteed_too(self, nominee: Nomination) -> bool:
+        key = nominee.group or nominee.pod.uid
+        if key not in self._known:
+            self._known[key] = _nominee_guaranteed(self._state, nominee)
+        return self._known[key]
 
     def goes_first(self, nominee: Nomination) -> bool:
         """Whether the room that a nominated pod waits for is closed to the pod.
@@ -151,14 +192,21 @@ class Precedence:
         Of two pods that wait for one node and of which none concedes, the later one was nominated beside the
         earlier, so any order will do that is the same after a restart.
         """
-        if self.concedes(nominee.standing):
+        if self.concedes(nominee):
             return False
         own = self._own
-        return own is None or own.node != nominee.node or _before(nominee, own)
+        return own is None or own.node != nominee.node or self._after(nominee, own)
 
     def goes_first_beside(self, nominee: Nomination) -> bool:
         """The same where the nodes of both are closed to the other one, although they may be different."""
-        return not self.concedes(nominee.standing) and (self._own is None or _before(nominee, self._own))
+        return not self.concedes(nominee) and (self._own is None or self._after(nominee, self._own))
+
+    def _after(self, nominee: Nomination, own: Nomination) -> bool:
+        """Whether the pod, nominated itself, goes after another one of which it does not concede."""
+        if nominee.kept == own.kept and not self._among_own(nominee.standing):
+            if not self._is_guaranteed and self._guaranteed_too(nominee):
+                return True
+        return _before(nominee, own)
 
 
 def _before(one: Nomination, other: Nomination) -> bool:
@@ -174,7 +222,8 @@ def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:
     """int64 [R, N]: what nominated pods that go first will take of every node. Read only."""
     nominations, precedence = state.nominations, Precedence(state, pod)
-    behind = {item.pod.uid: item for item in nominations.waiting(precedence.concedes)}
+    known = nominations.waiting(precedence.may_concede)
+    behind = {item.pod.uid: item for item in known if precedence.concedes(item)}
     own = nominations.get(pod.uid)
     if own is not None and nominations.counts(pod.uid):
         behind[pod.uid] = own
