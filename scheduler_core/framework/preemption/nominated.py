@@ -2,8 +2,8 @@
 
 Room that evictions freed belongs to the pod that evicted, so that the same victims do not go again and again:
 among pods of one quota (or of none) by priority, and before pods of every other quota. Only what a quota is
-guaranteed goes before that: a pod that stays within its min passes nominated pods of another quota that do not
-stay within theirs, a gang as a whole, and those of no quota. A node that is merely kept for a gang never
+guaranteed goes before that: a pod that stays within its min passes nominated pods of another quota that do
+not stay within theirs, a gang as a whole, and those of no quota. A node that is merely kept for a gang never
 holds back a pod of another quota that stays within its min, and never one that evicted for its room.
 """
 
@@ -27,11 +27,12 @@ _NOTHING: Final[ResourceList] = {}
 
 
 def nominated_requests(
-    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING
+    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING, leaving_count: bool = False
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(of the pod's own quota, of all quotas): what nominated pods that go first will use.
 
-    `beside` is what the pod's quota will use besides, by pods that do not go first.
+    `beside` is what the pod's quota will use besides, by pods that do not go first. With `leaving_count` all
+    of it is to be added to use in which those are who are on their way out.
     """
     own = own_nominated(state, pod)
     shift(own, beside)
@@ -41,9 +42,7 @@ def nominated_requests(
     for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
         quota = state.ledger.quota_of(namespace)
         if quota is not None and namespace != pod.namespace:
-            # Who borrows one thing keeps the right to what it reclaims of another.
-            over = _over_min(state, quota, sums) if guaranteed else ()
-            shift(total, {name: value for name, value in sums.items() if name not in over})
+            shift(total, _guaranteed_part(state, quota, sums, leaving_count) if guaranteed else sums)
     return own, total
 
 
@@ -55,14 +54,22 @@ def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[
     return found
 
 
-def _over_min(state: ClusterState, quota: ElasticQuota, nominated: ResourceList) -> set[str]:
-    """Resources of which a quota uses more than its min, with what is nominated for it."""
+def _guaranteed_part(
+    state: ClusterState, quota: ElasticQuota, nominated: ResourceList, leaving_count: bool
+) -> dict[str, int]:
+    """What of a quota's nominated pods counts against another one that is within its min.
+
+    Nothing of a resource of which they, beside those who stay, use more than its min: who borrows one thing
+    keeps the right to what it reclaims of another. And no more than its min leaves beside those who have not
+    left yet, where they count: else the room of a pod would count twice until it is gone.
+    """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
-    return {
-        name
-        for name, value in nominated.items()
-        if used.get(name, 0) - leaving.get(name, 0) + value > quota.min.get(name, 0)
-    }
+    found: dict[str, int] = {}
+    for name, value in nominated.items():
+        left = quota.min.get(name, 0) - used.get(name, 0)
+        if value <= left + leaving.get(name, 0):
+            found[name] = min(value, max(left, 0)) if leaving_count else value
+    return found
 
 
 def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
@@ -203,9 +210,9 @@ class Precedence:
 
     def _after(self, nominee: Nomination, own: Nomination) -> bool:
         """Whether the pod, nominated itself, goes after another one of which it does not concede."""
-        if nominee.kept == own.kept and not self._among_own(nominee.standing):
-            if not self._is_guaranteed and self._guaranteed_too(nominee):
-                return True
+        elsewhere = nominee.kept == own.kept and not self._among_own(nominee.standing)
+        if elsewhere and not self._is_guaranteed and self._guaranteed_too(nominee):
+            return True
         return _before(nominee, own)
 
 

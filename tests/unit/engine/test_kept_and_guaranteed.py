@@ -109,3 +109,15 @@ def test_under_one_quota_priority_alone_decides(claimant: str, keeper: str, caus
         made.keeps(keeper, cause)
         starts = bool(placed(made.claims(claimant, priority, "a")))
         assert starts is (priority > 0), f"priority {priority}"
+
+
+def test_who_has_not_left_yet_and_who_waits_for_that_are_not_both_counted_against_a_min() -> None:
+    """The sum of min is 6: a's pod of 3 never ends, another one of 3 has its room, and b is guaranteed 3."""
+    made = GangScheduler([4, 4])
+    for namespace in ("a", "b"):
+        made.scheduler.put(make_quota(f"{namespace}/q").min(cpu=3).obj(), made.now)
+    made.put(make_pod("a/r").uid("r").requests(cpu=3).priority(-5).on("n0"))
+    made.put(make_pod("a/w").uid("w").requests(cpu=3).selector(**{"kubernetes.io/hostname": "n0"}))
+    assert evicted(made.step()) == {"r"}
+    made.put(make_pod("b/p").uid("p").requests(cpu=3))
+    assert placed(made.step()) == {"p": "n1"}
