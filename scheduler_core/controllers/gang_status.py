@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from scheduler_core.controllers.gang_kept import kept_condition
 from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.controllers.gang_reserved import reserved_condition
 from scheduler_core.model.conditions import condition, find
@@ -31,6 +32,8 @@ class GangStatusController:
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Status patches that are due; gangs written less than a second ago stay dirty."""
         writes: list[Write] = []
+        state.gangs.dirty |= state.gangs.keeping.changed
+        state.gangs.keeping.changed.clear()
         for key in sorted(state.gangs.dirty):
             if self._written.get(key, -self._min_interval) + self._min_interval > now:
                 continue
@@ -39,9 +42,8 @@ class GangStatusController:
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
             census = take_census(state, key)
-            patch = _patch(
-                gang, census, [*_conditions(gang, census, now), *reserved_condition(state, gang, now)]
-            )
+            extra = [*reserved_condition(state, gang, now), *kept_condition(state, gang, now)]
+            patch = _patch(gang, census, [*_conditions(gang, census, now), *extra])
             if patch is not None:
                 self._written[key] = now
                 writes.append(patch)
