@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from scheduler_core.model.conditions import condition, find, rfc3339
 from scheduler_core.model.gang import Gang
+from scheduler_core.model.names import NODES_KEPT_CONDITION, REASON_LIMIT_REACHED
 from scheduler_core.quota.holds import amounts_text
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.keeping import CONDITION, LIMIT_REACHED, Kept
+from scheduler_core.state.keeping import Kept
 
 # So many nodes are named.
 _NAMED: Final = 5
@@ -20,19 +21,19 @@ def kept_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[str
     Its transition time says since when nodes are kept, or when that ended; a new process reads it.
     """
     keeping = state.gangs.keeping
-    found, old = keeping.kept.get(gang.key), find(gang.status.conditions, CONDITION)
+    found, old = keeping.kept.get(gang.key), find(gang.status.conditions, NODES_KEPT_CONDITION)
     if found is not None:
         reason = "EvictionsUnderWay" if found.evicts else "WaitsForRoom"
-        return [condition(CONDITION, True, reason, text_of(found), found.since)]
+        return [condition(NODES_KEPT_CONDITION, True, reason, text_of(found), found.since)]
     ended = keeping.ended(gang.key)
     if ended:
         text = f"the limit was reached: no nodes are kept for groups of this namespace until {rfc3339(ended)}"
-        return [condition(CONDITION, False, LIMIT_REACHED, text, ended - keeping.limit)]
+        return [condition(NODES_KEPT_CONDITION, False, REASON_LIMIT_REACHED, text, ended - keeping.limit)]
     if old is None:
         return []
     if old.status == "False":
-        return [condition(CONDITION, False, old.reason, old.message, now, old)]
-    return [condition(CONDITION, False, "NothingKept", "no nodes are kept any more", now, old)]
+        return [condition(NODES_KEPT_CONDITION, False, old.reason, old.message, now, old)]
+    return [condition(NODES_KEPT_CONDITION, False, "NothingKept", "no nodes are kept any more", now, old)]
 
 
 def text_of(found: Kept) -> str:

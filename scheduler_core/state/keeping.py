@@ -14,14 +14,12 @@ from typing import Final, NamedTuple
 
 from scheduler_core.model.conditions import ConditionWire, find
 from scheduler_core.model.gang import Gang
+from scheduler_core.model.names import NODES_KEPT_CONDITION, REASON_LIMIT_REACHED
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.state.nominations import Nomination, Nominations
 
 # Where no plugin says another limit.
 DEFAULT_LIMIT_SECONDS: Final = 3600.0
-# The condition of a PodGroup that says what is kept for it; its reason where the limit ended that.
-CONDITION: Final = "NodesKept"
-LIMIT_REACHED: Final = "LimitReached"
 
 
 class Kept(NamedTuple):
@@ -116,7 +114,7 @@ class Keeping:
 
     def _told(self, group: str) -> ConditionWire | None:
         gang = self._gangs.get(group)
-        return find(gang.status.conditions, CONDITION) if gang is not None else None
+        return find(gang.status.conditions, NODES_KEPT_CONDITION) if gang is not None else None
 
     def _ends(self, group: str, placed: Collection[str], now: float) -> None:
         found = self.kept.pop(group)
@@ -174,8 +172,8 @@ class Keeping:
 
     def _ends_told(self, namespace: str) -> Iterator[float]:
         for gang in self._of(namespace):
-            told = find(gang.status.conditions, CONDITION)
-            reached = told is not None and told.status == "False" and told.reason == LIMIT_REACHED
+            told = find(gang.status.conditions, NODES_KEPT_CONDITION)
+            reached = told is not None and told.status == "False" and told.reason == REASON_LIMIT_REACHED
             if told is not None and reached and told.last_transition_time is not None:
                 yield told.last_transition_time.timestamp()
 
