@@ -75,7 +75,11 @@ class GangLimits:
         self._state.nominations.remove_group(group)
         self._reservations.let_go(group)
         unit = self._queue.units.get(group)
-        if unit is not None and unit.part is Part.UNSCHEDULABLE:
+        if unit is None:
+            return
+        # It has to wait as long as before until nodes are kept for it anew.
+        unit.since = now
+        if unit.part is Part.UNSCHEDULABLE:
             self._queue.activate(unit, now)
 
 

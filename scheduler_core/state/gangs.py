@@ -69,6 +69,7 @@ class GangTable:
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
+        self.keeping.forget(gang.key)
         return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
     def put_ledger(self, ledger: ReservationLedger) -> None:

@@ -74,21 +74,23 @@ class Keeping:
         self._gangs = gangs
         self._accounts: dict[str, _Account] = {}
         self._ended: dict[str, float] = {}
-        self._digest = 0
 
     def observe(self, nominations: Nominations, placed: Collection[str], now: float) -> None:
         """Take in what is nominated now; `placed` are the pods (uids) that hold a node."""
-        if not self.kept and not nominations.sums:
+        if not nominations.touched:
             return
-        known = {standing.group for standing in nominations.sums if standing.group}
-        for group in self.kept.keys() - known:
-            self._ends(group, placed, now)
-        if nominations.digest == self._digest and known <= self.kept.keys():
-            return
-        self._digest = nominations.digest
-        for group in sorted(known):
-            items = nominations.waiting(lambda standing, group=group: standing.group == group)  # type: ignore[misc]
-            self._has(group, tuple(sorted(items, key=lambda item: item.pod.uid)), nominations, now)
+        touched = sorted(nominations.touched)
+        nominations.touched.clear()
+        for group in touched:
+            items = nominations.of_group(group)
+            if items:
+                self._has(group, items, nominations, now)
+            elif group in self.kept:
+                self._ends(group, placed, now)
+
+    def forget(self, group: str) -> None:
+        """The group is gone; what is kept for its pods is not yet."""
+        self._ended.pop(group, None)
 
     def _has(self, group: str, items: tuple[Nomination, ...], nominations: Nominations, now: float) -> None:
         old = self.kept.get(group)

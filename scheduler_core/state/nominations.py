@@ -61,7 +61,7 @@ class Nominations:
 
     A nominated pod that holds a node meanwhile (assumed, or placed in a trial) is out of all sums and lists
     until it is taken off again. `freed` says that room was given up, `added` which nodes were nominated since
-    somebody last looked.
+    somebody last looked, `touched` for which gangs as a whole something is nominated, or not any more.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -71,6 +71,7 @@ class Nominations:
         self._held: set[str] = set()
         self.freed = False
         self.added: dict[str, Nomination] = {}
+        self.touched: set[str] = set()
         # The same as long as the same nodes are nominated with the same rights.
         self.digest = 0
         self._ours: set[str] = set()
@@ -201,6 +202,8 @@ class Nominations:
 
     def _count(self, item: Nomination, sign: int) -> None:
         key = item.standing
+        if key.group:
+            self.touched.add(key.group)
         sums = self.sums.setdefault(key, {})
         for name, value in (*item.pod.requests.items(), (PODS, 1)):
             sums[name] = sums.get(name, 0) + sign * value
@@ -238,6 +241,11 @@ class Nominations:
     def waiting(self, chosen: Callable[[Standing], bool]) -> Iterator[Nomination]:
         """Nominations that count, of the standings for which `chosen` holds."""
         return (item for key, items in self._by_standing.items() if chosen(key) for item in items.values())
+
+    def of_group(self, group: str) -> tuple[Nomination, ...]:
+        """What counts of the nominations for a gang as a whole, by the pods' uids."""
+        found = self.waiting(lambda standing: standing.group == group)
+        return tuple(sorted(found, key=lambda item: item.pod.uid))
 
     def _all_room(self) -> Int64:
         nodes = self._nodes
