@@ -21,7 +21,7 @@ PATIENCE: Final = 300.0
 CLAIMANTS: Final = ("pod", "gang", "topology group")
 RIGHTS: Final = ("within min", "borrowing", "no quota")
 PRIORITIES: Final = (-5, 0, 5)
-CAUSES: Final = ("patience", "pods that leave", "evictions")
+CAUSES: Final = ("patience", "deadlines", "pods that leave", "evictions")
 
 
 class Contest(GangScheduler):
@@ -57,6 +57,8 @@ class Contest(GangScheduler):
             blocker = make_pod("a/r").uid("r").requests(cpu=2).priority(-9).on("n0")
         elif cause == "pods that leave":
             blocker = blocker.deleting(5.0)
+        elif cause == "deadlines":
+            blocker = blocker.priority(99).spec(activeDeadlineSeconds=100).started(self.now)
         else:
             blocker = blocker.priority(99)
         self.put(blocker, member("g0", cpu=3), member("g1", cpu=3))
