@@ -137,10 +137,9 @@ def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
         return False
     if not nominee.group:
         return _guaranteed(state, nominee.pod, own_nominated(state, nominee.pod))
-    together = list(state.nominations.waiting(lambda standing: standing == nominee.standing))
-    first = min(together, key=lambda item: item.rank, default=nominee)
-    charge = state.nominations.sums.get(nominee.standing, _NOTHING)
-    return charge_within_min(state.ledger, quota, charge, own_nominated(state, first.pod))
+    charge = state.nominations.sums.get(nominee.standing)
+    first = state.nominations.first(nominee.standing) if charge is not None else nominee
+    return charge_within_min(state.ledger, quota, charge or _NOTHING, own_nominated(state, first.pod))
 
 
 class Precedence:
@@ -171,8 +170,9 @@ class Precedence:
 
     def concedes(self, nominee: Nomination) -> bool:
         """Whether a nominated pod never goes before the pod, on whatever node."""
-        return self.may_concede(nominee.standing) and (
-            nominee.kept or self._among_own(nominee.standing) or not self._guaranteed_too(nominee)
+        standing = nominee.standing
+        return self.may_concede(standing) and (
+            standing.kept or self._among_own(standing) or not self._guaranteed_too(nominee)
         )
 
     def may_concede(self, standing: Standing) -> bool:
