@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubectl_plugin.figures import Figures, figures, smallest_hard
+from kubectl_plugin.kept_nodes import KeptView
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.reservation_ledger import ELASTIC_NAME, ReservationLedger
@@ -22,6 +23,7 @@ class ClusterView:
 
     def __init__(self) -> None:
         self.ledger = QuotaLedger()
+        self.kept = KeptView()
         self._waiting: dict[str, dict[str, ResourceList]] = {}
         self._natives: dict[str, dict[str, ResourceQuota]] = {}
         self._held: dict[str, ResourceList] = {}
@@ -37,6 +39,7 @@ class ClusterView:
     def put_pod(self, pod: Pod) -> None:
         """A pod exists: charged if it counts, pending as well if it has no node yet and is not finished."""
         self.remove_pod(pod.namespace, pod.name)
+        self.kept.put_pod(pod)
         if pod.counts:
             self.ledger.charge(pod.namespace, pod.name, pod.requests, placed=pod.assigned)
         if not (pod.assigned or pod.finished):
@@ -45,6 +48,7 @@ class ClusterView:
     def remove_pod(self, namespace: str, name: str) -> None:
         """A pod is gone; unknown ones are ignored."""
         self._waiting.get(namespace, {}).pop(name, None)
+        self.kept.remove_pod(namespace, name)
         if self.ledger.is_charged(namespace, name):
             self.ledger.refund(namespace, name)
 
@@ -107,6 +111,7 @@ class ClusterView:
                 self.ledger,
                 hard=smallest_hard(self.natives(quota.namespace)) if natives else None,
                 pending=self.pending(quota.namespace),
+                keepers=self.kept.of(quota.namespace) if wide else (),
                 lent=lent,
                 reclaimable=reclaimable,
                 reserved=self._held.get(quota.namespace, {}) if ledgers else None,

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from kubectl_plugin.kept_nodes import KeptNodes
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
@@ -25,9 +26,9 @@ class Figures(msgspec.Struct, frozen=True):
     `hard` is the smallest limit of the native quotas that count every pod, if `hard_known`, `reserved` what
     PodGroups hold in the namespace beyond their pods. `borrowed` is use above min, `above_max` use above max,
     `lent` what others use of this quota's unused min, `reclaimable` the part of `borrowed` that its lenders
-    could take back now, `pending` what pods without a node ask for. `binding` is False where an older quota
-    of the namespace binds instead; such a quota neither borrows nor lends. A quota that names no resource has
-    one row with an empty `resource`.
+    could take back now, `pending` what pods without a node ask for, `keepers` groups of the namespace that
+    nodes are kept for. `binding` is False where an older quota of the namespace binds instead; such a quota
+    neither borrows nor lends. A quota that names no resource has one row with an empty `resource`.
     """
 
     namespace: str
@@ -46,6 +47,7 @@ class Figures(msgspec.Struct, frozen=True):
     hard_known: bool = True
     reserved: int | None = None
     above_max: int | None = None
+    keepers: tuple[KeptNodes, ...] = ()
 
 
 def resource_order(names: Iterable[str]) -> list[str]:
@@ -73,6 +75,7 @@ def figures(
     lent: ByNamespace | None,
     reclaimable: ByNamespace | None,
     reserved: ResourceList | None = None,
+    keepers: tuple[KeptNodes, ...] = (),
 ) -> list[Figures]:
     """The rows of a quota, one per resource that it names, or uses of what only others are guaranteed.
 
@@ -106,6 +109,7 @@ def figures(
             hard_known=hard is not None,
             reserved=reserved.get(name, 0) if reserved is not None else None,
             above_max=beyond.get(name, 0) if binds and name in quota.max else None,
+            keepers=keepers,
         )
         for name in resource_order({*quota.min, *quota.max, *over}) or [""]
     ]

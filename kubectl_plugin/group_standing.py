@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from kubectl_plugin.group_view import GroupView
+from kubectl_plugin.kept_nodes import KeptNodes, kept_for
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.reading import Reader, Scope, list_if_served, parsed
 from kubectl_plugin.snapshot import UNKNOWN_RESERVED
@@ -28,7 +29,10 @@ _OUR_DIALECT: Final = "PodGroup"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A group's figures. `reserved` is its entry in the ledger, None where it has none."""
+    """A group's figures. `reserved` is its entry in the ledger, None where it has none.
+
+    `kept` are the nodes that are kept for its waiting pods.
+    """
 
     gang: Gang
     phase: str
@@ -37,6 +41,7 @@ class Standing(msgspec.Struct, frozen=True):
     reserved: Reservation | None
     topology: str
     reason: str
+    kept: KeptNodes | None = None
 
     @property
     def resource(self) -> Resource:
@@ -81,6 +86,7 @@ class Standing(msgspec.Struct, frozen=True):
             "failed": census.failed,
             "topology": self.topology,
             "reserved": reserved,
+            "kept": self.kept.document() if self.kept is not None else None,
             "reason": self.reason,
             "members": [
                 {"name": pod.name, "node": pod.node_name, "state": state_of(pod)} for pod in self.members
@@ -94,7 +100,9 @@ def standing_of(view: GroupView, gang: Gang) -> Standing:
     members = tuple(sorted(view.members(gang), key=lambda pod: pod.name))
     reserved = reservation_of(view.state, gang) if gang.ref.dialect == _OUR_DIALECT else None
     reason = _reason(view, gang, members)
-    return Standing(gang, phase_of(gang, census), census, members, reserved, constraints_text(gang), reason)
+    kept = kept_for(gang.ref.name, members, gang)
+    where = constraints_text(gang)
+    return Standing(gang, phase_of(gang, census), census, members, reserved, where, reason, kept)
 
 
 def read_reservations(client: Reader, namespace: str, view: GroupView, complaints: Complaints) -> bool:

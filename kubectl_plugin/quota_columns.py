@@ -7,6 +7,7 @@ from typing import Final
 
 from kubectl_plugin.age import age
 from kubectl_plugin.figures import Figures
+from kubectl_plugin.kept_nodes import amount_of, kept_text
 from kubectl_plugin.quantity_text import human
 from kubectl_plugin.table import Cell, Style
 
@@ -34,6 +35,15 @@ def _shared(row: Figures, value: int | None) -> Cell:
     return Cell(UNKNOWN) if value is None and row.binding and row.resource else _amount(row, value)
 
 
+def _kept(row: Figures) -> Cell:
+    """What is kept for groups of the namespace, and for whom."""
+    amount = amount_of(row.resource, row.keepers)
+    if not row.resource or not amount:
+        return Cell(ABSENT)
+    keepers = [item for item in row.keepers if item.requests.get(row.resource)]
+    return Cell(kept_text(human(row.resource, amount), keepers))
+
+
 COLUMNS: Final[Mapping[str, Callable[[Figures], Cell]]] = {
     "NAME": lambda row: Cell(row.name),
     "RESOURCE": lambda row: Cell(row.resource or ABSENT),
@@ -49,6 +59,7 @@ WIDE_COLUMNS: Final[Mapping[str, Callable[[Figures], Cell]]] = {
     "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
     "PENDING": lambda row: _amount(row, row.pending),
     "ABOVEMAX": lambda row: _amount(row, row.above_max, "red" if row.above_max else ""),
+    "KEPT": _kept,
 }
 
 

@@ -13,7 +13,14 @@ from kubectl_plugin.reading import UNFINISHED, Scope
 from kubectl_plugin.snapshot import Selection, Snapshot
 from scheduler_core.kube.client import Client
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS
+from scheduler_core.model.gang import Gang, parse_gang
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    POD_GROUPS,
+    PODS,
+    RESERVATION_LEDGERS,
+    RESOURCE_QUOTAS,
+)
 from scheduler_core.model.pod import Pod, parse_pod
 from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
@@ -75,6 +82,8 @@ class WatchedQuotas:
                 view.put_native(native)
             case ReservationLedger() as ledger:
                 view.put_ledger(ledger)
+            case Gang() as gang:
+                view.kept.put_group(gang)
             case None if change.event.type == "DELETED":
                 self._remove(change.feed, *place)
 
@@ -87,6 +96,8 @@ class WatchedQuotas:
             self._view.remove_native(namespace, name)
         elif feed == "ledgers":
             self._view.remove_ledger(namespace, name)
+        elif feed == "groups":
+            self._view.kept.remove_group(namespace, name)
 
 
 def changed_rows(
@@ -111,6 +122,8 @@ def changed_rows(
         following.follow("natives", RESOURCE_QUOTAS, parse_resource_quota, Scope(scope.namespace))
     if snapshot.ledgers:
         following.follow("ledgers", RESERVATION_LEDGERS, parse_reservation_ledger, Scope(scope.namespace))
+    if snapshot.groups:
+        following.follow("groups", POD_GROUPS, parse_gang, Scope(scope.namespace))
     try:
         for batch in following.batches():
             yield watched.apply(batch)

@@ -21,7 +21,15 @@ from kubectl_plugin.reading import (
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.gang import parse_gang
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    POD_GROUPS,
+    PODS,
+    RESERVATION_LEDGERS,
+    RESOURCE_QUOTAS,
+    Resource,
+)
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resource_quota import parse_resource_quota
@@ -56,7 +64,7 @@ class Snapshot(msgspec.Struct):
     """The quotas to show, in the server's order, typed and raw, and the view that their figures come from.
 
     `whole`: all quotas and pods of the cluster are in the view; `natives`: the ResourceQuotas are; `ledgers`:
-    the reservations are.
+    the reservations are; `groups`: the PodGroups are.
     """
 
     chosen: list[ElasticQuota]
@@ -65,6 +73,7 @@ class Snapshot(msgspec.Struct):
     whole: bool
     natives: bool
     ledgers: bool = False
+    groups: bool = False
 
     def labelled_rows(self, *, wide: bool, sort_by: str = "") -> list[tuple[Figures, dict[str, str]]]:
         """The figures of the chosen quotas, each with the labels of its quota.
@@ -136,7 +145,12 @@ def take(
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
         view.put_native(native)
     reserved = _put_ledgers(client, selection, view, note) if wide else False
-    return Snapshot(chosen, raw, view, whole=whole, natives=natives is not None, ledgers=reserved)
+    groups = list_if_served(client, POD_GROUPS, selection.own) if wide else None
+    for gang in parsed(groups or (), parse_gang, _silent):
+        view.kept.put_group(gang)
+    return Snapshot(
+        chosen, raw, view, whole, natives is not None, ledgers=reserved, groups=groups is not None
+    )
 
 
 def _put_ledgers(

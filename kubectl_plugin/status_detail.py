@@ -48,6 +48,8 @@ def _facts(view: GroupView, standing: Standing, *, known: bool) -> Iterator[tupl
         yield "Elsewhere", elsewhere.message
     if gang.total:
         yield "Reserved", _reserved(standing, known=known)
+    if standing.kept is not None:
+        yield "Nodes kept", standing.kept.long
     if standing.topology != _NONE:
         yield "Topology", standing.topology
     quota = _quota(view, standing)

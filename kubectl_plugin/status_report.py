@@ -22,7 +22,7 @@ from kubectl_plugin.table import Cell, Style, TablePrinter, use_color, visible
 from scheduler_core.model.gang import Gang
 
 COLUMNS: Final = ("NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED", "FAILED")
-WIDE_COLUMNS: Final = ("RESERVED",)
+WIDE_COLUMNS: Final = ("RESERVED", "KEPT")
 LAST_COLUMNS: Final = ("TOPOLOGY", "REASON", "AGE")
 STYLES: Final[dict[str, Style]] = {"Unschedulable": "yellow", "Pending": "yellow", "Failed": "red"}
 _REASON_WIDTH: Final = 100
@@ -131,7 +131,7 @@ class StatusTable:
             Cell(gang.ref.name),
             Cell(item.phase, STYLES.get(item.phase, "")),
             *(Cell(str(number)) for number in numbers),
-            *([Cell(reserved)] if self._wide else []),
+            *([Cell(reserved), Cell(item.kept.short if item.kept else "-")] if self._wide else []),
             Cell(item.topology),
             Cell(reason if len(reason) <= _REASON_WIDTH else reason[: _REASON_WIDTH - 3] + "..."),
             Cell(age(gang.created, time.time())),

@@ -35,12 +35,14 @@ class CapacitySchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="came
 class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     """`gang_reservation_seconds`: how long the first gang in the queue waits before nodes are kept for it.
 
+    `gang_reservation_limit_seconds`: how long they are kept at most; then its namespace rests for as long.
     `strict_reservation`: keep them idle, with no backfilling. `require_pod_group`: pods without a group are
     refused. `permit_waiting_time_seconds`: how long placed members wait for the rest of their gang.
     """
 
     require_pod_group: bool = False
     gang_reservation_seconds: Int64 = 300
+    gang_reservation_limit_seconds: Int64 = 3600
     strict_reservation: bool = False
     permit_waiting_time_seconds: Int64 = 60
 
@@ -51,6 +53,9 @@ class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
         )
         for name, seconds in waits:
             yield from _seconds_problem(child(path, name), seconds, seconds)
+        if self.gang_reservation_limit_seconds <= 0:
+            value = self.gang_reservation_limit_seconds
+            yield invalid(child(path, "gangReservationLimitSeconds"), value, "must be greater than zero")
 
 
 class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):

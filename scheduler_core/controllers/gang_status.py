@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from scheduler_core.controllers.gang_elsewhere import elsewhere_condition
+from scheduler_core.controllers.gang_kept import kept_condition
 from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.controllers.gang_reserved import reserved_condition
 from scheduler_core.model.conditions import condition, find
@@ -39,6 +40,8 @@ class GangStatusController:
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Status patches that are due; gangs written less than a second ago stay dirty."""
         writes: list[Write] = []
+        state.gangs.dirty |= state.gangs.keeping.changed
+        state.gangs.keeping.changed.clear()
         for key in sorted(state.gangs.dirty):
             if self._written.get(key, -self._min_interval) + self._min_interval > now:
                 continue
@@ -47,9 +50,12 @@ class GangStatusController:
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
             census = take_census(state, key)
-            conditions = _conditions(gang, census, now)
-            conditions += reserved_condition(state, gang, now)
-            conditions += elsewhere_condition(state, gang, self._others, now)
+            conditions = [
+                *_conditions(gang, census, now),
+                *reserved_condition(state, gang, now),
+                *elsewhere_condition(state, gang, self._others, now),
+                *kept_condition(state, gang, now),
+            ]
             patch = _patch(gang, census, conditions)
             if patch is not None:
                 self._written[key] = now

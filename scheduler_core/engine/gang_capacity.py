@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.signature import kind
+from scheduler_core.framework.preemption.nominated import own_nominated
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import charge_within_min
 from scheduler_core.state.affinity_index import carries_terms
 from scheduler_core.state.cluster import ClusterState
 
@@ -105,6 +107,21 @@ def beyond_quota(
                     f"more than {field}={most} of {owner}"
                 )
     return ""
+
+
+def must_rest(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -> bool:
+    """Whether nodes were kept for gangs of the namespace for too long, so that this one evicts nobody now.
+
+    What stays within the min of its quota as a whole does not rest: it is guaranteed.
+    """
+    namespace = pods[0].namespace
+    if state.gangs.keeping.rests(namespace) <= now:
+        return False
+    quota = state.ledger.quota_of(namespace)
+    charge = least(need, (charged(pod.requests) for pod in pods))
+    return quota is None or not charge_within_min(
+        state.ledger, quota, charge, own_nominated(state, max(pods, key=lambda pod: pod.priority))
+    )
 
 
 def least(need: int, requests: Iterable[ResourceList]) -> dict[str, int]:

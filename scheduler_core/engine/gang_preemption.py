@@ -18,7 +18,14 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.gang_at_once import victims_at_once
-from scheduler_core.engine.gang_capacity import CAPACITY, Members, equal_members, leaving, room_for
+from scheduler_core.engine.gang_capacity import (
+    CAPACITY,
+    Members,
+    equal_members,
+    leaving,
+    must_rest,
+    room_for,
+)
 from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import violating
@@ -52,7 +59,8 @@ class GangPreemption(msgspec.Struct, frozen=True):
 def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
     """Victims that let `need` of the members start, or None if no eviction can; the state is unchanged."""
     state = cycle.state
-    if gang_not_eligible(state, [pod for _, pod in members]):
+    pods = [pod for _, pod in members]
+    if gang_not_eligible(state, pods) or must_rest(state, pods, need, now):
         return None
     fewer = _Fewer(cycle, members, need, now, MOST_PROOFS)
     if leaving(state).any() and fewer.fits(()):

@@ -3,7 +3,8 @@
 The first such gang of the queue gets a node nominated for every member that it needs: at once where the
 deadlines of running pods say when it can start, else when it has waited long enough (at once with
 `strictReservation`). Pods behind it may still start wherever a nominated member keeps its room, or where they
-end themselves before the gang can start (backfill); pods of higher priority are not held up.
+end themselves before the gang can start (backfill); pods of higher priority are not held up. What is kept
+ends with the limit (engine.gang_limits), and what could not be used by then is not kept at all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
 from scheduler_core.engine.gang_cycle import GangOutcome, largest_first
+from scheduler_core.engine.gang_limits import GangLimits
 from scheduler_core.engine.gang_plan import (
     NO_SEATS,
     Plan,
@@ -49,6 +51,7 @@ class GangReservations:
         # Pods that will have ended by the start, whose share is therefore not kept a second time.
         self._ending: set[str] = set()
         self._ending_rows: list[int] = []
+        self.limits = GangLimits(cycle.state, queue, self, profiles)
 
     @property
     def start(self) -> float:
@@ -132,11 +135,16 @@ class GangReservations:
         `held` are the nodes that are kept now: what the gang had waited for is still its own.
         """
         state = self._cycle.state
+        until = state.gangs.keeping.until(unit.key, members[0][1].namespace, now)
+        if until <= now:
+            return None
         in_order = largest_first(state, members)
         waiting = {pod.uid for _, pod in members}
         seats = [seat for seat in held.seats if seat.pod.uid in waiting]
         held = Plan(tuple(seats[:need]), held.start)
         plan = plan_by_ends(self._cycle, in_order, need, now, held)
+        if plan is not None and plan.start > until:
+            plan = None
         seconds = patience(members[0][0])
         waited = now - unit.since if unit.since is not None else 0.0
         if plan is not None or seconds is None or (waited < seconds and not held.seats):
@@ -165,6 +173,7 @@ class GangReservations:
         `unit` is the one that was tried, None where a pod came with its own node. Another gang that nodes are
         kept for is no reason: of two such gangs either would give way to the other.
         """
+        self.limits.observe(now)
         known, added = self._cycle.state.nominations.sums, self._cycle.state.nominations.added
         given = {*nodes, *(item.node for item in added.values() if not item.kept)}
         if not given:
@@ -173,15 +182,27 @@ class GangReservations:
             gang = self._queue.units.get(key)
             if gang is None or gang is unit or gang.part is not Part.UNSCHEDULABLE:
                 continue
-            if self._lost(gang) if key == self._kept_for else self._waits_in_vain(gang, given):
+            # Only who is nominated may have what is kept.
+            looks = bool(added)
+            if self._lost(gang, looks) if key == self._kept_for else self._waits_in_vain(gang, given):
                 self._queue.activate(gang, now)
 
-    def _lost(self, holder: QueuedUnit) -> bool:
-        """Whether the gang cannot start on its kept nodes any more, even if all else ended."""
+    def in_vain(self, unit: QueuedUnit) -> bool:
+        """Whether a gang cannot start on what is kept for it, even if all else ended."""
+        if unit.key == self._kept_for:
+            return len(unit.pods) < self._need or self._lost(unit, True)
+        waiting = self._cycle.state.nominations.waiting(lambda standing: standing.group == unit.key)
+        return self._waits_in_vain(unit, {item.node for item in waiting})
+
+    def let_go(self, group: str) -> None:
+        """Nothing is kept for the gang any more."""
+        if self._kept_for == group:
+            self._kept_for = ""
+
+    def _lost(self, holder: QueuedUnit, looks: bool) -> bool:
+        """Whether the gang cannot start on its kept nodes any more; `looks`: their room may be another's."""
         members = self._members(holder.pods.values())
-        # Only who is nominated may have what is kept.
-        nominated = bool(self._cycle.state.nominations.added)
-        lost = nominated and not still_possible(self._cycle, self._plan_kept, members, self._need)
+        lost = looks and not still_possible(self._cycle, self._plan_kept, members, self._need)
         return lost or not self._within_quota(members, self._need)
 
     def _waits_in_vain(self, gang: QueuedUnit, nodes: Collection[str]) -> bool:
@@ -223,7 +244,9 @@ class GangReservations:
         profiles = {pod.scheduler_name for pod in unit.pods.values()}
         known = (patience(self._profiles[name]) for name in profiles)
         seconds = min((value for value in known if value is not None), default=math.inf)
+        namespace = next((pod.namespace for pod in unit.pods.values()), "")
         moment = (unit.since if unit.since is not None else now) + seconds
+        moment = max(moment, self._cycle.state.gangs.keeping.rests(namespace))
         return moment if moment > now else math.inf
 
     def _nominate(self, holder: QueuedUnit) -> None:
@@ -244,8 +267,7 @@ class GangReservations:
 
     def _give_up(self, holder: QueuedUnit) -> None:
         self._drop(holder)
-        if self._kept_for == holder.key:
-            self._kept_for = ""
+        self.let_go(holder.key)
 
     def aside(self, unit: QueuedUnit, now: float, schedule: Callable[[QueuedUnit, float], T]) -> T:
         """Schedule a unit; one whose pods all end before the kept gang can start, as if nothing were kept."""

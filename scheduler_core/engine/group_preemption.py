@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.evaluate import Reevaluation
-from scheduler_core.engine.gang_capacity import CAPACITY
+from scheduler_core.engine.gang_capacity import CAPACITY, must_rest
 from scheduler_core.engine.gang_preemption import GangPreemption
 from scheduler_core.engine.group_placement import GroupPlacer, Question, in_layers
 from scheduler_core.engine.group_reclaim import borrowers_to_evict
@@ -38,7 +38,8 @@ class _Group(msgspec.Struct, frozen=True):
 def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangPreemption | None:
     """The groups to evict and where every member waits, or None; the state is unchanged."""
     state = placer.state
-    if gang_not_eligible(state, [pod for _, pod in question.members]):
+    pods = [pod for _, pod in question.members]
+    if gang_not_eligible(state, pods) or must_rest(state, pods, len(pods), now):
         return None
     leaving = frozenset(pod.uid for pod in state.table.leaving_pods())
     quota = _quota_of(state, question)

@@ -17,6 +17,7 @@ from scheduler_core.framework.preemption.nominated_neighbours import closed_besi
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Code, Status
 from scheduler_core.model.pod import Pod
+from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.topology.tree import Tree
 
@@ -118,7 +119,10 @@ def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:
     """int64 [R, N]: what nominated pods that go first will take; members do not stand in each other's way."""
     room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
     first = members[0][1]
-    precedence = Precedence(state, first)
+    together: dict[str, int] = {}
+    for _, pod in members:
+        shift(together, charged(pod.requests))
+    precedence = Precedence(state, first, together)
     own = {pod.uid for _, pod in members}
     for item in state.nominations.others(first):
         slot = state.nodes.slot(item.node)

@@ -172,7 +172,8 @@ class Scheduler:
 
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units, highest first, until none is left or `limit` were tried."""
-        self.state.inherited.resolve()
+        self.reservations.limits.look(now)
+        self._tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
         while limit is None or tried < limit:
@@ -278,7 +279,7 @@ class Scheduler:
             # Members that the start does not need are on their own: each may preempt like any pod.
             made, plugins = self._try_each([pod for pod in members if pod.uid in outcome.refused], now)
             return decisions + made, plugins and plugins | self._of_groups(pairs)
-        decisions += members_wait(self.state, gang, pairs, outcome)
+        decisions += members_wait(self.state, gang, pairs, outcome, now)
         return decisions, outcome.plugins | self._of_groups(pairs) if outcome.refused else frozenset()
 
     def _of_groups(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:

@@ -83,10 +83,10 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
 
 
 def members_wait(
-    state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome
+    state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome, now: float
 ) -> list[Decision]:
     """Members of a gang that wait with the others, and the event on their group."""
-    if outcome.preparing:
+    if outcome.preparing and state.gangs.keeping.rests(members[0][1].namespace) <= now:
         seats = [(item.pod, item.node, item.vector) for item in outcome.preparing]
         state.nominations.put_gang(group_key(seats[0][0]), seats, kept=True)
     writes = {item.pod.uid: item.writes for item in outcome.preparing}

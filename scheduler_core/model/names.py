@@ -119,3 +119,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 # A pod in one of these has ended for good; a phase that nobody knows has not.
 FINISHED_PHASES: Final = frozenset({SUCCEEDED, FAILED})
+
+# The condition of a PodGroup that says what is kept for it; its reason where the limit ended that.
+NODES_KEPT_CONDITION: Final = "NodesKept"
+REASON_LIMIT_REACHED: Final = "LimitReached"

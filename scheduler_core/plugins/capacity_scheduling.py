@@ -37,7 +37,9 @@ class CapacityScheduling:
     def pre_filter(self, cycle: Cycle) -> Status:
         """UNSCHEDULABLE with the typed refusal as detail: evictions may help."""
         state, pod = cycle.state, cycle.pod
-        own, total = nominated_requests(state, pod) if len(state.nominations) else (_NONE, _NONE)
+        own, total = _NONE, _NONE
+        if len(state.nominations):
+            own, total = nominated_requests(state, pod, leaving_count=not cycle.after_leaving)
         refusal = admit(
             state.ledger,
             pod.namespace,

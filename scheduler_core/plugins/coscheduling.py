@@ -24,20 +24,27 @@ from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.keeping import DEFAULT_LIMIT_SECONDS
 
 
 class Coscheduling(PlacedTogether):
     """`require_pod_group` gives the seed's literal rule: a pod without a group is refused.
 
     `reservation_seconds`: how long a gang waits before nodes are kept for it; `strict` keeps them at once.
+    `reservation_limit`: seconds after which they are not kept any more.
     """
 
     name = "Coscheduling"
 
     def __init__(
-        self, require_pod_group: bool = False, reservation_seconds: float = 300.0, strict: bool = False
+        self,
+        require_pod_group: bool = False,
+        reservation_seconds: float = 300.0,
+        strict: bool = False,
+        reservation_limit: float = DEFAULT_LIMIT_SECONDS,
     ) -> None:
         self.require_pod_group = require_pod_group
+        self.reservation_limit = reservation_limit
         self.reservation_seconds = 0.0 if strict else reservation_seconds
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:

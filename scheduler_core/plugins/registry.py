@@ -80,8 +80,8 @@ def _spread(args: PodTopologySpreadArgs) -> Plugin:
 
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:
     args = args or CoschedulingArgs()
-    seconds = float(args.gang_reservation_seconds)
-    return Coscheduling(args.require_pod_group, seconds, args.strict_reservation)
+    seconds, limit = float(args.gang_reservation_seconds), float(args.gang_reservation_limit_seconds)
+    return Coscheduling(args.require_pod_group, seconds, args.strict_reservation, limit)
 
 
 def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:

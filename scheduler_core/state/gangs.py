@@ -11,6 +11,7 @@ from scheduler_core.model.names import FAILED, RUNNING, SUCCEEDED
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
 from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.keeping import Keeping
 
 
 class Census(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class GangTable:
 
     `dirty` are PodGroups whose status may have to be written, `group_dirty` groups on the topology whose
     results may; `unreviewed` are PodGroups that may have lost their quorum. `ledgers` are what PodGroups have
-    reserved, by namespace.
+    reserved, by namespace; `keeping` is how long nodes are kept for gangs.
     """
 
     def __init__(self) -> None:
@@ -52,6 +53,7 @@ class GangTable:
         self.group_dirty: set[str] = set()
         self.unreviewed: set[str] = set()
         self.ledgers: dict[str, ReservationLedger] = {}
+        self.keeping = Keeping(self.gangs)
         self._members: dict[str, dict[str, Pod]] = {}
         # Found when asked for, until a member comes, changes or goes.
         self._lowest: dict[str, int] = {}
@@ -67,6 +69,7 @@ class GangTable:
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
+        self.keeping.forget(gang.key)
         return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
 
     def put_ledger(self, ledger: ReservationLedger) -> None:

@@ -61,7 +61,7 @@ class Nominations:
 
     A nominated pod that holds a node meanwhile (assumed, or placed in a trial) is out of all sums and lists
     until it is taken off again. `freed` says that room was given up, `added` which nodes were nominated since
-    somebody last looked.
+    somebody last looked, `touched` for which gangs as a whole something is nominated, or not any more.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -71,11 +71,13 @@ class Nominations:
         self._held: set[str] = set()
         self.freed = False
         self.added: dict[str, Nomination] = {}
+        self.touched: set[str] = set()
         # The same as long as the same nodes are nominated with the same rights.
         self.digest = 0
         self._ours: set[str] = set()
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
+        self._first: dict[Standing, Nomination] = {}
         self.sums: dict[Standing, dict[str, int]] = {}
         # Those that wait and reject pods on other nodes, too; by uid.
         self.repelling: dict[str, Nomination] = {}
@@ -201,6 +203,9 @@ class Nominations:
 
     def _count(self, item: Nomination, sign: int) -> None:
         key = item.standing
+        if key.group:
+            self.touched.add(key.group)
+        self._first.pop(key, None)
         sums = self.sums.setdefault(key, {})
         for name, value in (*item.pod.requests.items(), (PODS, 1)):
             sums[name] = sums.get(name, 0) + sign * value
@@ -228,16 +233,36 @@ class Nominations:
 
     def room(self, without: Iterable[Nomination]) -> Int64:
         """int64 [R, N]: what nominated pods that wait will take of every node, some left out. Read only."""
-        room, copied = self._all_room(), False
-        for item in without:
-            if not copied:
-                room, copied = room.copy(), True
-            self._reserve(room, item, -1)
+        room, left_out = self._all_room(), {item.pod.uid: item for item in without}
+        if not left_out:
+            return room
+        if 2 * len(left_out) <= len(self._by_uid) - len(self._held):
+            room = room.copy()
+            for item in left_out.values():
+                self._reserve(room, item, -1)
+            return room
+        # Most are left out: the others are fewer.
+        room = np.zeros_like(room)
+        for uid in self._by_uid.keys() - self._held - left_out.keys():
+            self._reserve(room, self._by_uid[uid], 1)
         return room
 
     def waiting(self, chosen: Callable[[Standing], bool]) -> Iterator[Nomination]:
         """Nominations that count, of the standings for which `chosen` holds."""
         return (item for key, items in self._by_standing.items() if chosen(key) for item in items.values())
+
+    def first(self, standing: Standing) -> Nomination:
+        """The first by rank of those that count and have this standing; there must be one."""
+        found = self._first.get(standing)
+        if found is None:
+            items = self._by_standing[standing].values()
+            found = self._first[standing] = min(items, key=lambda item: item.rank)
+        return found
+
+    def of_group(self, group: str) -> tuple[Nomination, ...]:
+        """What counts of the nominations for a gang as a whole, by the pods' uids."""
+        found = self.waiting(lambda standing: standing.group == group)
+        return tuple(sorted(found, key=lambda item: item.pod.uid))
 
     def _all_room(self) -> Int64:
         nodes = self._nodes

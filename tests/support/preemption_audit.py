@@ -96,10 +96,21 @@ class Audit(Simulation):
         """Until idle and no victim is left."""
         self.run_until_idle()
         while self.book.leaving:
+            self.faults += self.held_back()
             key = sorted(self.book.leaving)[0]
             self.end(key)
             self.observe(self.objects.delete(_raw(key), "end"))
             self.run_until_idle()
+
+    def held_back(self) -> list[str]:
+        """Pods within min that wait, while victims leave, where only less guaranteed pods are nominated."""
+        book = self.book
+        pods = (pod for pod in self.waiting() if pod.key not in book.nominated and book.within_min(pod))
+        return [
+            f"{pod.key} is within min, waits, and would fit"
+            for pod in pods
+            if any(book.may_place(pod, node) for node in book.cluster.nodes)
+        ]
 
     def waiting(self) -> list[RandomPod]:
         """Pods that are there and have no node."""
@@ -238,8 +249,8 @@ class Audit(Simulation):
         """Pods that evicted others, were not evicted themselves, and got nothing.
 
         A more important pod of the same quota may overtake them. What a pod has evicted for a quota that
-        borrows, a pod within its own min may take (reference, rule 4); a pod that reclaims its min loses it
-        to nobody.
+        borrows, or for no quota, a pod within its own min may take (reference, rule 4); a pod that reclaims
+        its min loses it to nobody.
         """
         evicted = {item.pod.key for item in self.evicted}
         found = []
@@ -250,7 +261,7 @@ class Audit(Simulation):
             overtaken = any(
                 other.priority > pod.priority and self.book.quota(other) is quota for other in later
             )
-            over = claim.over or bool(self.book.over_with(pod.namespace, pod.cost)) if quota else False
+            over = claim.over or bool(self.book.over_with(pod.namespace, pod.cost)) if quota else True
             borrows = over and not claim.reclaims
             if key not in self.landed and key not in evicted and not overtaken and not borrows:
                 found.append(f"{key} evicted others in vain")

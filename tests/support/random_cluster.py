@@ -197,6 +197,9 @@ class Book:
         """Whether a pod that the node is kept for stands before `pod`, for which it may be kept as well."""
         if self.quota(other) is self.quota(pod):
             return other.priority >= pod.priority
+        own = self._waits_within_min(pod) if pod.key in self.nominated else self.within_min(pod)
+        if own != (theirs := self._waits_within_min(other)):
+            return theirs
         if self.nominated.get(pod.key, (pod, ""))[1] != node:
             return True
         waiting = list(self.nominated)
@@ -228,6 +231,18 @@ class Book:
     def within_min(self, pod: RandomPod) -> bool:
         own, _ = self.reserved(pod)
         return self._within_min(pod, own)
+
+    def _waits_within_min(self, other: RandomPod) -> bool:
+        """Whether a nominated pod stays within min beside those of its quota that go before it."""
+        own: dict[str, int] = {}
+        waiting = list(self.nominated)
+        place = (-other.priority, waiting.index(other.key))
+        for number, key in enumerate(waiting):
+            first = self.nominated[key][0]
+            before = (-first.priority, number) < place
+            if before and first.namespace == other.namespace and key not in self.bound:
+                add(own, first.cost)
+        return self._within_min(other, own)
 
     def _within_min(self, pod: RandomPod, own: Amounts) -> bool:
         quota = self.quota(pod)

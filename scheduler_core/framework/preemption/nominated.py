@@ -1,10 +1,10 @@
 """Who of the nominated pods goes before a pod: in the sums of quotas, and on the nodes (reference, rule 4).
 
 Room that evictions freed belongs to the pod that evicted, so that the same victims do not go again and again:
-among pods of one quota (or of none) by priority, and before pods of every other quota, of which only those
-that stay within the min of their own are guaranteed more. A node that is merely kept for a gang has this
-right too, but never towards a pod of another quota that stays within its min, and never towards a pod that
-evicted for its room.
+among pods of one quota (or of none) by priority, and before pods of every other quota. Only what a quota is
+guaranteed goes before that: a pod that stays within its min passes nominated pods of another quota that do
+not stay within theirs, a gang as a whole, and those of no quota. A node that is merely kept for a gang never
+holds back a pod of another quota that stays within its min, and never one that evicted for its room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler_core.model.gang import group_key
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import within_min
+from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.nominations import Nomination, Standing
 
@@ -27,11 +27,12 @@ _NOTHING: Final[ResourceList] = {}
 
 
 def nominated_requests(
-    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING
+    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING, leaving_count: bool = False
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(of the pod's own quota, of all quotas): what nominated pods that go first will use.
 
-    `beside` is what the pod's quota will use besides, by pods that do not go first.
+    `beside` is what the pod's quota will use besides, by pods that do not go first. With `leaving_count` all
+    of it is to be added to use in which those are who are on their way out.
     """
     own = own_nominated(state, pod)
     shift(own, beside)
@@ -41,9 +42,7 @@ def nominated_requests(
     for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
         quota = state.ledger.quota_of(namespace)
         if quota is not None and namespace != pod.namespace:
-            # Who borrows one thing keeps the right to what it reclaims of another.
-            over = _over_min(state, quota, sums) if guaranteed else ()
-            shift(total, {name: value for name, value in sums.items() if name not in over})
+            shift(total, _guaranteed_part(state, quota, sums, leaving_count) if guaranteed else sums)
     return own, total
 
 
@@ -55,14 +54,22 @@ def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[
     return found
 
 
-def _over_min(state: ClusterState, quota: ElasticQuota, nominated: ResourceList) -> set[str]:
-    """Resources of which a quota uses more than its min, with what is nominated for it."""
+def _guaranteed_part(
+    state: ClusterState, quota: ElasticQuota, nominated: ResourceList, leaving_count: bool
+) -> dict[str, int]:
+    """What of a quota's nominated pods counts against another one that is within its min.
+
+    Nothing of a resource of which they, beside those who stay, use more than its min: who borrows one thing
+    keeps the right to what it reclaims of another. And no more than its min leaves beside those who have not
+    left yet, where they count: else the room of a pod would count twice until it is gone.
+    """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
-    return {
-        name
-        for name, value in nominated.items()
-        if used.get(name, 0) - leaving.get(name, 0) + value > quota.min.get(name, 0)
-    }
+    found: dict[str, int] = {}
+    for name, value in nominated.items():
+        left = quota.min.get(name, 0) - used.get(name, 0)
+        if value <= left + leaving.get(name, 0):
+            found[name] = min(value, max(left, 0)) if leaving_count else value
+    return found
 
 
 def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
@@ -123,27 +130,68 @@ def _guaranteed(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
     return quota is not None and within_min(state.ledger, quota, pod.requests, own)
 
 
-class Precedence:
-    """Which nominated pods go before one pod on a node; found out once for an attempt."""
+def _nominee_guaranteed(state: ClusterState, nominee: Nomination) -> bool:
+    """Whether what a nominated pod waits for stays within the min of its quota; of a gang, all of it."""
+    quota = state.ledger.quota_of(nominee.pod.namespace)
+    if quota is None:
+        return False
+    if not nominee.group:
+        return _guaranteed(state, nominee.pod, own_nominated(state, nominee.pod))
+    charge = state.nominations.sums.get(nominee.standing)
+    first = state.nominations.first(nominee.standing) if charge is not None else nominee
+    return charge_within_min(state.ledger, quota, charge or _NOTHING, own_nominated(state, first.pod))
 
-    def __init__(self, state: ClusterState, pod: Pod) -> None:
+
+class Precedence:
+    """Which nominated pods go before one pod on a node; found out once for an attempt.
+
+    `together` is what the pods use that are placed with it as one, where its right is that of all of them.
+    """
+
+    def __init__(self, state: ClusterState, pod: Pod, together: ResourceList | None = None) -> None:
         self._state = state
         self._pod = pod
+        self._together = together
         self._group = group_key(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
+        self._known: dict[str, bool] = {}
 
     @cached_property
     def _is_guaranteed(self) -> bool:
-        return _guaranteed(self._state, self._pod, own_nominated(self._state, self._pod))
+        state, quota, own = self._state, self._quota, self._own
+        if own is not None and own.group and not own.kept:
+            # Its gang has evicted as a whole, and so it is judged.
+            return _nominee_guaranteed(state, own)
+        charge = self._together if self._together is not None else charged(self._pod.requests)
+        return quota is not None and charge_within_min(
+            state.ledger, quota, charge, own_nominated(state, self._pod)
+        )
 
-    def concedes(self, standing: Standing) -> bool:
-        """Whether pods of a standing never go before the pod, on whatever node."""
+    def concedes(self, nominee: Nomination) -> bool:
+        """Whether a nominated pod never goes before the pod, on whatever node."""
+        standing = nominee.standing
+        return self.may_concede(standing) and (
+            standing.kept or self._among_own(standing) or not self._guaranteed_too(nominee)
+        )
+
+    def may_concede(self, standing: Standing) -> bool:
+        """Whether some pods of a standing may never go before the pod."""
         if standing.group and standing.group == self._group:
             return True
-        if self._state.ledger.quota_of(standing.namespace) is self._quota:
+        if self._among_own(standing):
             return standing.priority < self._pod.priority
-        return standing.kept and self._is_guaranteed
+        return self._is_guaranteed
+
+    def _among_own(self, standing: Standing) -> bool:
+        """Whether priority alone decides: under the pod's own quota, or where both are under none."""
+        return self._state.ledger.quota_of(standing.namespace) is self._quota
+
+    def _guaranteed_too(self, nominee: Nomination) -> bool:
+        key = nominee.group or nominee.pod.uid
+        if key not in self._known:
+            self._known[key] = _nominee_guaranteed(self._state, nominee)
+        return self._known[key]
 
     def goes_first(self, nominee: Nomination) -> bool:
         """Whether the room that a nominated pod waits for is closed to the pod.
@@ -151,14 +199,21 @@ class Precedence:
         Of two pods that wait for one node and of which none concedes, the later one was nominated beside the
         earlier, so any order will do that is the same after a restart.
         """
-        if self.concedes(nominee.standing):
+        if self.concedes(nominee):
             return False
         own = self._own
-        return own is None or own.node != nominee.node or _before(nominee, own)
+        return own is None or own.node != nominee.node or self._after(nominee, own)
 
     def goes_first_beside(self, nominee: Nomination) -> bool:
         """The same where the nodes of both are closed to the other one, although they may be different."""
-        return not self.concedes(nominee.standing) and (self._own is None or _before(nominee, self._own))
+        return not self.concedes(nominee) and (self._own is None or self._after(nominee, self._own))
+
+    def _after(self, nominee: Nomination, own: Nomination) -> bool:
+        """Whether the pod, nominated itself, goes after another one of which it does not concede."""
+        elsewhere = nominee.kept == own.kept and not self._among_own(nominee.standing)
+        if elsewhere and not self._is_guaranteed and self._guaranteed_too(nominee):
+            return True
+        return _before(nominee, own)
 
 
 def _before(one: Nomination, other: Nomination) -> bool:
@@ -174,7 +229,8 @@ def ahead_on(state: ClusterState, pod: Pod, node: str) -> Iterator[Nomination]:
 def nominated_room(state: ClusterState, pod: Pod) -> Int64:
     """int64 [R, N]: what nominated pods that go first will take of every node. Read only."""
     nominations, precedence = state.nominations, Precedence(state, pod)
-    behind = {item.pod.uid: item for item in nominations.waiting(precedence.concedes)}
+    known = nominations.waiting(precedence.may_concede)
+    behind = {item.pod.uid: item for item in known if precedence.concedes(item)}
     own = nominations.get(pod.uid)
     if own is not None and nominations.counts(pod.uid):
         behind[pod.uid] = own

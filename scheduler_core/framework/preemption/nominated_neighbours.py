@@ -44,7 +44,7 @@ def closed_beside(state: ClusterState, pod: Pod) -> Bool | None:
 
 def _first_of_all(state: ClusterState, pod: Pod) -> Iterator[Nomination]:
     precedence = Precedence(state, pod)
-    waiting = state.nominations.waiting(lambda standing: not precedence.concedes(standing))
+    waiting = state.nominations.waiting(lambda _: True)
     return (item for item in waiting if item.pod.uid != pod.uid and precedence.goes_first_beside(item))
 
 

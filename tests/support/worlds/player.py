@@ -20,6 +20,7 @@ from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
+from tests.support.worlds.guarantees import guarantee_faults
 from tests.support.worlds.objects import Raw, reference
 from tests.support.worlds.reading import View, going, group_key, key, namespace, needed, node_of, priority
 
@@ -160,6 +161,7 @@ class Player(Simulation):
         self.say(self._claim_faults(view))
         self.say(rest.waiting_faults(view))
         self.say(rest.missed_faults(view))
+        self.say(guarantee_faults(view))
         self.say(rest.count_faults(view))
         self.say(rest.nomination_faults(view, self.state.nominations.node_of))
         self.say(Fault("state", text) for text in self.state.check())

@@ -335,9 +335,11 @@ class View:
             used, low = stay.used(ns), self.low[ns]
             for name, value in kept.items():
                 sure = used.get(name, 0) + paid[ns].get(name, 0)
-                over = name in self.relevant(ns) and sure > low.get(name, 0)
-                if not (within and over):
+                if not within:
                     add(total, {name: value})
+                elif not (name in self.relevant(ns) and sure > low.get(name, 0)):
+                    # Until those have left who leave, they count, and not who waits for that as well.
+                    add(total, {name: min(value, max(0, low.get(name, 0) - self.used(ns).get(name, 0)))})
         return total
 
     def _in_waiting_group(self, pod: Raw) -> bool:

@@ -99,7 +99,7 @@ def message_faults(decisions: Iterable[Decision], known: Mapping[str, Rejected])
 # Who waits
 
 
-def _alone(view: View, pod: Raw) -> bool:
+def alone(view: View, pod: Raw) -> bool:
     """Whether the pod is tried alone: in no group, or beyond what its group needs."""
     group = group_key(pod)
     if not group:
@@ -108,15 +108,15 @@ def _alone(view: View, pod: Raw) -> bool:
     return found is not None and not found.where and needed(view, group) == 0
 
 
-def _tried(view: View) -> list[Raw]:
+def tried(view: View) -> list[Raw]:
     ours = [pod for pod in view.waiting if pod["spec"].get("schedulerName") == SCHEDULER]
     return [pod for pod in ours if not gated(pod)]
 
 
 def waiting_faults(view: View) -> Iterator[Fault]:
     """Pods, and small gangs, that wait although there is a place for them."""
-    for pod in _tried(view):
-        if _alone(view, pod):
+    for pod in tried(view):
+        if alone(view, pod):
             place = place_for(view, pod)
             if place:
                 yield Fault("waits", f"{key(pod)} waits, and fits {place}")
@@ -135,9 +135,9 @@ def missed_faults(view: View) -> Iterator[Fault]:
     """
     if view.leaving() or any(nominated(pod) for pod in view.waiting):
         return
-    for pod in _tried(view):
+    for pod in tried(view):
         near = "podAffinity" in (pod["spec"].get("affinity") or {})
-        if _alone(view, pod) and not near and pod["spec"].get("preemptionPolicy") != "Never":
+        if alone(view, pod) and not near and pod["spec"].get("preemptionPolicy") != "Never":
             for node in view.nodes:
                 some = next(ways(view, pod, set(), node), None)
                 if some is not None:

@@ -222,8 +222,16 @@ RULES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "gang times": (
         "Coscheduling",
-        {"gangReservationSeconds": -1, "permitWaitingTimeSeconds": -1},
-        [("gangReservationSeconds", "Invalid"), ("permitWaitingTimeSeconds", "Invalid")],
+        {
+            "gangReservationSeconds": -1,
+            "gangReservationLimitSeconds": 0,
+            "permitWaitingTimeSeconds": -1,
+        },
+        [
+            ("gangReservationSeconds", "Invalid"),
+            ("permitWaitingTimeSeconds", "Invalid"),
+            ("gangReservationLimitSeconds", "Invalid"),
+        ],
     ),
     "topology": (
         "ClusterTopologyPlacementGroup",

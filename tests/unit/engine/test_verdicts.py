@@ -147,7 +147,7 @@ def test_each_member_of_a_gang_has_its_node(evicts: bool) -> None:
 def wait(setting: Setting, outcome: GangOutcome, *, known: bool = True) -> list[Any]:
     pods = [member("m0").obj(), member("m1").obj()]
     gang = setting.state.gangs.gangs["a/g PodGroup"] if known else None
-    return list(members_wait(setting.state, gang, [(setting.profile, pod) for pod in pods], outcome))
+    return list(members_wait(setting.state, gang, [(setting.profile, pod) for pod in pods], outcome, 0.0))
 
 
 @pytest.mark.parametrize(("few", "event"), [(True, REASON_UNSCHEDULABLE), (False, EVENT_FAILED_SCHEDULING)])
@@ -192,4 +192,4 @@ def test_nodes_that_are_prepared_are_kept_for_the_gang_with_their_writes() -> No
 def test_where_nobody_waits_nobody_is_told() -> None:
     setting = Setting()
     gang = setting.state.gangs.gangs["a/g PodGroup"]
-    assert members_wait(setting.state, gang, [], GangOutcome([], {}, frozenset())) == []
+    assert members_wait(setting.state, gang, [], GangOutcome([], {}, frozenset()), 0.0) == []

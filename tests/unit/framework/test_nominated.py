@@ -85,7 +85,8 @@ def test_what_a_quota_reclaims_of_its_min_counts_against_everybody() -> None:
 def test_pods_of_namespaces_without_a_quota_are_in_no_sum() -> None:
     state = cluster(a=9)
     nominate(state, pod("free/w"))
-    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((0, 0), [0, 1])
+    assert (sums(state, pod("a/p", 9)), room(state, pod("a/p", 9))) == ((0, 0), [0, 0])
+    assert (sums(state, pod("a/p", 10)), room(state, pod("a/p", 10))) == ((0, 0), [0, 1])
 
 
 def test_a_pods_own_nomination_does_not_stand_in_its_way() -> None:

@@ -104,15 +104,52 @@ class Given:
 
     @property
     def guaranteed(self) -> bool:
-        asking = self.asking
-        if asking.namespace not in self.mins:
+        return self.within(self.asking.namespace, self.own(), [self.asking])
+
+    def within(self, namespace: str, first: list[Nominee], more: list[Nominee]) -> bool:
+        """Whether a quota stays within min with more pods beside those that go first under it."""
+        if namespace not in self.mins:
             return False
         for r in (0, 1):
             named = any(low[r] is not None for low in self.mins.values())
-            more = self.uses(asking.namespace, r) + self.total_of(self.own(), r) + asking.sizes[r]
-            if asking.sizes[r] and named and more > (self.mins[asking.namespace][r] or 0):
+            asked = self.total_of(more, r)
+            uses = self.uses(namespace, r) + self.total_of(first, r) + asked
+            if asked and named and uses > (self.mins[namespace][r] or 0):
                 return False
         return True
+
+    @property
+    def waiting(self) -> list[Nominee]:
+        return [*self.nominees, *([self.asking] if self.itself and not self.held else [])]
+
+    def waits_within(self, item: Nominee) -> bool:
+        """The same of a nominated pod that evicted, or of all of its gang."""
+        alike = [
+            other
+            for other in self.waiting
+            if (other.namespace, other.group, other.priority, other.kept)
+            == (item.namespace, item.group, item.priority, item.kept)
+        ]
+        together = alike if item.group else [item]
+        leader = min(together, key=lambda other: other.rank, default=item)
+        first = [
+            other
+            for other in self.waiting
+            if other.namespace == item.namespace
+            and not other.kept
+            and other.priority >= leader.priority
+            and other.rank < leader.rank
+            and not (other.group and other.group == item.group)
+        ]
+        return self.within(item.namespace, first, together)
+
+    @property
+    def asks_within(self) -> bool:
+        """Whether the pod that asks has the right of who is within min on a node."""
+        asking = self.asking
+        if self.itself and asking.group and not asking.kept:
+            return self.waits_within(asking)
+        return self.guaranteed
 
     def everybody(self, r: int) -> int:
         """What all that go first will use, of every quota."""
@@ -138,9 +175,12 @@ class Given:
         if item.namespace == asking.namespace or neither:
             if item.priority < asking.priority:
                 return False
-        elif item.kept and self.guaranteed:
+        elif self.asks_within and (item.kept or not self.waits_within(item)):
             return False
         if not self.itself or self.held or item.node != asking.node:
+            return True
+        others = not neither and item.namespace != asking.namespace
+        if others and item.kept == asking.kept and not self.asks_within and self.waits_within(item):
             return True
         if item.kept != asking.kept:
             return asking.kept

@@ -42,12 +42,14 @@ def metadata(name: str, **more: Any) -> dict[str, Any]:
 
 def pod_group(name: str, message: str, **total: str) -> dict[str, Any]:
     condition = {"type": "Unschedulable", "status": "True", "reason": EVIL, "message": message}
+    kept = {"type": "NodesKept", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    kept |= {"message": f"{message}; until {EVIL} at the latest"}
     return {
         "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
         "kind": "PodGroup",
         "metadata": metadata(name),
         "spec": {"minMembers": 3, "totalResources": total or {"cpu": "8"}},
-        "status": {"phase": EVIL, "conditions": [condition]},
+        "status": {"phase": EVIL, "conditions": [condition, kept]},
     }
 
 
@@ -59,6 +61,7 @@ def member(name: str, node: str, group: str, message: str, **labels: str) -> dic
     told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     pod["spec"] |= {"hostname": EVIL, "subdomain": EVIL}
     pod["status"] |= {"conditions": [told], "podIP": EVIL}
+    pod["status"] |= {} if node else {"nominatedNodeName": EVIL}
     return pod
 
 

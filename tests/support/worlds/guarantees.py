@@ -1,0 +1,78 @@
+"""At rest nobody who is within its min waits for room that is kept for somebody who is not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+
+from tests.support.worlds.checks import Fault
+from tests.support.worlds.filters import gang_fits, place_for, ready_members
+from tests.support.worlds.reading import (
+    Raw,
+    Sums,
+    View,
+    add,
+    cost,
+    group_key,
+    key,
+    namespace,
+    needed,
+    nominated,
+)
+from tests.support.worlds.rest import alone, tried
+
+
+def guarantee_faults(view: View) -> Iterator[Fault]:
+    """Pods alone, and gangs as a whole, that would fit without what is kept for those beyond their min."""
+    if not any(nominated(pod) for pod in view.waiting):
+        return
+    for pod in tried(view):
+        if alone(view, pod) and view.within_min(pod):
+            place = place_for(_without_borrowers(view, namespace(pod)), pod)
+            if place:
+                yield Fault("min-beside-kept", f"{key(pod)} is within min, waits, and would fit {place}")
+    for group, found in view.groups.items():
+        need = 0 if found.where else needed(view, group)
+        members = ready_members(view, group) if need else []
+        if not members or len(members) < need or not within_min(view, members):
+            continue
+        if gang_fits(_without_borrowers(view, namespace(members[0])), members, need):
+            yield Fault("min-beside-kept", f"{group} is within min, waits, and {need} of its pods would fit")
+
+
+def within_min(view: View, pods: Iterable[Raw]) -> bool:
+    """Whether all of these waiting pods of one namespace stay within min together."""
+    charge: Sums = {}
+    waiting = list(pods)
+    for pod in waiting:
+        add(charge, cost(pod))
+    ns = namespace(waiting[0])
+    if ns not in view.quotas:
+        return False
+    used, low, names = view.without(view.leaving()).used(ns), view.low[ns], view.relevant(ns)
+    others = view.without({key(pod) for pod in waiting[1:]}).own_nominated(waiting[0])
+    return all(
+        used.get(name, 0) + others.get(name, 0) + asked <= low.get(name, 0)
+        for name, asked in charge.items()
+        if asked and name in names
+    )
+
+
+def _without_borrowers(view: View, ns: str) -> View:
+    """The cluster if nothing were kept for pods, or gangs, of other namespaces that are beyond their min."""
+    units: dict[str, list[Raw]] = {}
+    for pod in view.waiting:
+        group = group_key(pod)
+        whole = group in view.groups and needed(view, group) > 0
+        if nominated(pod) and namespace(pod) != ns:
+            units.setdefault(group if whole else key(pod), []).append(pod)
+    beyond = {key(pod) for pods in units.values() if not within_min(view, pods) for pod in pods}
+    other = copy.copy(view)
+    other.pods = [_not_nominated(pod) if key(pod) in beyond else pod for pod in view.pods]
+    other._split()
+    return other
+
+
+def _not_nominated(pod: Raw) -> Raw:
+    status = {name: value for name, value in pod["status"].items() if name != "nominatedNodeName"}
+    return {**pod, "status": status}
