@@ -144,15 +144,17 @@ class Pool:
         """A connection idle for so many seconds at most that looks alive, or a new one, not open yet."""
         while True:
             with self._lock:
-                # The newest is the last: where that has rested for too long, all have.
-                if not self._idle or self._rested(self._idle[-1]) > most_idle:
-                    break
+                if not self._idle:
+                    return self._make()
                 connection = self._idle.pop()
-            if self._rested(connection) < MAX_IDLE_SECONDS and not connection.stale():
+            rested = self._rested(connection)
+            if rested <= min(most_idle, MAX_IDLE_SECONDS) and not connection.stale():
                 connection.use = Use.EXCHANGE
                 return connection
+            # The new one takes its place; the others have rested for longer still.
             connection.close()
-        return self._make()
+            if rested > most_idle:
+                return self._make()
 
     def _rested(self, connection: Connection) -> float:
         return self._monotonic() - connection.idle_since
