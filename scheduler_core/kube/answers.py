@@ -1,4 +1,4 @@
-"""Answers from a growing buffer: the least of HTTP/1.1 that an API server says to a write. Pure.
+"""Answers as their bytes come: the least of HTTP/1.1 that an API server says to a write. Pure.
 
 Reading the same through buffered files and `http.client` costs several times the processor time.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from http.client import HTTPException
-from typing import Final
+from typing import Final, NamedTuple
+
+from scheduler_core.kube.chunks import Unchunked
 
 MAX_HEAD = 1 << 16
 MAX_BODY = 64 << 20
@@ -48,13 +50,13 @@ def plain_success(buffer: bytearray) -> int:
     """Bytes of the first answer in `buffer` if it is a whole success and its connection stays usable, else 0.
 
     This is a look at what API servers nearly always send, without taking it apart; where it says 0,
-    `read_answer` has to find out.
+    that has to be found out.
     """
     end = buffer.find(_HEAD_END)
     if end < 0 or not buffer.startswith(_SUCCESS_HEADS):
         return 0
     at = buffer.find(_LENGTH, 0, end)
-    if at < 0 or buffer.find(b"\r\nConnection:", 0, end) >= 0:
+    if at < 0 or buffer[:end].lower().find(b"\r\nconnection:") >= 0:
         return 0
     digits = buffer[at + len(_LENGTH) : buffer.find(b"\r\n", at + 2)]
     if not digits.isdigit() or len(digits) > _MOST_DIGITS:
@@ -63,35 +65,104 @@ def plain_success(buffer: bytearray) -> int:
     return size if len(buffer) >= size else 0
 
 
-def read_answer(buffer: bytearray, *, ended: bool = False) -> tuple[Answer, bool] | None:
-    """The first answer in `buffer` and whether its connection can be used again; None if bytes miss.
+class Answering:
+    """One answer, from bytes that come in any portions; nothing may come behind it."""
 
-    `ended` says that the server has closed the connection, so that nothing more comes. The answer and those
-    of the 100 class before it are cut from the buffer. Raises BrokenAnswer.
-    """
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._head: _Head | None = None
+        self._chunks: Unchunked | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> tuple[Answer, bool] | None:
+        """The answer and whether its connection stays usable; None if bytes miss. Raises BrokenAnswer."""
+        buffer = self._buffer
+        buffer += data
+        head = self._head
+        if head is None:
+            if size := plain_success(buffer):
+                return SUCCESS, size == len(buffer)
+            head = self._head = _cut_head(buffer)
+            if head is None:
+                return None
+            self._chunks = Unchunked() if head.chunked else None
+        if self._chunks is not None:
+            return self._from_chunks(head, self._chunks)
+        if head.length is None or len(buffer) < head.length:
+            if len(buffer) > MAX_BODY:
+                raise BrokenAnswer(f"an answer of more than {MAX_BODY} bytes")
+            return None
+        body = bytes(buffer[: head.length])
+        return head.answer(body), head.keep and len(buffer) == head.length
+
+    def end(self) -> Answer:
+        """The answer, where the connection has ended. Raises ConnectionResetError, BrokenAnswer."""
+        head = self._head
+        if head is None:
+            if not self._buffer:
+                raise ConnectionResetError("the server closed the connection without an answer")
+            raise BrokenAnswer("the connection ended within the head of the answer")
+        if head.chunked or head.length is not None:
+            raise BrokenAnswer("the connection ended within the answer")
+        return head.answer(bytes(self._buffer))
+
+    def _from_chunks(self, head: _Head, chunks: Unchunked) -> tuple[Answer, bool] | None:
+        try:
+            part = chunks.feed(bytes(self._buffer))
+        except ValueError as error:
+            raise BrokenAnswer(str(error)) from None
+        self._buffer.clear()
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > MAX_BODY:
+            raise BrokenAnswer(f"an answer of more than {MAX_BODY} bytes")
+        if not chunks.ended:
+            return None
+        return head.answer(b"".join(self._parts)), head.keep and not chunks.rest
+
+
+class _Head(NamedTuple):
+    """What is needed of an answer's head; `length` None where the body's end is told otherwise."""
+
+    status: int
+    retry_after: float | None
+    keep: bool
+    chunked: bool
+    length: int | None
+
+    def answer(self, body: bytes) -> Answer:
+        return Answer(self.status, self.retry_after, body)
+
+
+def _cut_head(buffer: bytearray) -> _Head | None:
+    """The head of the answer, cut off with those of the 100 class before it; None if bytes miss."""
     while True:
         end = buffer.find(_HEAD_END)
         if end < 0:
             if len(buffer) > MAX_HEAD:
                 raise BrokenAnswer("the head of an answer is too long")
-            if ended:
-                raise BrokenAnswer("the connection ended within the head of the answer")
             return None
         head = bytes(buffer[:end])
         status = _status(head)
+        del buffer[: end + len(_HEAD_END)]
         if status >= 200:
             break
-        del buffer[: end + 4]
     fields = _fields(head)
     keep = head.startswith(b"HTTP/1.1") and b"close" not in fields.get(b"connection", b"").lower()
-    body = _body(buffer, end + 4, status, fields, ended)
-    if body is None:
-        return None
-    content, size, sized = body
-    del buffer[:size]
     text = fields.get(b"retry-after", b"")
     retry_after = float(text) if text.isdigit() and len(text) < 7 else None
-    return Answer(status, retry_after, content), keep and sized and not ended
+    chunked = fields.get(b"transfer-encoding", b"").lower() == b"chunked"
+    return _Head(status, retry_after, keep, chunked, None if chunked else _length(status, fields))
+
+
+def _length(status: int, fields: dict[bytes, bytes]) -> int | None:
+    if status in (204, 304):
+        return 0
+    length = fields.get(b"content-length", b"")
+    if length and (not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > MAX_BODY):
+        raise BrokenAnswer(f"Content-Length {length[:20]!r}")
+    return int(length) if length else None
 
 
 def _status(head: bytes) -> int:
@@ -104,52 +175,3 @@ def _status(head: bytes) -> int:
 def _fields(head: bytes) -> dict[bytes, bytes]:
     """The header fields that matter here, by lower-case name."""
     return {name.lower(): value.strip() for name, value in _FIELDS.findall(head)}
-
-
-def _body(
-    buffer: bytearray, start: int, status: int, fields: dict[bytes, bytes], ended: bool
-) -> tuple[bytes, int, bool] | None:
-    """The body, where it ends in `buffer`, and whether its length was told; None if bytes miss."""
-    if status in (204, 304):
-        return b"", start, True
-    if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
-        found = _chunks(buffer, start)
-        if found is None and ended:
-            raise BrokenAnswer("the connection ended within the answer")
-        return None if found is None else (*found, True)
-    length = fields.get(b"content-length", b"")
-    if not length:
-        return (bytes(buffer[start:]), len(buffer), False) if ended else None
-    if not length.isdigit() or int(length) > MAX_BODY:
-        raise BrokenAnswer(f"Content-Length {length[:20]!r}")
-    size = int(length)
-    if len(buffer) - start < size:
-        if ended:
-            raise BrokenAnswer("the connection ended within the answer")
-        return None
-    return bytes(buffer[start : start + size]), start + size, True
-
-
-def _chunks(buffer: bytearray, position: int) -> tuple[bytes, int] | None:
-    """The chunks from `position` put together, and where they end; None if bytes miss."""
-    parts: list[bytes] = []
-    while True:
-        line_end = buffer.find(b"\r\n", position)
-        if line_end < 0:
-            return None
-        digits = bytes(buffer[position:line_end]).partition(b";")[0].strip()
-        try:
-            size = int(digits, 16)
-        except ValueError:
-            raise BrokenAnswer(f"chunk size {digits[:20]!r}") from None
-        if not 0 <= size <= MAX_BODY:
-            raise BrokenAnswer(f"chunk size {digits[:20]!r}")
-        position = line_end + 2
-        if size == 0:
-            # Trailers end with an empty line; API servers send none.
-            end = buffer.find(b"\r\n", position)
-            return (b"".join(parts), end + 2) if end >= 0 else None
-        if len(buffer) < position + size + 2:
-            return None
-        parts.append(bytes(buffer[position : position + size]))
-        position += size + 2

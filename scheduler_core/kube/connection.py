@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from enum import Enum, auto
 from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
@@ -15,9 +16,12 @@ from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.response import Response
 from scheduler_core.kube.wire import Wire
 
-KEEPALIVE_IDLE = 20
-KEEPALIVE_INTERVAL = 5
-KEEPALIVE_COUNT = 3
+# A peer that the network has lost is noticed within 9 s: by probes where nothing is under way, else because
+# what was sent is not acknowledged.
+KEEPALIVE_IDLE = 5
+KEEPALIVE_INTERVAL = 2
+KEEPALIVE_COUNT = 2
+UNACKNOWLEDGED_MILLISECONDS = 9000
 MAX_IDLE = 32
 # API servers close idle connections after 90 to 120 s; ours go first, so that few are found dead.
 MAX_IDLE_SECONDS = 60.0
@@ -27,8 +31,20 @@ class ProxyRefused(OSError):
     """The proxy answered CONNECT with something other than success."""
 
 
+class Use(Enum):
+    """What a connection does at the moment: a request, nothing, a watch, writes of the writer's."""
+
+    EXCHANGE = auto()
+    IDLE = auto()
+    STREAM = auto()
+    LANE = auto()
+
+
 class Connection:
-    """One socket to the API server; not thread-safe, one request at a time."""
+    """One socket to the API server; not thread-safe, one request at a time.
+
+    `given_up` says that it went silent, and was ended for that.
+    """
 
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None, connect_timeout: float) -> None:
         self._endpoint = endpoint
@@ -36,6 +52,8 @@ class Connection:
         self._connect_timeout = connect_timeout
         self._wire: Wire | None = None
         self.idle_since = 0.0
+        self.use = Use.EXCHANGE
+        self.given_up = False
 
     @property
     def opened(self) -> bool:
@@ -88,10 +106,22 @@ class Connection:
         """True if a read would not wait: there are bytes, or the connection has ended."""
         return self._wire is None or self._wire.holds_more() or self._wire.polled()
 
+    @property
+    def heard(self) -> float:
+        """When the last byte came, on the monotonic clock."""
+        wire = self._wire
+        return wire.heard if wire is not None else 0.0
+
     def abort(self) -> None:
         """Wake a thread that is reading from this connection: its read ends at once. Thread-safe."""
-        if self._wire is not None:
-            self._wire.abort()
+        wire = self._wire
+        if wire is not None:
+            wire.abort()
+
+    def give_up(self) -> None:
+        """As `abort`, because it went silent. Thread-safe."""
+        self.given_up = True
+        self.abort()
 
     def close(self) -> None:
         if self._wire is not None:
@@ -110,21 +140,29 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
 
-    def take(self, *, fresh: bool = False) -> Connection:
-        """An idle connection that still looks alive, or a new one that is not open yet."""
-        while not fresh:
+    def take(self, most_idle: float = MAX_IDLE_SECONDS) -> Connection:
+        """A connection idle for so many seconds at most that looks alive, or a new one, not open yet."""
+        while True:
             with self._lock:
                 if not self._idle:
-                    break
+                    return self._make()
                 connection = self._idle.pop()
-            if self._monotonic() - connection.idle_since < MAX_IDLE_SECONDS and not connection.stale():
+            rested = self._rested(connection)
+            if rested <= min(most_idle, MAX_IDLE_SECONDS) and not connection.stale():
+                connection.use = Use.EXCHANGE
                 return connection
+            # The new one takes its place; the others have rested for longer still.
             connection.close()
-        return self._make()
+            if rested > most_idle:
+                return self._make()
+
+    def _rested(self, connection: Connection) -> float:
+        return self._monotonic() - connection.idle_since
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection whose answer was read to its end."""
         connection.idle_since = self._monotonic()
+        connection.use = Use.IDLE
         with self._lock:
             if len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
@@ -140,13 +178,14 @@ class Pool:
 
 
 def _tune(raw: socket.socket) -> None:
-    """No Nagle delay, and probes that notice a dead peer within 35 s."""
+    """No Nagle delay, and a peer that the network has lost is noticed."""
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     probes = {
         "TCP_KEEPIDLE": KEEPALIVE_IDLE,
         "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
         "TCP_KEEPCNT": KEEPALIVE_COUNT,
+        "TCP_USER_TIMEOUT": UNACKNOWLEDGED_MILLISECONDS,
     }
     for name, value in probes.items():
         option = getattr(socket, name, None)

@@ -1,16 +1,14 @@
-"""A write, and the connection that carries it in the writer's hands: answers in the order of the requests."""
+"""A write, and the connection that carries it in the writer's hands; over HTTP/1.1 one after the other."""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
 
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.answers import SUCCESS, Answer, plain_success, read_answer
-from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection
+from scheduler_core.kube.answers import Answer, Answering
+from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection, Use
 from scheduler_core.kube.requests import Request, SingleWrite, request_for
 from scheduler_core.kube.session import Session
 
@@ -19,10 +17,6 @@ log = logging.getLogger(__name__)
 Done = Callable[[MusterError | None], None]
 # A request as its protocol has it: HTTP/2's header fields and the body, or nothing and all of it.
 Encoded = tuple[bytes, bytes]
-
-# Requests that go out in one piece, one behind the other on one connection, where more wait than there are
-# connections: the second costs a third of the first.
-TOGETHER: Final = 4
 
 
 class Job:
@@ -52,7 +46,8 @@ class Job:
 class Lane(ABC):
     """An open connection with the jobs that are under way on it, none while it rests; closed at `deadline`.
 
-    `blocked`: the rest of what was begun last waits until the socket takes more.
+    `blocked`: the rest of what was begun last waits until the socket takes more. `asked`: since when a sign
+    of life is waited for.
     """
 
     def __init__(self, connection: Connection, session: Session) -> None:
@@ -61,6 +56,7 @@ class Lane(ABC):
         self.session = session
         self.deadline = 0.0
         self.blocked = False
+        self.asked: float | None = None
         self._last: Sequence[Job] = ()
         self._sent_before = self._sent_after = 0
 
@@ -103,6 +99,7 @@ class Lane(ABC):
 
     def rest(self, now: float) -> None:
         """Nothing is under way."""
+        self.connection.use = Use.IDLE
         self.deadline = now + MAX_IDLE_SECONDS
 
     def undelivered(self) -> Sequence[Job]:
@@ -112,6 +109,7 @@ class Lane(ABC):
         return self._last[-1:] if self.wire.sent < self._sent_after else ()
 
     def _send(self, jobs: Sequence[Job], payload: bytes) -> None:
+        self.connection.use = Use.LANE
         self._last, self._sent_before = jobs, self.wire.sent
         try:
             self.wire.write(payload)
@@ -120,80 +118,57 @@ class Lane(ABC):
 
 
 class SerialLane(Lane):
-    """HTTP/1.1: at most TOGETHER jobs, all urgent or none, whose answers come one behind the other."""
+    """HTTP/1.1: one job at a time."""
 
     def __init__(self, connection: Connection, session: Session) -> None:
         super().__init__(connection, session)
-        self.jobs: deque[Job] = deque()
         self.urgent = True
+        self._job: Job | None = None
         self._reusable = True
-        self._retired = False
-        self._buffer = bytearray()
+        self._answering = Answering()
 
     @property
     def under_way(self) -> int:
-        return len(self.jobs)
+        return int(self._job is not None)
 
     @property
     def usable(self) -> bool:
-        return self._reusable and not (self._retired or self._buffer or self.wire.unsent)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether it was given several jobs at once."""
-        return len(self._last) > 1
+        return self._reusable and not self.wire.unsent
 
     def encode(self, job: Job) -> Encoded:
         request = job.made()
         return b"", self.session.encode(request.method, request.path, request.body, request.content_type)
 
     def begin(self, encoded: Sequence[tuple[Job, Encoded]], now: float) -> None:
-        jobs = [job for job, _ in encoded]
-        self.jobs = deque(jobs)
-        self.urgent = jobs[0].urgent
-        self.deadline = now + self.session.limits.read * len(jobs)
-        self._send(jobs, b"".join([whole for _, (_, whole) in encoded]))
+        ((job, (_, whole)),) = encoded
+        self._job, self.urgent = job, job.urgent
+        self._answering = Answering()
+        # Nobody can ask such a connection whether it lives, and what became of the write can be found out.
+        self.deadline = now + min(self.session.limits.read, self.session.limits.silence)
+        self._send([job], whole)
 
     def answers(self, now: float) -> Iterator[tuple[Job, Answer | Exception]]:
-        ended = False
         while True:
-            found = self._take_answer(ended)
-            if found is None:
-                try:
-                    chunk = self.wire.read()
-                except BlockingIOError:
-                    return
-                self._buffer += chunk
-                ended = not chunk
-                if ended and not self.jobs:
-                    self.retire()
-                    return
-                continue
-            answer, self._reusable = found
-            yield self.jobs.popleft(), answer
-            if self.jobs and not self._reusable:
-                raise ConnectionResetError("the server closed the connection after another answer")
-            if not self.jobs:
+            try:
+                data = self.wire.read()
+            except BlockingIOError:
+                return
+            job = self._job
+            if job is None:
+                # Its end, or something that nobody asked for.
+                self.retire()
+                return
+            found = self._answering.feed(data) if data else (self._answering.end(), False)
+            if found is not None:
+                self._job = None
+                answer, reusable = found
+                self._reusable = self._reusable and reusable
+                yield job, answer
                 return
 
-    def _take_answer(self, ended: bool) -> tuple[Answer, bool] | None:
-        """The next answer, cut from the buffer, and whether the lane can be used again; None if bytes miss.
-
-        Raises BrokenAnswer, ConnectionResetError.
-        """
-        if not self._buffer or not self.jobs:
-            if ended and self.jobs:
-                raise ConnectionResetError("the server closed the connection without an answer")
-            return None
-        size = plain_success(self._buffer)
-        if not size:
-            return read_answer(self._buffer, ended=ended)
-        del self._buffer[:size]
-        return SUCCESS, not ended
-
     def retire(self) -> None:
-        self._retired = True
+        self._reusable = False
 
     def abandon(self) -> list[Job]:
-        left, self.jobs = list(self.jobs), deque()
+        left, self._job = [self._job] if self._job is not None else [], None
         return left

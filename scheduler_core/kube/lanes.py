@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import os
 import selectors
+import time
 from collections.abc import Callable
 from typing import Final
 
+from scheduler_core.kube.connection import Use
 from scheduler_core.kube.endpoint import HTTP_1, HTTP_2
-from scheduler_core.kube.exchange import TOGETHER, Encoded, Job, Lane, SerialLane
+from scheduler_core.kube.exchange import Encoded, Job, Lane, SerialLane
 from scheduler_core.kube.session import Session
 from scheduler_core.kube.shared_lane import SharedLane
 
 # Events may never hold up a binding: they use at most so many connections.
 LATER_CONNECTIONS: Final = 8
-# After a connection that left some of several requests without an answer, or that broke the rules of HTTP/2,
-# each goes alone for so long: there may be something between us and the server that knows no better.
-_ALONE_SECONDS: Final = 60.0
+# After a connection that broke the rules of HTTP/2 the others are of HTTP/1.1 for so long: there may be
+# something between us and the server that knows no better.
+_PLAIN_SECONDS: Final = 60.0
 # What client-go's programs are told by to stay with HTTP/1.1.
 _WITHOUT_HTTP_2: Final = "DISABLE_HTTP2"
 
@@ -43,7 +45,7 @@ class Lanes:
         self._shared: SharedLane | None = None
         self._protocols = (HTTP_1,) if os.environ.get(_WITHOUT_HTTP_2) else (HTTP_2, HTTP_1)
         self._later_busy = 0
-        self._alone_until = 0.0
+        self._plain_until = 0.0
 
     @property
     def crowd(self) -> int:
@@ -65,12 +67,7 @@ class Lanes:
 
     def share(self, waiting: int, urgent: bool) -> int:
         """How many of so many waiting writes the next connection takes; there is room."""
-        if self._shared is not None:
-            return min(waiting, self._shared.room(urgent))
-        each = -(-waiting // self.room(urgent))
-        if each > 1 and self._monotonic() < self._alone_until:
-            return 1
-        return min(TOGETHER, each)
+        return min(waiting, self._shared.room(urgent)) if self._shared is not None else 1
 
     def take(self) -> Lane:
         """The connection for the next jobs, a new one if need be. Raises OSError, KubeconfigError."""
@@ -113,16 +110,14 @@ class Lanes:
         self._open.remove(lane)
         if isinstance(lane, SharedLane):
             self._shared = None if lane is self._shared else self._shared
-            doubtful = lane.broken
+            if lane.broken:
+                self._plain_until = self._monotonic() + _PLAIN_SECONDS
         else:
             assert isinstance(lane, SerialLane)
             if lane in self._idle:
                 self._idle.remove(lane)
             else:
                 self._later_busy -= not lane.urgent
-            doubtful = lane.crowded and bool(left)
-        if doubtful:
-            self._alone_until = self._monotonic() + _ALONE_SECONDS
         self._selector.unregister(lane.wire)
         lane.connection.close()
         return left
@@ -134,10 +129,19 @@ class Lanes:
         for lane in self.all():
             jobs += lane.expire(now)
             if lane.deadline < now:
+                self._doubt_others(lane, now)
                 jobs += self.drop(lane)
             else:
                 self.mind(lane)
         return jobs
+
+    def _doubt_others(self, lane: Lane, now: float) -> None:
+        """Where a lane gave no sign of life, what else was open before may be as dead."""
+        if lane.asked is not None:
+            since = time.monotonic() - (now - lane.asked)
+            self._session.contacts.doubt(since, Use.IDLE, Use.STREAM, Use.EXCHANGE)
+        elif lane.under_way:
+            self._session.suspect(time.monotonic() - self._session.limits.silence)
 
     def all(self) -> list[Lane]:
         """Every open lane."""
@@ -145,8 +149,8 @@ class Lanes:
 
     def _opened(self) -> Lane:
         """A new connection, at rest."""
-        alone = self._monotonic() < self._alone_until
-        connection = self._session.new_connection((HTTP_1,) if alone else self._protocols)
+        plain = self._monotonic() < self._plain_until
+        connection = self._session.new_connection((HTTP_1,) if plain else self._protocols)
         try:
             connection.open()
             connection.wire.wait(0)

@@ -182,7 +182,9 @@ class LeaderElection:
         else:
             left = self._renewed + deadline - self._monotonic() if self._leading else deadline
             seconds = left / 2 if left > deadline * LAST_TRY else left
-        self._client.session.limits = Limits(connect=max(seconds / 2, 0.01), read=max(seconds, 0.01))
+        read = max(seconds, 0.01)
+        # Bounded as it is, a renewal need not fear a connection that may be dead.
+        self._client.session.limits = Limits(connect=max(seconds / 2, 0.01), read=read, silence=read)
 
     def _try(self) -> bool:
         """Acquire or renew; False if that did not work this time."""

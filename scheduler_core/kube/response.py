@@ -1,14 +1,24 @@
 """An HTTP response whose head is read into a plain dict.
 
-`http.client` reads headers with the e-mail parser, which is half of the processor time of a small request;
-the body (chunks, lengths, early ends) stays its business.
+`http.client` reads headers with the e-mail parser, which is half of the processor time of a small request.
+Bodies with a length, or up to the end of the connection, stay its business.
 """
 
 from __future__ import annotations
 
-from http.client import BadStatusLine, HTTPException, HTTPResponse, LineTooLong, RemoteDisconnected
+from http.client import (
+    BadStatusLine,
+    HTTPException,
+    HTTPResponse,
+    IncompleteRead,
+    LineTooLong,
+    RemoteDisconnected,
+)
 from typing import BinaryIO
 
+from scheduler_core.kube.chunks import Unchunked
+
+_CHUNK = 1 << 16
 _MAX_LINE = 1 << 16
 _MAX_FIELDS = 200
 
@@ -36,6 +46,24 @@ class Response(HTTPResponse):
             or "close" in fields.get("connection", "").lower()
             or (self.length is None and not self.chunked)
         )
+
+    def whole(self) -> bytes:
+        """The body to its end. Raises OSError, HTTPException."""
+        if not self.chunked:
+            return self.read()
+        unchunked = Unchunked()
+        parts: list[bytes] = []
+        while not unchunked.ended:
+            data = self.fp.read1(_CHUNK)
+            if not data:
+                raise IncompleteRead(b"".join(parts))
+            try:
+                parts.append(unchunked.feed(data))
+            except ValueError as error:
+                raise HTTPException(str(error)) from None
+        self.will_close = self.will_close or bool(unchunked.rest)
+        self.close()
+        return b"".join(parts)
 
     def _body_length(self, fields: dict[str, str]) -> int | None:
         """Bytes of the body, None where only its chunks or the end of the connection tell."""

@@ -11,14 +11,18 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Protocol
+from typing import Final, Protocol
 
 from scheduler_core.kube.answers import Answer
-from scheduler_core.kube.connection import Connection, Pool, ProxyRefused
+from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection, Pool, ProxyRefused, Use
+from scheduler_core.kube.contacts import Contacts
 from scheduler_core.kube.endpoint import HTTP_1, ClientCertificate, Endpoint, tls_context
 from scheduler_core.kube.errors import Unreachable
 from scheduler_core.kube.response import Response
 from scheduler_core.kube.stream import Stream
+
+# A connection that said something so many seconds ago is taken to be alive.
+_MOMENT: Final = 1.0
 
 
 class Credentials(Protocol):
@@ -36,10 +40,15 @@ class Credentials(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds to connect (TCP and TLS), and seconds of silence while waiting for an answer."""
+    """Seconds to connect (TCP and TLS), and seconds of silence while waiting for an answer.
+
+    `silence`: as `read`, on a connection that may be dead, where the request can be repeated or its fate be
+    found out.
+    """
 
     connect: float = 5.0
     read: float = 30.0
+    silence: float = 5.0
 
 
 class Session:
@@ -53,6 +62,7 @@ class Session:
         user_agent: str = "muster",
         limits: Limits | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        contacts: Contacts | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._credentials = credentials
@@ -62,7 +72,10 @@ class Session:
         # By protocols; all of them made with this certificate.
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
         self._certificate: ClientCertificate | None = None
+        self.contacts = contacts or Contacts()
         self._pool = Pool(self.new_connection, monotonic)
+        # Since when a connection that was used before gave nothing, until another one tells more.
+        self._doubt: float | None = None
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         # As requests name the server.
         self.authority = f"{host}:{endpoint.port}"
@@ -92,7 +105,18 @@ class Session:
 
     def with_limits(self, limits: Limits) -> Session:
         """A session of its own connections to the same server as the same user, with other time limits."""
-        return Session(self.endpoint, self._credentials, user_agent=self._user_agent, limits=limits)
+        return Session(
+            self.endpoint,
+            self._credentials,
+            user_agent=self._user_agent,
+            limits=limits,
+            contacts=self.contacts,
+        )
+
+    def suspect(self, since: float) -> None:
+        """A used connection gave nothing since that time: it is silent, or the server slow."""
+        self._doubt = since
+        self.contacts.doubt(since, Use.IDLE)
 
     def refuses_connections(self) -> bool:
         """True while nobody listens at the server's address. Costs one TCP handshake, no request."""
@@ -109,6 +133,7 @@ class Session:
     def _open_stream(self, path: str, silence: float) -> Stream | Answer:
         connection, response = self._open_exchange("GET", path, b"", "", silence)
         if response.status == 200:
+            connection.use = Use.STREAM
             return Stream(connection, response)
         return self._complete("GET", path, connection, response)
 
@@ -119,7 +144,7 @@ class Session:
     def _complete(self, method: str, path: str, connection: Connection, response: Response) -> Answer:
         """Read the body and hand the connection back to the pool."""
         try:
-            body = response.read()
+            body = response.whole()
             if response.fields.get("content-encoding") == "gzip":
                 body = zlib.decompress(body, wbits=zlib.MAX_WBITS | 16)
         except (OSError, HTTPException, zlib.error) as error:
@@ -137,19 +162,41 @@ class Session:
     ) -> tuple[Connection, Response]:
         """Send on a pooled connection; once more on a new one if the pooled one turns out to be dead.
 
-        Reads may be repeated after they were sent, writes only if the server cannot have got them whole.
+        Reads may be repeated after they were sent, writes only if the server cannot have got them whole. So
+        a pooled connection that says nothing costs a read `Limits.silence`, while a write takes one that said
+        something a moment ago, or a new one.
         """
         request = self.encode(method, path, body, content_type)
-        connection = self._pool.take()
-        reused = connection.opened
+        safe = method == "GET"
+        patient = read_timeout > self.limits.silence
+        connection = self._pool.take(_MOMENT if patient and not safe else MAX_IDLE_SECONDS)
+        if not connection.opened:
+            return connection, self._first_attempt(connection, request, method, path, read_timeout)
+        began = time.monotonic()
+        patience = min(read_timeout, self.limits.silence) if safe else read_timeout
         try:
-            return connection, self._attempt(connection, request, method, path, read_timeout)
+            response = self._attempt(connection, request, method, path, patience)
         except Unreachable as error:
-            repeatable = not error.sent or method == "GET"
-            if not (reused and repeatable) or isinstance(error.__cause__, TimeoutError):
+            silent = isinstance(error.__cause__, TimeoutError)
+            if silent:
+                self.suspect(began)
+            if (error.sent and not safe) or (silent and not patient):
                 raise
-        connection = self._pool.take(fresh=True)
-        return connection, self._attempt(connection, request, method, path, read_timeout)
+        else:
+            connection.wire.wait(read_timeout)
+            return connection, response
+        connection = self.new_connection()
+        return connection, self._first_attempt(connection, request, method, path, read_timeout)
+
+    def _first_attempt(
+        self, connection: Connection, request: bytes, method: str, path: str, read_timeout: float
+    ) -> Response:
+        """On a new connection. Its answer shows that the server is well, and that another one was silent."""
+        response = self._attempt(connection, request, method, path, read_timeout)
+        doubt, self._doubt = self._doubt, None
+        if doubt is not None:
+            self.contacts.doubt(doubt, Use.IDLE, Use.STREAM)
+        return response
 
     def _attempt(
         self, connection: Connection, request: bytes, method: str, path: str, read_timeout: float
@@ -183,7 +230,9 @@ class Session:
 
     def new_connection(self, protocols: tuple[str, ...] = (HTTP_1,)) -> Connection:
         """A connection to the server that is not open yet, and the protocols to offer it over TLS."""
-        return Connection(self.endpoint, self._tls(protocols), self.limits.connect)
+        connection = Connection(self.endpoint, self._tls(protocols), self.limits.connect)
+        self.contacts.add(connection)
+        return connection
 
     def _tls(self, protocols: tuple[str, ...]) -> ssl.SSLContext | None:
         if not self.endpoint.tls:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Final
 
 from scheduler_core.kube.answers import Answer
-from scheduler_core.kube.connection import Connection
+from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection, Use
 from scheduler_core.kube.conversation import MOST_STREAMS, Conversation
 from scheduler_core.kube.exchange import Encoded, Job, Lane
 from scheduler_core.kube.fields import RequestFields
@@ -14,6 +15,12 @@ from scheduler_core.kube.session import Session
 
 # Events may never hold up a binding: so many at once.
 LATER_STREAMS: Final = MOST_STREAMS // 3
+# Where an answer takes so long, or an idle connection has said nothing for so long, the server is asked for a
+# sign of life. One that works gives it at once, however long it takes over a request; one that does not give
+# it so many seconds later is not there any more.
+SUSPICIOUS_SECONDS: Final = 1.5
+IDLE_SECONDS: Final = 3.0
+SIGN_SECONDS: Final = 4.0
 # Where a read brought so much, there is more.
 _MUCH: Final = 1 << 15
 
@@ -24,8 +31,11 @@ class SharedLane(Lane):
     def __init__(self, connection: Connection, session: Session) -> None:
         super().__init__(connection, session)
         self._conversation = Conversation()
-        # By stream, the longest under way first: the job, and until when its answer is waited for.
+        # By stream, the longest under way first: the job, and when it began.
         self._jobs: dict[int, tuple[Job, float]] = {}
+        # When it was last known to live, and, where it rests, until when it may.
+        self._lived = 0.0
+        self._rests_until = inf
         self._later = 0
         self._identity: tuple[tuple[str, str], ...] = ()
         self._fields = RequestFields(session.authority, ())
@@ -68,11 +78,11 @@ class SharedLane(Lane):
         return (block, body) if self._conversation.fits(block, body) else None
 
     def begin(self, encoded: Sequence[tuple[Job, Encoded]], now: float) -> None:
-        until = now + self.session.limits.read
         for job, (block, body) in encoded:
-            self._jobs[self._conversation.send(block, body)] = job, until
+            self._jobs[self._conversation.send(block, body)] = job, now
             self._later += not job.urgent
-        self.deadline = until
+        self._rests_until = inf
+        self._set_deadline()
         self._send([job for job, _ in encoded], self._conversation.take_out())
 
     def answers(self, now: float) -> Iterator[tuple[Job, Answer | Exception]]:
@@ -85,8 +95,6 @@ class SharedLane(Lane):
             except OSError:
                 self._conversation.close()
                 raise
-            # As long as the server says something, the connection lives.
-            self.deadline = now + self.session.limits.read
             size = len(data)
             if not data:
                 self._conversation.close()
@@ -97,23 +105,50 @@ class SharedLane(Lane):
                 yield self._ended(stream), outcome
             if self._conversation.broken is not None:
                 raise self._conversation.broken
+            if self.asked is not None and not self._conversation.ping_due:
+                self.asked, self._lived = None, now
+                self._set_deadline()
             if reply := self._conversation.take_out():
                 self.wire.write(reply)
 
     def expire(self, now: float) -> list[Job]:
-        """Jobs whose answers take too long, given up."""
-        overdue = [stream for stream, (_, until) in self._jobs.items() if until < now]
+        """Jobs whose answers take too long, given up; asks for a sign of life where one is due."""
+        begun_before = now - self.session.limits.read
+        overdue = [stream for stream, (_, begun) in self._jobs.items() if begun < begun_before]
         for stream in overdue:
             self._conversation.cancel(stream)
         jobs = [self._ended(stream) for stream in overdue]
-        if jobs:
+        if self.asked is None and now >= self._questionable_at():
+            self._conversation.ping()
+            self.asked = now
+            self._set_deadline()
+        if out := self._conversation.take_out():
             try:
-                self.wire.write(self._conversation.take_out())
+                self.wire.write(out)
             except OSError:
                 self.deadline = 0.0
         return jobs
 
+    def rest(self, now: float) -> None:
+        self.connection.use = Use.IDLE
+        if self._rests_until == inf:
+            self._lived, self._rests_until = now, now + MAX_IDLE_SECONDS
+            self._set_deadline()
+
+    def _questionable_at(self) -> float:
+        """From when on nobody knows whether the server still hears us, and answers."""
+        if not self._jobs:
+            return self._lived + IDLE_SECONDS
+        _, oldest = next(iter(self._jobs.values()))
+        return max(oldest, self._lived) + SUSPICIOUS_SECONDS
+
+    def _set_deadline(self) -> None:
+        self.deadline = min(self._rests_until, inf if self.asked is None else self.asked + SIGN_SECONDS)
+
     def abandon(self) -> list[Job]:
+        if self.asked is not None:
+            # Silent; if it was so from the beginning, the next one had better speak HTTP/1.1.
+            self._conversation.close()
         left = [job for job, _ in self._jobs.values()]
         self._jobs.clear()
         self._later = 0

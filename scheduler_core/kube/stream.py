@@ -8,12 +8,12 @@ from http.client import HTTPException
 from typing import Final
 
 from scheduler_core.kube.breath import Breath
+from scheduler_core.kube.chunks import Unchunked
 from scheduler_core.kube.connection import Connection
 from scheduler_core.kube.response import Response
 
 MAX_LINE: Final = 64 << 20
 _CHUNK: Final = 1 << 16
-_MAX_SIZE_DIGITS: Final = 16
 # Where changes come closer after each other, they are waited for together.
 _LIVELY: Final = 0.02
 
@@ -24,53 +24,6 @@ class StreamSilent(Exception):
 
 class StreamCut(Exception):
     """The connection broke in the middle of the stream."""
-
-
-class Unchunked:
-    """Takes the framing of HTTP/1.1 chunks out of bytes that come in any portions."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._rest = b""
-        # Bytes of the present chunk that are to come, with the line end behind them.
-        self._due = 0
-
-    def feed(self, data: bytes) -> bytes:
-        """What `data` holds of the body; sets `ended` at the last chunk. Raises ValueError."""
-        parts: list[bytes] = []
-        position = 0
-        if self._rest:
-            data, self._rest = self._rest + data, b""
-        while position < len(data) and not self.ended:
-            if not self._due:
-                end = data.find(b"\r\n", position)
-                if end < 0:
-                    self._rest = _unfinished_size(data[position:])
-                    break
-                size = _size(data[position:end])
-                self.ended = size == 0
-                self._due = size + 2
-                position = end + 2
-                continue
-            content = max(0, self._due - 2)
-            taken = data[position : position + self._due]
-            parts.append(taken[:content])
-            self._due -= len(taken)
-            position += len(taken)
-        return b"".join(parts)
-
-
-def _size(line: bytes) -> int:
-    digits = line.partition(b";")[0].strip()
-    if not digits.isalnum():
-        raise ValueError(f"chunk size {line[:20]!r}")
-    return int(digits, 16)
-
-
-def _unfinished_size(line: bytes) -> bytes:
-    if len(line.partition(b";")[0]) > _MAX_SIZE_DIGITS:
-        raise ValueError(f"chunk size {line[:20]!r}")
-    return line
 
 
 class Stream:
@@ -116,12 +69,15 @@ class Stream:
                 return None
             raw = self._response.fp.read1(_CHUNK)
             if not raw:
-                raise StreamCut("the connection ended before the stream did")
+                raise self._broken("the connection ended before the stream did")
             return self._unchunked.feed(raw)
         except TimeoutError:
             raise StreamSilent from None
         except (OSError, HTTPException, ValueError) as error:
-            raise StreamCut(repr(error)) from None
+            raise self._broken(repr(error)) from None
+
+    def _broken(self, how: str) -> StreamCut | StreamSilent:
+        return StreamSilent() if self._connection.given_up else StreamCut(how)
 
     def abort(self) -> None:
         """End a blocked read of another thread."""

@@ -9,6 +9,7 @@ import io
 import select
 import socket
 import ssl
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -21,7 +22,7 @@ class Wire:
     """Bytes to and from a server. Not thread-safe, but for `abort`; reads and writes wait as `wait` says.
 
     After `secure`, what is read and written is what the TLS in between protects. `sent` counts bytes that the
-    socket has taken.
+    socket has taken; `heard` is when it last gave any, on the monotonic clock.
     """
 
     def __init__(self, raw: socket.socket) -> None:
@@ -31,6 +32,7 @@ class Wire:
         self._outgoing = ssl.MemoryBIO()
         self._unsent = memoryview(b"")
         self.sent = 0
+        self.heard = time.monotonic()
         self._left = memoryview(b"")
         self._ended = False
         self._fault: ssl.SSLError | None = None
@@ -107,7 +109,7 @@ class Wire:
             if self._fault is not None:
                 raise self._fault
             if self._tls is None:
-                return self._raw.recv(_CHUNK)
+                return self._received()
             if not self._take():
                 # As good as an end that TLS told: HTTP says of its own whether something misses.
                 break
@@ -153,9 +155,14 @@ class Wire:
 
     def _take(self) -> int:
         """Bytes that came from the socket for TLS; 0 at the end."""
-        data = self._raw.recv(_CHUNK)
+        data = self._received()
         self._incoming.write(data)
         return len(data)
+
+    def _received(self) -> bytes:
+        data = self._raw.recv(_CHUNK)
+        self.heard = time.monotonic()
+        return data
 
     def _decrypted(self, tls: ssl.SSLObject) -> bytes:
         """What the records that have come hold; of a broken one the fault, once the good ones are told."""

@@ -1,9 +1,5 @@
 """Many small writes at once: one thread, and one connection of HTTP/2 or a few of HTTP/1.1.
 
-On the latter, where more writes wait than there are connections, some go out together, one behind the other.
-A server that does not answer all of them leaves the others as lost answers, which is what their senders are
-prepared for.
-
 A thread per request spends more processor time on waking up than on the request. What does not end well at
 the first try is finished on threads of its own by the ordinary Client, which waits, renews credentials and
 repeats where that is safe.
@@ -33,7 +29,7 @@ from scheduler_core.kube.workers import Workers
 
 CONNECTIONS: Final = 24
 _CHUNK: Final = 1 << 16
-_TICK: Final = 1.0
+_TICK: Final = 0.5
 _SLOW_THREADS: Final = 8
 _GATE_SECONDS: Final = 0.1
 # With so many answers on their way, some are waited for together.

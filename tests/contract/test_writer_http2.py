@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler_core.kube.conversation import MAX_FRAME, MOST_STREAMS
+from scheduler_core.kube.conversation import MOST_STREAMS
 from scheduler_core.kube.errors import AlreadyExists, Conflict, Forbidden, TooManyRequests, Unreachable
+from scheduler_core.kube.frames import MAX_FRAME
 from scheduler_core.kube.requests import SingleWrite
 from scheduler_core.kube.shared_lane import LATER_STREAMS
 from scheduler_core.model.kinds import PODS

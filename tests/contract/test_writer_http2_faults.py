@@ -10,14 +10,15 @@ import pytest
 from h2.errors import ErrorCodes
 from hyperframe.frame import DataFrame, Frame, HeadersFrame, PingFrame, SettingsFrame
 
-from scheduler_core.kube.conversation import MAX_FRAME
 from scheduler_core.kube.errors import Forbidden
-from tests.support.bulk_writes import READ_SECONDS, BulkWrites, Clock, created, lost, there
+from scheduler_core.kube.frames import MAX_FRAME
+from tests.support.bulk_writes import READ_SECONDS, BulkWrites, Clock, create, created, lost, there
 from tests.support.eventually import eventually
 from tests.support.fault_server import FaultServer
 from tests.support.fault_store import Fault
 from tests.support.http2_conversation import HTTP_1, HTTP_2
 from tests.support.http2_front import Http2Front
+from tests.support.http2_violations import VIOLATIONS
 
 
 @pytest.fixture
@@ -205,6 +206,27 @@ def test_a_server_that_breaks_the_rules_is_spoken_to_in_http_1(
     assert Counter(created(server).values()) == {1: 10}
 
 
+@pytest.mark.parametrize("sent", VIOLATIONS.values(), ids=VIOLATIONS)
+def test_whatever_rule_is_broken_the_connection_goes_and_what_is_sent_again_is_done_once(
+    server: FaultServer, front: Http2Front, writes: BulkWrites, sent: bytes
+) -> None:
+    front.greet_with(bytes_of(SettingsFrame(0)) + sent)
+    writes.submit_many(5)
+    writes.start()
+    found = writes.outcomes(5)
+    assert {name for name in found if found[name] is None} <= there(server)
+    unknown = [name for name in found if lost(found[name])]
+    assert unknown
+    for name in unknown:
+        writes.submit(f"{name}-again", create(name))
+    again = writes.outcomes(5 + len(unknown))
+    assert {again[f"{name}-again"] for name in unknown} == {None}
+    assert_nothing_twice(server)
+    # From then on it is HTTP/1.1 for a while.
+    assert front.connections[HTTP_2] == 1
+    assert front.requests[HTTP_2] == 0
+
+
 def test_a_stream_without_an_answer_is_given_up_without_harm_to_others(
     server: FaultServer, front: Http2Front
 ) -> None:
@@ -226,25 +248,6 @@ def test_a_stream_without_an_answer_is_given_up_without_harm_to_others(
     writes.close()
     assert front.connections == {HTTP_2: 1}
     assert there(server) == {"other", "another", "next"}
-
-
-def test_a_connection_that_says_nothing_any_more_is_given_up_as_a_whole(
-    server: FaultServer, front: Http2Front
-) -> None:
-    clock = Clock()
-    writes = BulkWrites(front, front.ca, monotonic=clock).start()
-    # With its answer comes all else that the server has to say at first.
-    writes.submit("first")
-    assert writes.outcome("first") is None
-    front.be_silent(20)
-    writes.submit_many(20)
-    eventually(lambda: front.requests[HTTP_2] == 21, 10)
-    clock.now += READ_SECONDS * 2
-    assert Counter(lost(error) for error in writes.outcomes(21).values()) == {True: 20, False: 1}
-    writes.submit("next")
-    assert writes.outcome("next") is None
-    writes.close()
-    assert (front.connections, server.count("POST")) == ({HTTP_2: 2}, 2)
 
 
 def test_a_writer_that_stops_tells_what_has_no_answer(front: Http2Front, writes: BulkWrites) -> None:

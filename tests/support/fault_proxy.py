@@ -63,28 +63,30 @@ class Proxy:
         for door in self.doors.values():
             door.close()
 
-    def door(self, name: str) -> Door:
-        """The door of that name, open."""
+    def door(self, name: str, *, protocols: tuple[str, ...] = (HTTP_2, HTTP_1)) -> Door:
+        """The door of that name, open; a new one speaks these protocols."""
         if name not in self.doors:
-            self.doors[name] = Door(self, name)
+            self.doors[name] = Door(self, name, self.context(protocols=protocols))
         return self.doors[name]
 
-    def context(self, not_after: dt.datetime | None = None) -> ssl.SSLContext:
+    def context(
+        self, not_after: dt.datetime | None = None, protocols: tuple[str, ...] = (HTTP_2, HTTP_1)
+    ) -> ssl.SSLContext:
         """A serving certificate, valid until then."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.authority.issue_cert(HOST, not_after=not_after).configure_cert(context)
-        context.set_alpn_protocols([HTTP_2, HTTP_1])
+        context.set_alpn_protocols(list(protocols))
         return context
 
 
 class Door:
     """A port of the proxy; the attributes of `tests.support.server.Server` lead through it."""
 
-    def __init__(self, proxy: Proxy, name: str) -> None:
+    def __init__(self, proxy: Proxy, name: str, context: ssl.SSLContext) -> None:
         self.proxy = proxy
         self.name = name
         self.http2 = Http2Faults(_MOST_STREAMS)
-        self._context = proxy.context()
+        self._context = context
         self._listener: _Listener | None = _Listener(self, 0, self._context)
         self._port = self._listener.port
         self.token = proxy.token

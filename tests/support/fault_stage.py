@@ -17,7 +17,7 @@ from tests.support.fault_rules import Rule
 from tests.support.fault_witness import Witness
 from tests.support.sandbox_server import SandboxServer
 from tests.support.scheduler import PROGRAM, SchedulerProcess, scheduler
-from tests.support.server import RequestFailed
+from tests.support.server import RequestFailed, Server
 
 NO_KUBECTL = Path("kubectl")
 # A burst takes about a second at this rate, so that a fault can come in its middle.
@@ -57,11 +57,16 @@ class Stage:
         self._exits.close()
 
     def start(
-        self, *flags: str, door: str = "main", elect: bool = False, program: tuple[str, ...] = PROGRAM
+        self,
+        *flags: str,
+        door: str = "main",
+        server: Server | None = None,
+        elect: bool = False,
+        program: tuple[str, ...] = PROGRAM,
     ) -> SchedulerProcess:
-        """Another scheduler behind a door; it ends with the stage."""
+        """Another scheduler behind a door, or one that knows `server`; it ends with the stage."""
         self._started += 1
-        through = Cluster(self.proxy.door(door), NO_KUBECTL, self.ground.kind)
+        through = Cluster(server or self.proxy.door(door), NO_KUBECTL, self.ground.kind)
         name = f"scheduler-{self._started}"
         started = scheduler(through, self.folder, *RATE, *flags, name=name, elect=elect, program=program)
         return self._exits.enter_context(started)

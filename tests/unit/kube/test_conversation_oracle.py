@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_core.kube.answers import MAX_BODY, SUCCESS, Answer
-from scheduler_core.kube.conversation import MAX_FRAME, MOST_STREAMS, Conversation, Outcome
+from scheduler_core.kube.conversation import MOST_STREAMS, Conversation, Outcome
 from scheduler_core.kube.fields import RequestFields
+from scheduler_core.kube.frames import MAX_FRAME
 from tests.support.portions import portions
 
 IDENTITY = [("Authorization", "Bearer " + "a1." * 300), ("Impersonate-User", "system:eve")]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.kube.stream import Unchunked
+from scheduler_core.kube.chunks import Unchunked
 from tests.support.portions import portions
 
 LAST = b"0\r\n\r\n"
@@ -22,6 +22,14 @@ def test_however_the_bytes_arrive_the_body_is_the_same(parts: list[bytes], cuts:
     assert unchunked.ended
 
 
+def test_a_body_ends_behind_its_trailers_and_what_follows_is_left() -> None:
+    unchunked = Unchunked()
+    assert unchunked.feed(b"1\r\na\r\n0\r\nExpires: never\r\n") == b"a"
+    assert not unchunked.ended
+    assert unchunked.feed(b"\r\nHTTP/1.1 200 OK") == b""
+    assert (unchunked.ended, unchunked.rest) == (True, b"HTTP/1.1 200 OK")
+
+
 def test_a_body_without_its_last_chunk_has_not_ended() -> None:
     unchunked = Unchunked()
     assert unchunked.feed(b"3;note=x\r\nabc\r\n2\r\nd") == b"abcd"
@@ -36,6 +44,9 @@ def test_a_body_without_its_last_chunk_has_not_ended() -> None:
         pytest.param(b"-3\r\nabc", id="less than nothing"),
         pytest.param(b"1_0\r\nabc", id="a number as Python writes it"),
         pytest.param(b"3" * 40, id="a number without an end"),
+        pytest.param(b"0" * 40 + b"1\r\n", id="a number that is too long"),
+        pytest.param(b"1;" + b"x" * 9000, id="an extension without an end"),
+        pytest.param(b"0\r\n" + b"x" * 9000, id="a trailer without an end"),
     ],
 )
 def test_what_is_no_chunk_size_is_refused(sent: bytes) -> None:
