@@ -29,6 +29,8 @@ from webhook.body import (
 from webhook.clients import Clients
 from webhook.deadline import seconds_for, within
 from webhook.freshness import Freshness
+from webhook.heads import excess
+from webhook.lanes import Lanes
 from webhook.lifecycle import Lifecycle
 from webhook.logs import log_answer
 from webhook.metrics import Metrics
@@ -73,33 +75,41 @@ class Reviews:
         self._fresh = fresh
         self._clients = clients
         self._memory = Memory()
+        self._lanes = Lanes()
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        refused = excess(environ)
         decide = self._paths.get(environ.get("PATH_INFO", ""))
-        if decide is None or environ["REQUEST_METHOD"] != "POST":
+        if refused is not None:
+            reply = problem(self._metrics, *refused, close=True)
+        elif decide is None or environ["REQUEST_METHOD"] != "POST":
             return self._rest(environ, start_response)
-        try:
-            reply = self._admit(environ, decide)
-        except Exception:
-            reply = broken(self._metrics)
+        else:
+            reply = self._answer(environ, decide)
         headers = [("Content-Type", JSON), ("Content-Length", str(len(reply.body)))]
         if reply.close or self._life.stopping:
             headers.append(("Connection", "close"))
         start_response(_status(reply.code), headers)
         return (reply.body,)
 
+    def _answer(self, environ: Environ, decide: Decide) -> Reply:
+        try:
+            return self._admit(environ, decide)
+        except Exception:
+            return broken(self._metrics)
+
     def _admit(self, environ: Environ, decide: Decide) -> Reply:
         if not self._clients.may_ask(environ):
             said = "reviews are for clients whose certificate is known here"
             return problem(self._metrics, 403, said, close=True)
         seconds = _seconds(environ.get("QUERY_STRING", ""))
-        with self._memory.claims() as claim, within(seconds):
+        with within(seconds), self._lanes.resting(), self._memory.claims() as claim:
             body = self._body(environ, claim, seconds)
             if isinstance(body, Reply):
                 return body
             environ.get(BODY_READ, _nothing)()
             started = time.perf_counter()
-            with self._metrics.in_flight():
+            with self._metrics.in_flight(), self._lanes.of(len(body)):
                 answer = review(body, lambda asked: self._fresh.noted(decide(asked)))
             took = time.perf_counter() - started
         self._metrics.reviewed(answer, took)
