@@ -61,6 +61,10 @@ class JobController:
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join(30)
+        # Nobody else would, and they would hold their nodes for ever.
+        for pod in pods_of(self._cluster, self._job["metadata"]["namespace"]):
+            if TRACKED in (pod["metadata"].get("finalizers") or ()):
+                self._let_go(pod)
 
     def _run(self) -> None:
         while not self._stopping.wait(_PAUSE_SECONDS):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from kubernetes.client import ApiException, CoreV1Api
 
 from tests.chart.live import access
 from tests.chart.live import cluster_life as life
@@ -262,14 +263,17 @@ def test_the_right_to_touch_pods_reaches_no_further_than_adoption(
     if pod != "of-nobody":
         name = "muster-scheduler" if pod == "of-muster" else "default-scheduler"
         make_pod(lived.cluster, namespace, pod, schedulerName=name)
-    user = f"--as=system:serviceaccount:{NAMESPACE}:muster-webhook"
-    change = {
-        "image": ("patch", "pod", pod, "-p", '{"spec":{"containers":[{"name":"main","image":"evil:1"}]}}'),
-        "delete": ("delete", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}"),
-    }[verb]
-    done = lived.cluster.kubectl(*change, "-n", namespace, user, check=False)
-    assert done.returncode == 1
-    assert words in done.stderr, done
+    with lived.cluster.client() as http:
+        http.set_default_header("Impersonate-User", f"system:serviceaccount:{NAMESPACE}:muster-webhook")
+        core = CoreV1Api(http)
+        body = {"spec": {"containers": [{"name": "main", "image": "example.com/other:1"}]}}
+        ask = {
+            "image": lambda: core.patch_namespaced_pod(pod, namespace, body),
+            "delete": lambda: core.delete_namespaced_pod(pod, namespace),
+        }[verb]
+        with pytest.raises(ApiException) as refused:
+            ask()
+    assert words in str(refused.value.body)
 
 
 @pytest.mark.timeout(400)
