@@ -52,6 +52,8 @@ def guarded(server: Server, kubectl: Path, hook: Hook) -> Iterator[Cluster]:
     with closing(client.session):
         register(client, Endpoint(hook.authority, hook.url))
     await_asked(cluster)
+    # API servers ask of a resize what its node can do.
+    make_node(cluster, "n1", cpu="64")
     yield cluster
     cluster.clean()
 
@@ -310,8 +312,14 @@ def may_resize(tenant: Tenant) -> None:
     if tenant.cluster.kind != "sandbox":
         assert "forbidden" in tenant.tries(*resize("probe", "7"))
     allow(tenant, "pods/resize", "patch", "update")
-    eventually(lambda: OVER in tenant.tries(*resize("probe", "7")), 20)
+    eventually(partial(refused_by_max, tenant, *resize("probe", "7")), 20)
     tenant.request("DELETE", "pods/probe?gracePeriodSeconds=0")
+
+
+def refused_by_max(tenant: Tenant, *asked: Any) -> bool:
+    said = tenant.tries(*asked)
+    assert OVER in said, said
+    return True
 
 
 def resized(tenant: Tenant) -> None:
@@ -495,7 +503,6 @@ def test_a_tenant_racing_with_muster_s_own_scheduler_never_exceeds_max(
     guarded: Cluster, tmp_path: Path
 ) -> None:
     """Half of the pods wait for Muster's scheduler, half come past it, all at once, round after round."""
-    make_node(guarded, "n1", cpu="64")
     with scheduler(guarded, tmp_path):
         for number in range(ROUNDS):
             tenant = limited(guarded)
