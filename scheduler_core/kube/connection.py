@@ -142,11 +142,7 @@ class Pool:
 
     def take(self, most_idle: float = MAX_IDLE_SECONDS) -> Connection:
         """A connection idle for so many seconds at most that looks alive, or a new one, not open yet."""
-        while True:
-            with self._lock:
-                if not self._idle:
-                    return self._make()
-                connection = self._idle.pop()
+        while (connection := self._newest()) is not None:
             rested = self._rested(connection)
             if rested <= min(most_idle, MAX_IDLE_SECONDS) and not connection.stale():
                 connection.use = Use.EXCHANGE
@@ -154,7 +150,12 @@ class Pool:
             # The new one takes its place; the others have rested for longer still.
             connection.close()
             if rested > most_idle:
-                return self._make()
+                break
+        return self._make()
+
+    def _newest(self) -> Connection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _rested(self, connection: Connection) -> float:
         return self._monotonic() - connection.idle_since
