@@ -16,6 +16,7 @@ import select
 import socket
 import threading
 import time
+from http import HTTPStatus
 from typing import Any, Final
 
 from cheroot import wsgi
@@ -23,6 +24,7 @@ from cheroot.connections import ConnectionManager
 from cheroot.server import HTTPConnection, HTTPRequest
 
 from webhook.clients import CLIENT, client_name
+from webhook.heads import MAX_FIRST_LINE, HeadRefused, read_head
 from webhook.reviews import BODY_READ
 from webhook.stream import Reader, Writer
 
@@ -43,6 +45,32 @@ log = logging.getLogger("muster.webhook")
 
 class Request(HTTPRequest):
     """Notes on its connection that the client may still be sending when the answer is out."""
+
+    header_reader = staticmethod(read_head)
+
+    def read_request_line(self) -> bool:
+        whole, self.rfile.maxlen = self.rfile.maxlen, MAX_FIRST_LINE
+        try:
+            good = bool(super().read_request_line())  # type: ignore[no-untyped-call]
+        except ValueError:
+            # urllib's, for what is no URL.
+            return self._refuse(HeadRefused(400, "Malformed Request-URI"))
+        self.rfile.maxlen = whole
+        return good
+
+    def read_request_headers(self) -> bool:
+        try:
+            good = bool(super().read_request_headers())  # type: ignore[no-untyped-call]
+        except HeadRefused as error:
+            return self._refuse(error)
+        coding = self.inheaders.get(b"Transfer-Encoding") if good else None
+        if coding is not None and not (self.chunked_read and coding.lower() == b"chunked"):
+            return self._refuse(HeadRefused(400, "Transfer-Encoding must be chunked, and of HTTP/1.1"))
+        return good
+
+    def _refuse(self, error: HeadRefused) -> bool:
+        self.simple_response(f"{error.status} {HTTPStatus(error.status).phrase}", error.problem)
+        return False
 
     def send_headers(self) -> None:
         refused = int(self.status[:3]) >= 400

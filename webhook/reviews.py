@@ -29,6 +29,7 @@ from webhook.body import (
 from webhook.clients import Clients
 from webhook.deadline import seconds_for, within
 from webhook.freshness import Freshness
+from webhook.heads import excess
 from webhook.lifecycle import Lifecycle
 from webhook.logs import log_answer
 from webhook.metrics import Metrics
@@ -75,18 +76,25 @@ class Reviews:
         self._memory = Memory()
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        refused = excess(environ)
         decide = self._paths.get(environ.get("PATH_INFO", ""))
-        if decide is None or environ["REQUEST_METHOD"] != "POST":
+        if refused is not None:
+            reply = problem(self._metrics, *refused, close=True)
+        elif decide is None or environ["REQUEST_METHOD"] != "POST":
             return self._rest(environ, start_response)
-        try:
-            reply = self._admit(environ, decide)
-        except Exception:
-            reply = broken(self._metrics)
+        else:
+            reply = self._answer(environ, decide)
         headers = [("Content-Type", JSON), ("Content-Length", str(len(reply.body)))]
         if reply.close or self._life.stopping:
             headers.append(("Connection", "close"))
         start_response(_status(reply.code), headers)
         return (reply.body,)
+
+    def _answer(self, environ: Environ, decide: Decide) -> Reply:
+        try:
+            return self._admit(environ, decide)
+        except Exception:
+            return broken(self._metrics)
 
     def _admit(self, environ: Environ, decide: Decide) -> Reply:
         if not self._clients.may_ask(environ):
