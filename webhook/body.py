@@ -93,6 +93,8 @@ def read_body(
 def _read(stream: Readable) -> bytes:
     try:
         return stream.read(_STEP)
+    except (BodyTooLarge, BodyUnreadable):
+        raise
     except TimeoutError:
         raise BodyUnreadable("the body did not come in time") from None
     except Exception as error:

@@ -23,6 +23,8 @@ from cheroot import wsgi
 from cheroot.connections import ConnectionManager
 from cheroot.server import HTTPConnection, HTTPRequest
 
+from webhook.body import BodyUnreadable
+from webhook.chunks import Chunks
 from webhook.clients import CLIENT, client_name
 from webhook.heads import MAX_FIRST_LINE, HeadRefused, read_head
 from webhook.reviews import BODY_READ
@@ -37,7 +39,8 @@ MAX_CONNECTIONS: Final = 4096
 # Descriptors for everything else than clients.
 SPARE_DESCRIPTORS: Final = 64
 LINGER_MILLISECONDS: Final = 250
-DRAIN_BYTES: Final = 16 << 20
+# At most 16 KiB each, a record of TLS.
+DRAIN_READS: Final = 1024
 DRAIN_SECONDS: Final = 1.0
 
 log = logging.getLogger("muster.webhook")
@@ -49,9 +52,12 @@ class Request(HTTPRequest):
     header_reader = staticmethod(read_head)
 
     def read_request_line(self) -> bool:
+        self.conn.rfile.begin_request()
         whole, self.rfile.maxlen = self.rfile.maxlen, MAX_FIRST_LINE
         try:
             good = bool(super().read_request_line())  # type: ignore[no-untyped-call]
+        except BodyUnreadable as error:
+            return self._refuse(error)
         except ValueError:
             # urllib's, for what is no URL.
             return self._refuse(HeadRefused(400, "Malformed Request-URI"))
@@ -61,27 +67,29 @@ class Request(HTTPRequest):
     def read_request_headers(self) -> bool:
         try:
             good = bool(super().read_request_headers())  # type: ignore[no-untyped-call]
-        except HeadRefused as error:
+        except (HeadRefused, BodyUnreadable) as error:
             return self._refuse(error)
         coding = self.inheaders.get(b"Transfer-Encoding") if good else None
         if coding is not None and not (self.chunked_read and coding.lower() == b"chunked"):
             return self._refuse(HeadRefused(400, "Transfer-Encoding must be chunked, and of HTTP/1.1"))
         return good
 
-    def _refuse(self, error: HeadRefused) -> bool:
-        self.simple_response(f"{error.status} {HTTPStatus(error.status).phrase}", error.problem)
+    def _refuse(self, error: HeadRefused | BodyUnreadable) -> bool:
+        status = HTTPStatus(error.status if isinstance(error, HeadRefused) else 400)
+        self.simple_response(f"{status.value} {status.phrase}", str(error))
         return False
 
     def send_headers(self) -> None:
         refused = int(self.status[:3]) >= 400
-        # What is left of a chunked body would be taken for the next request.
-        if (b"Connection", b"close") in self.outheaders or (refused and self.chunked_read):
+        left = bool(getattr(self.rfile, "remaining", 0))
+        # What is left of the body would be taken for the next request, and is not worth reading.
+        if (b"Connection", b"close") in self.outheaders or left:
             self.close_connection = True
         self.conn.asked = self.conn.asked or not refused
         self.conn.wait_for_client()
         self.conn.wfile.hold()
         super().send_headers()
-        self.conn.unread = refused and self.close_connection
+        self.conn.unread = self.close_connection and (refused or left)
 
     def respond(self) -> None:
         super().respond()
@@ -176,15 +184,13 @@ class Connection(HTTPConnection):
 
     def _drain(self) -> None:
         """Read on for a moment, or the client finds its connection reset before it sees the answer."""
-        until, left = time.monotonic() + DRAIN_SECONDS, DRAIN_BYTES
+        until = time.monotonic() + DRAIN_SECONDS
         try:
             self.wfile.flush()
             self.socket.settimeout(0.1)
-            while left > 0 and time.monotonic() < until:
-                got = len(self.socket.recv(1 << 16))
-                if not got:
+            for _ in range(DRAIN_READS):
+                if time.monotonic() > until or not self.socket.recv(1 << 16):
                     return
-                left -= got
         except (OSError, ValueError):
             return
 
@@ -194,6 +200,8 @@ class Gateway(wsgi.Gateway_10):
 
     def get_environ(self) -> dict[str, Any]:  # type: ignore[override]
         environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
+        if self.req.chunked_read:
+            environ["wsgi.input"] = self.req.rfile = Chunks(self.req.conn.rfile)
         environ[BODY_READ] = self.req.conn.body_read
         environ[CLIENT] = self.req.conn.client
         return environ

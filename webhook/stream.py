@@ -8,19 +8,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from webhook.body import BodyUnreadable
+
+# Of one request. Packets hold more than LEAST_PIECE on average, those aside that somebody flushed early; a
+# client that encrypts each byte by itself would cost seconds of our time for one body.
+FREE_PIECES: Final = 1024
+LEAST_PIECE: Final = 512
 _CHUNK: Final = 1 << 16
 _NEWLINE: Final = b"\n"
 
 
 class Reader:
-    """What the client says. Reads raise OSError, TimeoutError where the client is too slow."""
+    """What the client says.
+
+    Reads raise OSError, TimeoutError where the client is too slow, BodyUnreadable where a request comes in
+    too many pieces.
+    """
 
     def __init__(self, sock: Any) -> None:
         self._recv = sock.recv
         self._held = b""
         self._at = 0
+        self._pieces = 0
+        self._begun = 0
         # cheroot's statistics want it.
         self.bytes_read = 0
+
+    def begin_request(self) -> None:
+        """What comes from now on is of the next request."""
+        self._pieces, self._begun = 0, self.bytes_read
 
     def has_data(self) -> bool:
         """Whether something was received that nobody has read yet."""
@@ -52,6 +68,9 @@ class Reader:
         self._held, self._at = b"", 0
 
     def _fill(self) -> bool:
+        self._pieces += 1
+        if self._pieces > FREE_PIECES + (self.bytes_read - self._begun) // LEAST_PIECE:
+            raise BodyUnreadable("the request comes in too many small pieces")
         got: bytes = self._recv(_CHUNK)
         self._held, self._at = self._held[self._at :] + got, 0
         return bool(got)

@@ -225,7 +225,7 @@ def test_what_a_refused_client_still_sends_is_read_to_its_end_or_for_a_while(
     sock = Socket(b"x" * 10, b"y", b"", b"beyond the end")
     Connection._drain(connection(sock))
     assert sock.pieces == [b"beyond the end"]
-    monkeypatch.setattr(connections, "DRAIN_BYTES", 5)
+    monkeypatch.setattr(connections, "DRAIN_READS", 2)
     sock = Socket(b"123", b"45", b"6")
     Connection._drain(connection(sock))
     assert sock.pieces == [b"6"], "no more than so much"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.stream import Reader, Writer
+from webhook.body import BodyUnreadable
+from webhook.stream import LEAST_PIECE, Reader, Writer
 
 PIECES = st.lists(st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\x00", b"\n")), max_size=12)
 CALLS = st.lists(
@@ -19,10 +21,10 @@ class Said:
     """A socket that gives what was said piece by piece, then the end."""
 
     def __init__(self, pieces: list[bytes]) -> None:
-        self._left = list(pieces)
+        self._left = iter(pieces)
 
     def recv(self, size: int) -> bytes:
-        return self._left.pop(0) if self._left else b""
+        return next(self._left, b"")
 
 
 class Heard:
@@ -56,6 +58,16 @@ def test_what_was_received_beyond_a_line_is_known_to_be_there(pieces: list[bytes
         if b"\n" in piece:
             break
     assert reader.has_data() == (len(first) > len(line))
+
+
+def test_request_in_too_many_pieces_is_given_up_and_the_next_one_is_counted_anew() -> None:
+    reader = Reader(Said([b"x"] * 10_000))
+    for _ in range(2):
+        reader.begin_request()
+        with pytest.raises(BodyUnreadable, match="too many small pieces"):
+            reader.read(10_000)
+    large = Reader(Said([b"x" * LEAST_PIECE] * 10_000))
+    assert len(large.read(10_000 * LEAST_PIECE)) == 10_000 * LEAST_PIECE
 
 
 def test_a_head_goes_out_with_the_first_of_the_body() -> None:
