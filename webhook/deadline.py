@@ -6,35 +6,32 @@ question is not begun that could outlast the time left, and the decision is made
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from math import inf
 from typing import Final
 
 from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.session import Session
+from scheduler_core.model.duration import parse_duration
 
 MOST_SECONDS: Final = 3.0
 LEAST_SECONDS: Final = 0.1
 # For the way there and back, and for a machine that is busy.
 MARGIN: Final = 0.2
-_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+# API servers write `10s`; anything longer is none of theirs.
+MAX_LENGTH: Final = 32
 
 _local = threading.local()
 
 
-@lru_cache(maxsize=64)
 def seconds_for(timeout: str | None) -> float:
     """Seconds to answer in, for a caller that waits for `timeout` (a Go duration; None: not known)."""
-    parts = _PART.findall(timeout or "")
-    if not parts or "".join(number + unit for number, unit in parts) != timeout:
+    patience = parse_duration(timeout) if timeout and len(timeout) <= MAX_LENGTH else None
+    if patience is None or patience < 0:
         return MOST_SECONDS
-    patience = sum(float(number) * _UNITS[unit] for number, unit in parts)
     return min(MOST_SECONDS, max(LEAST_SECONDS, patience * (1 - MARGIN)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
@@ -37,12 +38,16 @@ TIMEOUTS = [
     ("negative", "-5s", MOST_SECONDS),
     ("nonsense behind", "1s;", MOST_SECONDS),
     ("far too long", "9" * 400 + "h", MOST_SECONDS),
+    ("digits without end", "9" * 15_000, MOST_SECONDS),
+    ("parts without end", "1ms" * 15_000, MOST_SECONDS),
 ]
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [t[1:] for t in TIMEOUTS], ids=[t[0] for t in TIMEOUTS])
 def test_time_to_answer(timeout: str | None, seconds: float) -> None:
+    began = time.thread_time()
     assert seconds_for(timeout) == pytest.approx(seconds)
+    assert time.thread_time() - began < 0.1
 
 
 def test_time_is_of_one_thread_and_one_request() -> None:
