@@ -29,7 +29,7 @@ class ModelError(MusterError):
 
     def within(self, kind: str, namespace: str, name: str, uid: str = "") -> ModelError:
         """The same error with the object's identity filled in, for a reader who parsed the metadata."""
-        return ModelError(self.path, self.problem, kind=kind, namespace=namespace, name=name, uid=uid)
+        return type(self)(self.path, self.problem, kind=kind, namespace=namespace, name=name, uid=uid)
 
     @property
     def subject(self) -> str:
@@ -41,6 +41,10 @@ class ModelError(MusterError):
         where = f"{self.subject}: " if self.subject else ""
         field = f"{self.path}: " if self.path else ""
         return f"{where}{field}{self.problem}"
+
+
+class TooLarge(ModelError):
+    """An object that could be read, and is larger than is worth the time that reading it takes."""
 
 
 class ConfigError(MusterError):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_core.errors import ModelError
+from scheduler_core.errors import ModelError, TooLarge
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.pod_group import PodGroup, parse_pod_group
@@ -107,6 +107,8 @@ def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
     """The verdict on a new or resized pod of a namespace in which groups hold quota. Raises Undecided."""
     try:
         pod = parse_proposed_use(raw)
+    except TooLarge as error:
+        return refuse_malformed(error)
     except ModelError:
         # The API server reads more than we do and has the last word; its own quota still counts the pod.
         return ALLOW

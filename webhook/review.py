@@ -8,30 +8,39 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.verdict import INVALID, UNAVAILABLE, Verdict
+from scheduler_core.errors import ModelError
+from webhook.verdict import INVALID, UNAVAILABLE, Verdict, allow, refuse_malformed
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 MAX_WARNING: Final = 256
 MAX_WARNINGS: Final = 16
 MAX_MESSAGE: Final = 8192
+MAX_CAUSE: Final = 2048
+MAX_FIELD: Final = 512
+# In the whole review, counted by what JSON puts around them. A pod of a hundred containers has some thousand.
+MAX_VALUES: Final = 100_000
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 _REASONS: Final = {INVALID: "Invalid", UNAVAILABLE: "ServiceUnavailable"}
 _ABSENT: Final = frozenset({b"", b"null"})
 
 
+# Of what API servers say in a word; names have at most 253 characters.
+Word = Annotated[str, msgspec.Meta(max_length=512)]
+
+
 class GroupKind(msgspec.Struct, frozen=True):
     """`kind` or `resource` of a request."""
 
-    group: str = ""
-    version: str = ""
-    kind: str = ""
-    resource: str = ""
+    group: Word = ""
+    version: Word = ""
+    kind: Word = ""
+    resource: Word = ""
 
 
 class UserInfo(msgspec.Struct, frozen=True):
@@ -43,13 +52,13 @@ class UserInfo(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True, rename="camel"):
     """The request of a review. `object` and `old_object` stay raw until a policy reads them."""
 
-    uid: str
-    operation: str
+    uid: Word
+    operation: Word
     kind: GroupKind
     resource: GroupKind = GroupKind()
-    sub_resource: str | None = None
-    namespace: str | None = None
-    name: str | None = None
+    sub_resource: Word | None = None
+    namespace: Word | None = None
+    name: Word | None = None
     dry_run: bool | None = None
     user_info: UserInfo = UserInfo()
     object: msgspec.Raw = msgspec.Raw(b"null")
@@ -67,17 +76,25 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str
-    kind: str
+    api_version: Word
+    kind: Word
     request: Request
 
 
 class _UidOnly(msgspec.Struct, frozen=True):
-    uid: str = ""
+    uid: Word = ""
 
 
 class _Salvage(msgspec.Struct, frozen=True):
     request: _UidOnly = _UidOnly()
+
+
+class _LeavingMeta(msgspec.Struct, frozen=True, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
+class _Leaving(msgspec.Struct, frozen=True):
+    metadata: _LeavingMeta = _LeavingMeta()
 
 
 class Malformed(Exception):
@@ -123,13 +140,37 @@ def review(body: bytes, decide: Callable[[Request], Verdict]) -> Answer:
     request: Request | None = None
     try:
         request = decode_review(body)
-        verdict = decide(request)
+        verdict = refuse_heavy(request, body) or decide(request)
     except Malformed as error:
         return Answer(400, _failure(_uid_of(body), 400, "BadRequest", str(error)), request, None)
     except Unready as error:
         uid = request.uid if request else ""
         return Answer(503, _failure(uid, 503, "ServiceUnavailable", str(error)), request, None)
     return Answer(200, encode_verdict(request.uid, verdict), request, verdict)
+
+
+def refuse_heavy(request: Request, body: bytes) -> Verdict | None:
+    """The refusal of objects that would take long to read, whatever is in them; None for all others.
+
+    What is being deleted may go.
+    """
+    values = body.count(b",") + body.count(b"{") + body.count(b"[")
+    if values <= MAX_VALUES:
+        return None
+    if request.operation == "DELETE" or _is_leaving(request.object):
+        return allow([f"the object is not looked at: it holds {values} values"])
+    place = f"{request.namespace}/{request.name}" if request.namespace else request.name or ""
+    problem = (
+        f"request.object and request.oldObject hold {values} values together, at most {MAX_VALUES} are read"
+    )
+    return refuse_malformed(ModelError("", f"{request.kind.kind} {place}: {problem}"))
+
+
+def _is_leaving(raw: msgspec.Raw) -> bool:
+    try:
+        return msgspec.json.decode(raw, type=_Leaving).metadata.deletion_timestamp is not None
+    except _UNREADABLE:
+        return False
 
 
 def encode_verdict(uid: str, verdict: Verdict) -> bytes:
@@ -142,7 +183,8 @@ def encode_verdict(uid: str, verdict: Verdict) -> bytes:
     if verdict.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(_encoder.encode(verdict.patch)).decode()
-    audit = {"decision": verdict.decision, **verdict.audit}
+    audit = {"decision": verdict.decision}
+    audit |= {key: shorten(value, MAX_FIELD) for key, value in verdict.audit.items()}
     if verdict.rules:
         audit["rules"] = ",".join(verdict.rules)
     response["auditAnnotations"] = audit
@@ -151,12 +193,19 @@ def encode_verdict(uid: str, verdict: Verdict) -> bytes:
 
 def shorten(text: str, limit: int) -> str:
     """`text` on one line of at most `limit` characters; API servers cut longer ones without a sign."""
-    line = "".join(char if char.isprintable() else " " for char in text)
-    return line if len(line) <= limit else line[: limit - 3] + "..."
+    cut = text if len(text) <= limit else text[: limit - 3] + "..."
+    return cut if cut.isprintable() else "".join(char if char.isprintable() else " " for char in cut)
 
 
 def _status(verdict: Verdict) -> dict[str, Any]:
-    causes = [msgspec.to_builtins(cause) for cause in verdict.causes]
+    causes = [
+        {
+            "reason": cause.reason,
+            "message": shorten(cause.message, MAX_CAUSE),
+            "field": shorten(cause.field, MAX_FIELD),
+        }
+        for cause in verdict.causes
+    ]
     return {
         "status": "Failure",
         "code": verdict.code,

@@ -39,10 +39,10 @@ def judge_config_map(raw: msgspec.Raw, old: msgspec.Raw | None, topologies: Topo
     """The verdict on a ConfigMap that is new or was changed; results that are written back pass at once."""
     try:
         found = parse_config_map(raw)
-        before = parse_config_map(old) if old is not None else None
+        before = parse_config_map(old) if old is not None and found.role == GROUP else None
     except ModelError as error:
         return refuse_malformed(error)
-    if before is not None and found.role == GROUP and _same(found, before):
+    if before is not None and _same(found, before):
         return ALLOW
     if found.fault is not None:
         return refuse_malformed(found.fault)

@@ -13,6 +13,8 @@ from scheduler_core.model.meta import Wire, decode
 from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
 
 KIND = "ElasticQuota"
+# What min and max can name together, and what else pods may ask for.
+MAX_USED = 16 * MAX_RESOURCES
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,12 +84,18 @@ def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
     return values
 
 
+def _amounts_used(raw: Mapping[str, Any] | None) -> dict[str, int]:
+    if raw is not None and len(raw) > MAX_USED:
+        raise ModelError("status.used", f"{len(raw)} resources are too many (at most {MAX_USED})")
+    return parse_resource_list(raw, "status.used")
+
+
 def quota_from(wire: ElasticQuotaWire) -> ElasticQuota:
     """The typed quota of a decoded object; `min <= max` is a rule (quota.rules), not a question of form."""
     meta, spec = wire.metadata, wire.spec or _SpecWire()
     status = wire.status or _StatusWire()
     try:
-        used = parse_resource_list(status.used, "status.used")
+        used = _amounts_used(status.used)
     except ModelError:
         # A status that cannot be read will be written again; it never decides anything.
         used = {}

@@ -18,7 +18,7 @@ from scheduler_core.model.conditions import ConditionWire
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
 from scheduler_core.model.meta import ObjectMeta, Wire, decode
 from scheduler_core.model.pod import Pod
-from scheduler_core.model.resources import parse_resource_list
+from scheduler_core.model.resources import MAX_RESOURCES, parse_resource_list
 from scheduler_core.model.topology import GroupSpec
 
 Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
@@ -210,6 +210,8 @@ def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
 
 def _total(spec: _SpecWire) -> dict[str, int]:
     """Totals decide nothing here, only admission reads them strictly; those at fault reserve nothing."""
+    if len(spec.total_resources or ()) > MAX_RESOURCES:
+        return {}
     try:
         return parse_resource_list(spec.total_resources, "spec.totalResources")
     except ModelError:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from scheduler_core.errors import ModelError
 
 T = TypeVar("T")
+# No server stores a longer one; a request that is not stored yet may hold any.
+MAX_NAME = 253
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -26,10 +29,10 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     """`metadata` as Muster reads it. Absent maps are empty after `labels_of` and `annotations_of`."""
 
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    name: Name = ""
+    namespace: Name = ""
+    uid: Name = ""
+    resource_version: Name = ""
     generation: int = 0
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.errors import ModelError
+from scheduler_core.errors import ModelError, TooLarge
 from scheduler_core.model import names
 from scheduler_core.model.meta import Wire, decode, epoch
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.requests import (
+    ContainerStatusWire,
     PodResourcesWire,
     ResizeStatusWire,
     effective_requests,
     is_best_effort,
 )
+
+# Of one pod that is judged before it is stored. Nodes run some hundred containers at most.
+MAX_CONTAINERS: Final = 1_000
+MAX_AMOUNTS: Final = 5_000
 
 
 class _StatusWire(ResizeStatusWire, frozen=True, rename="camel"):
@@ -70,10 +75,33 @@ def parse_pod_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
 def parse_proposed_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
     """What a pod would take if the request that holds it were carried out. Raises ModelError.
 
-    What a node said of an earlier resize (that it is infeasible) says nothing of this one.
+    What a node said of an earlier resize (that it is infeasible) says nothing of this one. Raises TooLarge
+    for a pod that no node could run and that would take long to add up.
     """
     wire = decode(raw, _PodWire, "Pod")
+    try:
+        _check_size(wire.spec, wire.status)
+    except ModelError as error:
+        meta = wire.metadata
+        raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
     return _use(wire, msgspec.structs.replace(wire.status, conditions=None, resize=""))
+
+
+def _check_size(spec: PodResourcesWire, status: ResizeStatusWire) -> None:
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    if len(containers) > MAX_CONTAINERS:
+        problem = f"{len(containers)} containers are too many (at most {MAX_CONTAINERS})"
+        raise TooLarge("spec.containers and spec.initContainers", problem)
+    reports: tuple[ResizeStatusWire | ContainerStatusWire, ...]
+    reports = (status, *(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    named = [spec.overhead or {}, *(report.allocated_resources or {} for report in reports)]
+    for resources in (spec.resources, *(part.resources for part in (*containers, *reports))):
+        if resources is not None:
+            named += [resources.requests or {}, resources.limits or {}]
+    amounts = sum(map(len, named))
+    if amounts > MAX_AMOUNTS:
+        problem = f"{amounts} requests, limits and allocated resources are too many (at most {MAX_AMOUNTS})"
+        raise TooLarge("spec and status", problem)
 
 
 def use_of(pod: Pod) -> PodUse:

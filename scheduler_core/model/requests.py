@@ -15,8 +15,8 @@ import msgspec
 from scheduler_core.model import names
 from scheduler_core.model.conditions import ConditionWire, find
 from scheduler_core.model.meta import decode
-from scheduler_core.model.quantity import parse_resource
-from scheduler_core.model.resources import ResourceList, add, maximum, parse_resource_list
+from scheduler_core.model.quantity import INT64_MAX, parse_resource
+from scheduler_core.model.resources import ResourceList, add, add_to, maximum, parse_resource_list
 
 # What kube-scheduler scores a container with that names no cpu or memory (milli-cores, bytes).
 NONZERO_DEFAULTS: Final = {names.CPU: 100, names.MEMORY: 200 * 1024 * 1024}
@@ -125,19 +125,22 @@ def _aggregate(
     init: list[Mapping[str, int]],
 ) -> dict[str, int]:
     """Sum of containers and sidecars, or the worst moment of initialisation where that is larger."""
-    total: Mapping[str, int] = containers[0] if containers else {}
+    total = dict(containers[0]) if containers else {}
     for values in containers[1:]:
-        total = add(total, values)
+        add_to(total, values)
     worst: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for wire, values in zip(spec.init_containers or (), init, strict=True):
-        if wire.restart_policy == "Always":
-            total = add(total, values)
-            sidecars = add(sidecars, values)
-            worst = maximum(worst, sidecars)
-        else:
-            worst = maximum(worst, add(sidecars, values))
-    return maximum(total, worst) if worst else dict(total)
+        stays = wire.restart_policy == "Always"
+        # Only what this container asks for can become worse: the rest is in `worst` already.
+        for name, value in values.items():
+            at_once = min(INT64_MAX, sidecars.get(name, 0) + value)
+            worst[name] = max(worst.get(name, 0), at_once)
+            if stays:
+                sidecars[name] = at_once
+        if stays:
+            add_to(total, values)
+    return maximum(total, worst) if worst else total
 
 
 def _pod_level(total: dict[str, int], declared: Mapping[str, int]) -> dict[str, int]:

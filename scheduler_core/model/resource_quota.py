@@ -13,6 +13,9 @@ from scheduler_core.model.names import LIMITS_PREFIX, REQUESTS_PREFIX
 from scheduler_core.model.resources import parse_resource_list
 
 KIND = "ResourceQuota"
+# A cluster has some dozen resources, objects that are counted and storage classes.
+MAX_HARD = 1_024
+MAX_SCOPES = 64
 
 
 class _ScopeWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -93,20 +96,36 @@ class ResourceQuota(msgspec.Struct, frozen=True, eq=False):
 def parse_resource_quota(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ResourceQuota:
     """Read a ResourceQuota from JSON bytes or a dict. Raises ModelError naming the quota and the field."""
     wire = decode(raw, ResourceQuotaWire, KIND)
+    try:
+        _check_size(wire.spec, wire.status)
+        return _quota_from(wire)
+    except ModelError as error:
+        meta = wire.metadata
+        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+
+
+def _check_size(spec: _SpecWire, status: _StatusWire) -> None:
+    for path, amounts in (("spec.hard", spec.hard), ("status.used", status.used)):
+        if amounts is not None and len(amounts) > MAX_HARD:
+            raise ModelError(path, f"{len(amounts)} resources are too many (at most {MAX_HARD})")
+    selector = spec.scope_selector.match_expressions if spec.scope_selector is not None else None
+    scopes = len(spec.scopes or ()) + len(selector or ())
+    if scopes > MAX_SCOPES:
+        raise ModelError("spec.scopes", f"{scopes} scopes are too many (at most {MAX_SCOPES})")
+
+
+def _quota_from(wire: ResourceQuotaWire) -> ResourceQuota:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     selector = spec.scope_selector.match_expressions if spec.scope_selector else None
     scopes = tuple(Scope(name) for name in spec.scopes or ()) + tuple(
         Scope(item.scope_name, item.operator, item.values or ()) for item in selector or ()
     )
-    try:
-        return ResourceQuota(
-            namespace=meta.namespace or "default",
-            name=meta.name,
-            uid=meta.uid or meta.key,
-            resource_version=meta.resource_version,
-            hard=parse_resource_list(spec.hard, "spec.hard", rounding="down"),
-            used=parse_resource_list(status.used, "status.used"),
-            scopes=scopes,
-        )
-    except ModelError as error:
-        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+    return ResourceQuota(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        hard=parse_resource_list(spec.hard, "spec.hard", rounding="down"),
+        used=parse_resource_list(status.used, "status.used"),
+        scopes=scopes,
+    )

@@ -53,9 +53,14 @@ def name_problem(name: str) -> str | None:
 def add(left: ResourceList, right: ResourceList) -> dict[str, int]:
     """Sum per resource, saturating at int64."""
     out = dict(left)
-    for name, value in right.items():
-        out[name] = min(INT64_MAX, out.get(name, 0) + value)
+    add_to(out, right)
     return out
+
+
+def add_to(total: dict[str, int], values: ResourceList) -> None:
+    """Add to a sum in its place, saturating at int64."""
+    for name, value in values.items():
+        total[name] = min(INT64_MAX, total.get(name, 0) + value)
 
 
 def maximum(left: ResourceList, right: ResourceList) -> dict[str, int]:

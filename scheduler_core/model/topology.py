@@ -8,7 +8,7 @@ every level) and `priority` (then the pods' counts). The results that a schedule
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -19,6 +19,13 @@ DEFAULT_RESOURCES = ("cpu", "memory")
 CONSTRAINT_FIELDS = ("type", "partitions", "min", "max", "factor", "hard")
 _LOWEST = {"partitions": 1, "min": 0, "max": 1, "factor": 1}
 LARGEST_SIZE = 10_000
+LARGEST_TREE = 20_000
+MOST_LEVELS = 16
+MOST_RESOURCES = 64
+# A ConfigMap holds no more, and constraints are a few lines of it, or of an annotation.
+LONGEST_TEXT = 1 << 20
+LONGEST_CONSTRAINTS = 1 << 16
+LONGEST_NAME = 253
 _LARGEST_COUNT = 1_000_000
 
 ConstraintType = Literal["pack", "spread"]
@@ -60,12 +67,19 @@ class _Pairs(tuple):
 
 def parse_topology(data: Mapping[str, str], path: str = "data") -> TopologySpec:
     """Read the `data` of a ConfigMap labelled `sakkara.topology`. Raises ModelError."""
-    levels = _names(_required(data, "level-names", path), f"{path}.level-names")
+    levels = _names(_required(data, "level-names", path), f"{path}.level-names", MOST_LEVELS)
     resources: tuple[str, ...] = DEFAULT_RESOURCES
     if data.get("resource-names", "").strip():
-        resources = _names(data["resource-names"], f"{path}.resource-names")
-    tree = _decode(_required(data, "tree", path), f"{path}.tree")
-    paths = tuple(_walk(tree, levels, (), f"{path}.tree"))
+        resources = _names(data["resource-names"], f"{path}.resource-names", MOST_RESOURCES)
+    text = _required(data, "tree", path)
+    # Each is an object, the tree itself one more.
+    units = text.count("{") - 1
+    if units > LARGEST_TREE:
+        problem = f"holds {units} units on all levels together, at most {LARGEST_TREE} are read"
+        raise ModelError(f"{path}.tree", problem)
+    tree = _decode(text, f"{path}.tree")
+    paths: list[tuple[str, ...]] = []
+    _walk(tree, levels, (), f"{path}.tree", paths)
     seen: dict[str, tuple[str, ...]] = {}
     for units in paths:
         first = seen.setdefault(units[-1], units)
@@ -74,7 +88,7 @@ def parse_topology(data: Mapping[str, str], path: str = "data") -> TopologySpec:
                 ".".join((f"{path}.tree", *units)),
                 f"node {units[-1]} is already at {'.'.join(first)}; a node has one place in the tree",
             )
-    return TopologySpec(data.get("name", ""), resources, levels, paths)
+    return TopologySpec(data.get("name", ""), resources, levels, tuple(paths))
 
 
 def parse_group(data: Mapping[str, str], path: str = "data") -> GroupSpec:
@@ -95,11 +109,15 @@ def parse_constraints(text: str, path: str = "constraints") -> tuple[LevelConstr
 
     Level names are not checked here, as the tree is not known. Raises ModelError.
     """
+    if len(text) > LONGEST_CONSTRAINTS:
+        raise ModelError(path, f"is {len(text)} characters long, at most {LONGEST_CONSTRAINTS} are read")
     if not text.strip():
         return ()
     decoded = _decode(text, path)
     if not isinstance(decoded, _Pairs):
         raise ModelError(path, f"is {_kind(decoded)}, must be an object of constraints by level name")
+    if len(decoded) > MOST_LEVELS:
+        raise ModelError(path, f"names {len(decoded)} levels, at most {MOST_LEVELS} are possible")
     return tuple(_level(level, value, f"{path}.{level}") for level, value in _unique(decoded, path))
 
 
@@ -130,43 +148,61 @@ def _field(field: str, given: Any, path: str) -> Any:
     return given
 
 
-def _walk(tree: Any, levels: tuple[str, ...], above: tuple[str, ...], path: str) -> Iterator[tuple[str, ...]]:
+def _walk(
+    tree: Any, levels: tuple[str, ...], above: tuple[str, ...], root: str, found: list[tuple[str, ...]]
+) -> None:
+    """Append the path of every leaf to `found`."""
+    depth = len(above)
     if not isinstance(tree, _Pairs):
-        raise ModelError(path, f"is {_kind(tree)}, must be an object of {levels[len(above)]} names")
+        raise ModelError(_at(root, above), f"is {_kind(tree)}, must be an object of {levels[depth]} names")
     if not tree:
-        raise ModelError(path, f"has no {levels[len(above)]}; every branch must reach level {levels[-1]}")
-    for name, below in _unique(tree, path):
-        if not name:
-            raise ModelError(path, f"holds a {levels[len(above)]} with an empty name")
-        units = (*above, name)
-        if len(units) < len(levels):
-            yield from _walk(below, levels, units, f"{path}.{name}")
+        problem = f"has no {levels[depth]}; every branch must reach level {levels[-1]}"
+        raise ModelError(_at(root, above), problem)
+    if len(tree) > 1:
+        _unique(tree, _at(root, above))
+    for name, below in tree:
+        if not 0 < len(name) <= LONGEST_NAME:
+            name_is = (
+                f"a name of {len(name)} characters (at most {LONGEST_NAME})" if name else "an empty name"
+            )
+            raise ModelError(_at(root, above), f"holds a {levels[depth]} with {name_is}")
+        if depth + 1 < len(levels):
+            _walk(below, levels, (*above, name), root, found)
         elif isinstance(below, _Pairs) and not below:
-            yield units
+            found.append((*above, name))
         else:
             problem = f"must be {{}}: level {levels[-1]} is the lowest of level-names"
-            raise ModelError(f"{path}.{name}", problem)
+            raise ModelError(_at(root, (*above, name)), problem)
 
 
-def _names(text: str, path: str) -> tuple[str, ...]:
+def _at(root: str, units: tuple[str, ...]) -> str:
+    return ".".join((root, *units))
+
+
+def _names(text: str, path: str, most: int) -> tuple[str, ...]:
     decoded = _decode(text, path)
     if not isinstance(decoded, list) or not decoded:
         raise ModelError(path, "must be a JSON list of at least one name")
+    if len(decoded) > most:
+        raise ModelError(path, f"holds {len(decoded)} names, at most {most} are possible")
     for index, name in enumerate(decoded):
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"{path}[{index}]", f"is {_show(name)}, must be a non-empty string")
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+            problem = f"must be a string of 1 to {LONGEST_NAME} characters"
+            raise ModelError(f"{path}[{index}]", f"is {_show(name)}, {problem}")
         if name in decoded[:index]:
             raise ModelError(f"{path}[{index}]", f"{_show(name)} is given twice")
     return tuple(decoded)
 
 
-def _unique(pairs: _Pairs, path: str) -> Iterator[tuple[str, Any]]:
-    seen: set[str] = set()
-    for key, value in pairs:
-        if key in seen:
-            raise ModelError(f"{path}.{key}", "is given twice")
-        seen.add(key)
-        yield key, value
+def _unique(pairs: _Pairs, path: str) -> _Pairs:
+    """The same, where no key is repeated."""
+    if len(dict(pairs)) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ModelError(f"{path}.{key}", "is given twice")
+            seen.add(key)
+    return pairs
 
 
 def _required(data: Mapping[str, str], field: str, path: str) -> str:
@@ -185,6 +221,8 @@ def _whole(text: str, path: str) -> int:
 
 
 def _decode(text: str, path: str) -> Any:
+    if len(text) > LONGEST_TEXT:
+        raise ModelError(path, f"is {len(text)} characters long, at most {LONGEST_TEXT} are read")
     try:
         return json.loads(text, object_pairs_hook=_Pairs)
     except RecursionError:

@@ -73,10 +73,11 @@ def check_hard(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) ->
 def check_resource_quota(native: ResourceQuota, quotas: Iterable[ElasticQuota]) -> list[Violation]:
     """The same bound seen from the ResourceQuota: lowering `hard` below a quota's max is refused there."""
     found: list[Violation] = []
+    limits = native.hard_of_requests()
     for quota in quotas:
         for violation in check_hard(quota, [native]):
             name = violation.field.partition("[")[2].rstrip("]")
-            key, hard = native.hard_of_requests()[name]
+            key, hard = limits[name]
             found.append(
                 Violation(
                     f"ResourceQuota {native.key}",

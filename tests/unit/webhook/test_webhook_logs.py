@@ -91,7 +91,7 @@ def test_refusal_says_who_what_and_why_in_bounded_length() -> None:
     log.addHandler(captured.handler)
     log.setLevel(logging.INFO)
     try:
-        log_answer(review(asked("n" * 10_000), lambda request: refusing("too large")), 0.0015)
+        log_answer(review(asked("n" * 500), lambda request: refusing("too large")), 0.0015)
     finally:
         log.removeHandler(captured.handler)
         log.setLevel(logging.NOTSET)
