@@ -73,9 +73,9 @@ def parse_topology(data: Mapping[str, str], path: str = "data") -> TopologySpec:
         resources = _names(data["resource-names"], f"{path}.resource-names", MOST_RESOURCES)
     text = _required(data, "tree", path)
     # Each is an object, the tree itself one more.
-    units = text.count("{") - 1
-    if units > LARGEST_TREE:
-        problem = f"holds {units} units on all levels together, at most {LARGEST_TREE} are read"
+    count = text.count("{") - 1
+    if count > LARGEST_TREE:
+        problem = f"holds {count} units on all levels together, at most {LARGEST_TREE} are read"
         raise ModelError(f"{path}.tree", problem)
     tree = _decode(text, f"{path}.tree")
     paths: list[tuple[str, ...]] = []
