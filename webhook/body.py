@@ -12,6 +12,8 @@ MAX_BODY: Final = 7 << 20
 READ_SECONDS: Final = 3.0
 # All bodies together, while they are read and judged; a usual review is a few KiB.
 MAX_BODIES: Final = 64 << 20
+# Of each body; so usual reviews are answered however many large ones there are.
+FREE_BYTES: Final = 64 << 10
 _STEP: Final = 1 << 15
 
 
@@ -35,19 +37,21 @@ class TooManyBodies(Exception):
 
 
 class Memory:
-    """Bytes that requests may hold at the same time. Thread-safe."""
+    """Bytes that requests may hold at the same time, beside the first few KiB of each. Thread-safe."""
 
-    def __init__(self, limit: int = MAX_BODIES) -> None:
+    def __init__(self, limit: int = MAX_BODIES, free: int = FREE_BYTES) -> None:
         self._left = limit
+        self._free = free
         self._lock = threading.Lock()
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[int], None]]:
         """A function that claims so many bytes, or raises TooManyBodies; all are given back at the end."""
-        claimed = 0
+        claimed, free = 0, self._free
 
         def claim(size: int) -> None:
-            nonlocal claimed
+            nonlocal claimed, free
+            size, free = max(0, size - free), max(0, free - size)
             with self._lock:
                 if size > self._left:
                     raise TooManyBodies

@@ -30,6 +30,7 @@ from webhook.clients import Clients
 from webhook.deadline import seconds_for, within
 from webhook.freshness import Freshness
 from webhook.heads import excess
+from webhook.lanes import Lanes
 from webhook.lifecycle import Lifecycle
 from webhook.logs import log_answer
 from webhook.metrics import Metrics
@@ -74,6 +75,7 @@ class Reviews:
         self._fresh = fresh
         self._clients = clients
         self._memory = Memory()
+        self._lanes = Lanes()
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         refused = excess(environ)
@@ -101,13 +103,13 @@ class Reviews:
             said = "reviews are for clients whose certificate is known here"
             return problem(self._metrics, 403, said, close=True)
         seconds = _seconds(environ.get("QUERY_STRING", ""))
-        with self._memory.claims() as claim, within(seconds):
+        with within(seconds), self._lanes.resting(), self._memory.claims() as claim:
             body = self._body(environ, claim, seconds)
             if isinstance(body, Reply):
                 return body
             environ.get(BODY_READ, _nothing)()
             started = time.perf_counter()
-            with self._metrics.in_flight():
+            with self._metrics.in_flight(), self._lanes.of(len(body)):
                 answer = review(body, lambda asked: self._fresh.noted(decide(asked)))
             took = time.perf_counter() - started
         self._metrics.reviewed(answer, took)

@@ -93,7 +93,7 @@ def test_errors_of_the_stream(error: Exception, outcome: type[Exception]) -> Non
 
 
 def test_bodies_share_their_memory_and_give_it_back() -> None:
-    memory = Memory(100)
+    memory = Memory(100, free=0)
     with memory.claims() as first, memory.claims() as second:
         first(60)
         second(40)
@@ -101,6 +101,20 @@ def test_bodies_share_their_memory_and_give_it_back() -> None:
             second(1)
     with memory.claims() as third:
         third(100)
+
+
+def test_usual_bodies_have_room_beside_any_number_of_large_ones() -> None:
+    memory = Memory(100, free=10)
+    with memory.claims() as large:
+        large(110)
+        with pytest.raises(TooManyBodies):
+            large(1)
+        for _ in range(5):
+            with memory.claims() as usual:
+                usual(4)
+                usual(6)
+                with pytest.raises(TooManyBodies):
+                    usual(1)
 
 
 def test_claim_is_made_for_all_that_was_read() -> None:

@@ -1,0 +1,149 @@
+"""Dear reviews rest before they are answered, large ones go one at a time, usual ones wait for nobody."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.unit.webhook.reviews import envelope, namespace, node, quota, synced
+from webhook import reviews
+from webhook.app import create_app
+from webhook.body import MAX_BODIES
+from webhook.deadline import within
+from webhook.lanes import FREE_SECONDS, LARGE_BYTES, LONGEST_REST, MOST_RESTING, REST, Lanes
+from webhook.metrics import Metrics
+from webhook.service import Service
+
+
+class Clock:
+    """Processor time that passes as told; sleeps are noted."""
+
+    def __init__(self, *spent: float) -> None:
+        self._now, self._spent = 0.0, iter(spent)
+        self.slept: list[float] = []
+        self._begun = False
+
+    def __call__(self) -> float:
+        if self._begun:
+            self._now += next(self._spent)
+        self._begun = not self._begun
+        return self._now
+
+
+RESTS = [
+    ("a usual review", 0.0005, 3.0, None),
+    ("as much as is free", FREE_SECONDS, 3.0, None),
+    ("a dear one", 0.02, 3.0, 0.02 * REST),
+    ("a very dear one", 0.9, 3.0, LONGEST_REST),
+    ("a dear one whose client waits no longer", 0.02, 0.4, 0.2),
+]
+
+
+@pytest.mark.parametrize(("spent", "patience", "rest"), [r[1:] for r in RESTS], ids=[r[0] for r in RESTS])
+def test_rest_is_in_proportion_and_leaves_time_to_answer(
+    spent: float, patience: float, rest: float | None
+) -> None:
+    clock = Clock(spent)
+    with within(patience), Lanes(clock.slept.append, clock).resting():
+        pass
+    assert clock.slept == ([] if rest is None else [pytest.approx(rest, abs=0.01)])
+
+
+def test_only_so_many_threads_rest() -> None:
+    awake = threading.Event()
+    asleep: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        asleep.append(seconds)
+        awake.wait(30)
+
+    lanes = Lanes(sleep, _each())
+    threads = [threading.Thread(target=_rest, args=(lanes,)) for _ in range(MOST_RESTING + 8)]
+    for thread in threads:
+        thread.start()
+    assert eventually(
+        lambda: len(asleep) == MOST_RESTING and sum(t.is_alive() for t in threads) == MOST_RESTING
+    )
+    awake.set()
+    for thread in threads:
+        thread.join(30)
+
+
+def _each() -> Any:
+    """A clock of each thread on which every look takes a second."""
+    local = threading.local()
+
+    def look() -> float:
+        local.now = getattr(local, "now", 0.0) + 1.0
+        return float(local.now)
+
+    return look
+
+
+def _rest(lanes: Lanes) -> None:
+    with lanes.resting():
+        pass
+
+
+def test_large_ones_go_one_after_the_other_and_usual_ones_beside_them() -> None:
+    lanes = Lanes()
+    done: list[str] = []
+
+    def second() -> None:
+        with lanes.of(LARGE_BYTES + 1):
+            done.append("second")
+
+    with lanes.of(LARGE_BYTES + 1):
+        thread = threading.Thread(target=second)
+        thread.start()
+        with lanes.of(LARGE_BYTES):
+            done.append("usual")
+        done.append("first")
+    thread.join(30)
+    assert done == ["usual", "first", "second"]
+
+
+def test_large_one_waits_no_longer_than_its_client() -> None:
+    lanes = Lanes()
+    asked = threading.Event()
+
+    def impatient() -> None:
+        with within(0.05), lanes.of(LARGE_BYTES + 1):
+            asked.set()
+
+    with lanes.of(LARGE_BYTES + 1):
+        thread = threading.Thread(target=impatient)
+        thread.start()
+        assert asked.wait(30)
+    thread.join(30)
+
+
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of bodies that are still claimed whenever a review rests, all of which are dear."""
+    found: list[int] = []
+    made: list[Any] = []
+
+    def lanes() -> Lanes:
+        return Lanes(lambda seconds: found.append(MAX_BODIES - made[0]._left), _each())
+
+    class Memory(reviews.Memory):
+        def __init__(self) -> None:
+            super().__init__(free=0)
+            made.append(self)
+
+    monkeypatch.setattr(reviews, "Lanes", lanes)
+    monkeypatch.setattr(reviews, "Memory", Memory)
+    return found
+
+
+def test_review_that_rests_holds_no_memory(rests: list[int]) -> None:
+    app = create_app(Service(synced(node(cpu="8"), namespace("a"))), Metrics())
+    body = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2})))
+    answer = app.test_client().post("/validate", data=body, content_type="application/json")
+    assert answer.get_json()["response"]["allowed"]
+    assert rests == [0]

@@ -1,0 +1,62 @@
+"""Dear reviews wait, so that all others do not.
+
+Python computes on one thread at a time: whoever sends dear requests without a pause would slow down all.
+So large reviews are judged one after the other, and a review that cost much is answered only after a rest in
+proportion. Its client, which waits for the answer, pays with its own time; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from webhook.deadline import remaining
+
+# A usual review has some KiB and costs less than a millisecond.
+LARGE_BYTES: Final = 256 << 10
+FREE_SECONDS: Final = 0.01
+# Times what it cost; never more than half of the time that its client still waits.
+REST: Final = 30.0
+LONGEST_REST: Final = 1.0
+# Threads that may rest at the same time; beyond it dear reviews are answered at once.
+MOST_RESTING: Final = 16
+
+
+class Lanes:
+    """Where reviews are judged. Thread-safe. `sleep` and `thread_time` are those of the time module."""
+
+    def __init__(
+        self,
+        sleep: Callable[[float], object] = time.sleep,
+        thread_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._sleep = sleep
+        self._thread_time = thread_time
+        self._large = threading.Lock()
+        self._resting = threading.BoundedSemaphore(MOST_RESTING)
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """What is done inside may be dear: then there is a rest at its end."""
+        began = self._thread_time()
+        yield
+        spent = self._thread_time() - began
+        if spent > FREE_SECONDS and self._resting.acquire(blocking=False):
+            try:
+                self._sleep(max(0.0, min(spent * REST, LONGEST_REST, remaining() / 2)))
+            finally:
+                self._resting.release()
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        """The lane of a body of so many bytes: large ones one at a time, while their clients wait."""
+        patience = max(0.0, min(remaining(), threading.TIMEOUT_MAX))
+        large = size > LARGE_BYTES and self._large.acquire(timeout=patience)
+        try:
+            yield
+        finally:
+            if large:
+                self._large.release()
