@@ -8,6 +8,7 @@ is judged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.model.topology import LevelConstraint, TopologySpec, parse_constraints
 from scheduler_core.topology.constraints import resolve
 from scheduler_core.topology.feasibility import check
-from scheduler_core.topology.tree import build
+from scheduler_core.topology.tree import Tree, build
 from webhook.verdict import ALLOW, FORBIDDEN, Cause, Verdict, refuse_malformed
 
 CONFIG_MAP: Final = (CONFIG_MAPS.group, CONFIG_MAPS.kind)
@@ -104,8 +105,14 @@ def _conflict(spec: TopologySpec, wishes: Sequence[LevelConstraint], size: int, 
         rules = resolve(spec.levels, wishes, field)
     except ModelError as error:
         return f"{error.path.removeprefix(f'{field}.')} {error.problem}"
-    conflicts = check(build(spec.levels, spec.paths), rules, size)
+    conflicts = check(_tree(spec.levels, spec.paths), rules, size)
     return "; ".join(conflict.text for conflict in conflicts)
+
+
+@lru_cache(maxsize=4)
+def _tree(levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...]) -> Tree:
+    """A tree is the same for every group that is held against it, and takes longer to build than to ask."""
+    return build(levels, paths)
 
 
 def _asks(gang: Gang) -> tuple[str, int]:

@@ -142,6 +142,7 @@ def asks() -> dict[str, str]:
         "strict at every level": text({f"l{i}": strict for i in range(7)}),
         "strict at one level": text({"l0": {"type": "spread", "partitions": 997, "min": 2, "factor": 3}}),
         "spread and counted": text({f"l{i}": {"type": "spread", "min": 2 + i, "max": 9} for i in range(7)}),
+        "no small conflict": text({f"l{i}": {**strict, "max": 9999 - i, "min": 1} for i in range(7)}),
         "factors": text({f"l{i}": {"type": "pack", "factor": 2 + i, "min": 2} for i in range(7)}),
     }
 

@@ -1,12 +1,11 @@
 """Reviews of others are answered while two connections send the dearest requests that are known.
 
-The webhook and the attackers are processes of their own. What is bounded is the webhook's own processor time,
-as a share: the wall clock is also others'. `benchmarks/bench_webhook_attack.py` has the latencies.
+The webhook and the attackers are processes of their own. What is bounded is the webhook's own processor time:
+the wall clock is also others'. `benchmarks/bench_webhook_attack.py` has the latencies.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +17,8 @@ from tests.support.webhook_clients import Asker
 
 REVIEW = envelope(pod(500))
 ANSWERS = 200
-MOST_OF_A_PROCESSOR = 0.35
+# Of the processor, for an answer and for what attackers had meanwhile.
+MOST_SECONDS = 0.05
 
 
 @pytest.fixture
@@ -33,9 +33,10 @@ def test_two_attackers_take_nobody_his_answer_and_little_of_the_processor(remote
     asker.start()
     with attacked(remote._port):
         remote.cpu()
-        began, before = time.monotonic(), asker.answered
+        before = asker.answered
         assert eventually(lambda: asker.answered >= before + ANSWERS, timeout=120)
-        share = remote.cpu() / (time.monotonic() - began)
+        answered = asker.answered - before
+        spent = remote.cpu()
     asker.stop()
     assert (asker.failures, asker.repeated) == ([], 0)
-    assert share < MOST_OF_A_PROCESSOR
+    assert spent / answered < MOST_SECONDS

@@ -8,12 +8,16 @@ from pathlib import Path
 import click
 import pytest
 
-from webhook import connections, resting, server
+from scheduler_core.model import topology
+from scheduler_core.model.pod_use import MAX_AMOUNTS, MAX_CONTAINERS
+from scheduler_core.model.resource_quota import MAX_HARD, MAX_SCOPES
+from webhook import chunks, connections, heads, lanes, resting, server, stream
 from webhook.__main__ import cli
-from webhook.body import MAX_BODIES, MAX_BODY, READ_SECONDS
+from webhook.body import FREE_BYTES, MAX_BODIES, MAX_BODY, READ_SECONDS
 from webhook.deadline import MARGIN, MOST_SECONDS
 from webhook.freshness import STALE_SECONDS
 from webhook.metrics import Metrics
+from webhook.review import MAX_VALUES
 from webhook.rotation import SECRET_SECONDS
 
 TEXT = (Path(__file__).parents[3] / "docs" / "webhook.md").read_text()
@@ -50,8 +54,23 @@ def test_every_metric_has_a_row(name: str) -> None:
 
 LIMITS = [
     ("body", f"{MAX_BODY >> 20} MiB"),
-    ("bodies of all requests together", f"{MAX_BODIES >> 20} MiB"),
-    ("header", f"{server.MAX_HEADERS >> 10} KiB"),
+    (
+        f"bodies of all requests together, beside the first {FREE_BYTES >> 10} KiB of each",
+        f"{MAX_BODIES >> 20} MiB",
+    ),
+    ("path and query", f"{heads.MAX_TARGET} characters"),
+    ("headers", f"{heads.MAX_LINES} lines, {heads.MAX_VALUE >> 10} KiB each, {server.MAX_HEADERS >> 10} KiB"),
+    (
+        "chunks of a body",
+        f"{chunks.FREE_CHUNKS:,}, and one more for each KiB; lines of at most {chunks.MAX_LINE}",
+    ),
+    ("packets of a request", f"{stream.FREE_PIECES:,}, and one more for each {stream.LEAST_PIECE} bytes"),
+    ("values in a review", f"{MAX_VALUES:,}"),
+    ("a pod where something is reserved", f"{MAX_CONTAINERS:,} containers, {MAX_AMOUNTS:,} requests"),
+    ("a ResourceQuota", f"{MAX_HARD:,} resources, {MAX_SCOPES} scopes"),
+    ("a topology", f"{topology.LARGEST_TREE:,} units on {topology.MOST_LEVELS} levels"),
+    ("a topology", f"names of {topology.LONGEST_NAME} characters"),
+    ("a topology", f"{topology.LONGEST_CONSTRAINTS >> 10} KiB of constraints"),
     ("a body's arrival", f"{READ_SECONDS:g} s"),
     ("a request's arrival, and the reading of its answer", f"{connections.REQUEST_SECONDS:g} s"),
     ("a request's arrival, and the reading of its answer", f"{connections.PRESSED_SECONDS:g} s for"),
@@ -73,6 +92,8 @@ def test_limits_are_those_of_the_server(what: str, limit: str) -> None:
     "words",
     [
         f"within {100 - MARGIN * 100:g} % of the `timeout` in its URL, {MOST_SECONDS:g} s at most",
+        f"Bodies of more than {lanes.LARGE_BYTES >> 10} KiB are judged one at a time",
+        f"cost more than {lanes.FREE_SECONDS * 1e3:g} ms is answered after a rest of {lanes.REST:g} times",
         f"after {STALE_SECONDS:g} s without a word of a watch",
         f"look every {SECRET_SECONDS:g} s in any case",
     ],
