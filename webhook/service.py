@@ -1,40 +1,29 @@
 """Which policy answers which request. Decisions come from memory; few questions may go to the API server.
 
-- About ElasticQuotas: on creation the namespace's quotas are listed, so that two creations one after the
-  other, answered by different replicas, are judged right whatever the lag of the watch. And nothing is
-  refused for what other objects say before those were read anew. Both are rare.
+- About quotas: see `quota_reviews`.
 - About groups with constraints: the topology ConfigMaps are listed, when what users say of a group changes.
 - About a new PodGroup whose totals leave open what its quota limits: the pods that name it already.
 - A pod in a namespace that the watch has not shown yet: its labels are fetched.
-
-Two creations at the same instant through different replicas cannot be told apart by any read, because
-admission comes before storage. Nothing breaks then: the older quota binds, and the status of the other says
-so. Within one replica they are told apart by what was just admitted (`pending`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
-from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.elastic_quota import KIND as ELASTIC_QUOTA
-from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS
-from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import EXEMPT_LABEL, EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
-from scheduler_core.model.resource_quota import ResourceQuota
 from scheduler_core.quota.ledger_bounds import Lack
 from webhook.batches import Undecided
-from webhook.cache import Cache, Fresh
+from webhook.cache import Cache
 from webhook.elastic_charges import ElasticCharges
 from webhook.foreign import (
     ForeignPods,
@@ -49,8 +38,9 @@ from webhook.groups import admit_pod, create_group, judge_lifecycle, update_grou
 from webhook.hold_store import HoldStore
 from webhook.membership import NoOwners, Owners, check_name, group_of
 from webhook.pods import assign, is_foreign, is_managed, is_open, read_pod
-from webhook.quota_doubt import QuotaDoubts
-from webhook.quotas import QuotaView, SumMode, change_resource_quota, create_quota, delete_quota, update_quota
+from webhook.quota_reviews import QuotaReviews
+from webhook.quotas import SumMode
+from webhook.reads import Live, Reads
 from webhook.review import Malformed, Request, Unready
 from webhook.topology import CONFIG_MAP, is_pod_group, judge_config_map, judge_pod_group
 from webhook.verdict import ALLOW, Finding, Verdict, deny, refuse_for_now
@@ -60,10 +50,6 @@ _ELASTIC: Final = (ELASTIC_QUOTAS.group, ELASTIC_QUOTA)
 _NATIVE: Final = ("", RESOURCE_QUOTA)
 _GROUP: Final = (POD_GROUPS.group, POD_GROUPS.kind)
 _RESIZE: Final = "resize"
-_RESTS_ON_OTHERS: Final = frozenset({"hard", "single", "capacity"})
-
-T = TypeVar("T")
-Judge = Callable[[QuotaView], tuple[Verdict, ElasticQuota | ResourceQuota | None]]
 
 
 @dataclass(frozen=True)
@@ -86,25 +72,6 @@ class Settings:
         return self.other_schedulers | {self.scheduler_name}
 
 
-class Live(Protocol):
-    """Reads from the API server; every method raises ApiError."""
-
-    def quotas(self, namespace: str) -> Fresh:
-        """The ElasticQuotas of a namespace."""
-
-    def everything(self, namespace: str) -> Fresh:
-        """The ElasticQuotas of all namespaces, and the ResourceQuotas of one."""
-
-    def namespace(self, name: str) -> Namespace | None:
-        """A namespace, or None."""
-
-    def topologies(self) -> Sequence[ConfigMap]:
-        """The topology ConfigMaps of all namespaces that can be read."""
-
-    def members(self, namespace: str, group: str) -> Sequence[PodUse]:
-        """The pods that name a PodGroup of ours."""
-
-
 class Service:
     """Admission as two functions of a request. Thread-safe."""
 
@@ -119,11 +86,10 @@ class Service:
     ) -> None:
         self.cache = cache
         self.settings = settings or Settings()
-        self._live = live
+        self._reads = Reads(live)
+        self._quotas = QuotaReviews(cache, self.settings.sum_of_min, self._reads)
         self._store = store
         self._owners = owners or NoOwners()
-        self._doubts = QuotaDoubts(cache)
-        cache.is_stored = self._has_stored_quota
         self._charges = charges
         self._ours = self.settings.ours
 
@@ -149,7 +115,7 @@ class Service:
         return assign(pod, self.settings.scheduler_name, group) if managed or group else ALLOW
 
     def _home(self, name: str) -> Namespace | None:
-        return self.cache.namespace(name) or self._read(lambda live: live.namespace(name))
+        return self.cache.namespace(name) or self._reads.ask(lambda live: live.namespace(name))
 
     def _judges_foreign(self, request: Request) -> bool:
         """Whether the quota of the namespace is charged for foreign pods and resizes of whoever asks."""
@@ -178,14 +144,7 @@ class Service:
         self._require_synced()
         if kind == _GROUP:
             return self._validate_group(request)
-        if kind == _NATIVE:
-            return self._validate_native(request)
-        if request.operation == "CREATE":
-            listed = self._read(lambda live: live.quotas(request.namespace or ""))
-            return self._decide(request, lambda view: create_quota(request.object, view), listed)
-        if request.operation == "UPDATE":
-            return self._decide(request, lambda view: update_quota(request.object, request.old_object, view))
-        return self._decide(request, lambda view: (delete_quota(request.old_object, view), None))
+        return self._quotas.native(request) if kind == _NATIVE else self._quotas.elastic(request)
 
     def _validate_placement(self, request: Request, kind: tuple[str, str]) -> Verdict:
         """Topologies, group ConfigMaps, and what annotations of PodGroups ask; everything else passes."""
@@ -194,7 +153,7 @@ class Service:
         _require_objects(request)
 
         def topologies() -> Sequence[ConfigMap]:
-            return self._read(lambda live: live.topologies()) or ()
+            return self._reads.ask(lambda live: live.topologies()) or ()
 
         old = request.old_object if request.operation == "UPDATE" else None
         if kind == CONFIG_MAP:
@@ -271,75 +230,17 @@ class Service:
             return self._store.reserve(namespace, hold, dry_run=bool(request.dry_run))
 
         def members(group: str) -> Sequence[PodUse]:
-            return self._read(lambda live: live.members(namespace, group)) or ()
+            return self._reads.ask(lambda live: live.members(namespace, group)) or ()
 
         try:
             return create_group(request.object, quota, natives, reserve, members)
         except Undecided as error:
             return refuse_for_now(f"PodGroup {namespace}/{request.name or ''}: {error}")
 
-    def _validate_native(self, request: Request) -> Verdict:
-        if request.operation == "DELETE":
-            return ALLOW
-        old = request.old_object if request.operation == "UPDATE" else None
-        return self._decide(request, lambda view: change_resource_quota(request.object, old, view.siblings))
-
-    def _decide(self, request: Request, judge: Judge, fresh: Fresh | None = None) -> Verdict:
-        """Judge by memory; before a refusal that rests on other objects, by what the server lists now.
-
-        And none rests on what was only admitted, a moment ago, and never appears.
-        """
-        verdict, quota = self._judge(request, judge, fresh)
-        if verdict.allowed or not _RESTS_ON_OTHERS & set(verdict.rules):
-            return verdict
-        verdict, quota = self._judge(request, judge, self._everything(request))
-        if verdict.allowed or quota is None or not _RESTS_ON_OTHERS & set(verdict.rules):
-            return verdict
-
-        def judge_before(number: float) -> Verdict:
-            everything = self._everything(request)
-            with self.cache.lock:
-                return judge(self._view(request, everything, number))[0]
-
-        return self._doubts.decide(quota, _base(request), judge_before, dry_run=bool(request.dry_run))
-
-    def _judge(
-        self, request: Request, judge: Judge, fresh: Fresh | None
-    ) -> tuple[Verdict, ElasticQuota | ResourceQuota | None]:
-        with self.cache.lock:
-            verdict, quota = judge(self._view(request, fresh))
-            if verdict.allowed and quota is not None and not request.dry_run:
-                self.cache.admitted(quota, _base(request))
-        return verdict, quota
-
-    def _view(self, request: Request, fresh: Fresh | None, before: float = inf) -> QuotaView:
-        return self.cache.view(request.namespace or "", self.settings.sum_of_min, fresh, before)
-
-    def _everything(self, request: Request) -> Fresh | None:
-        return self._read(lambda live: live.everything(request.namespace or ""))
-
-    def _has_stored_quota(self, namespace: str) -> bool:
-        listed = self._read(lambda live: live.quotas(namespace))
-        return listed is None or bool(listed.quotas)
-
-    def _read(self, question: Callable[[Live], T]) -> T | None:
-        """An answer of the API server, or None where it gives none: the cache must do then."""
-        if self._live is None:
-            return None
-        try:
-            return question(self._live)
-        except (ApiError, KubeconfigError):
-            return None
-
     def _require_synced(self) -> None:
         unsynced = self.cache.unsynced
         if unsynced:
             raise Unready(f"the webhook has not seen all {', '.join(unsynced)} yet; try again")
-
-
-def _base(request: Request) -> str:
-    """The resourceVersion that the request replaces, empty for a new object."""
-    return identity_of(request.old_object).resource_version if request.has_old else ""
 
 
 def _require_objects(request: Request) -> None:
