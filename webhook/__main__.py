@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 import click
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+from webhook.cli import ALL_ADDRESSES, serving_hosts, state_directory, to_address, to_slashed, to_url
 
 SUM_MODES = ("deny", "warn", "off")
 ADOPTIONS = ("Report", "Recreate")
 FOREIGN_PODS = ("Enforce", "Warn", "Allow")
-ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 class _ServeByDefault(click.Group):
@@ -27,32 +26,6 @@ class _ServeByDefault(click.Group):
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help", "--version")):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
-
-
-def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, int]:
-    host, colon, port = value.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f"{value!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
-def _slashed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, str]:
-    namespace, slash, name = value.partition("/")
-    if value and not (namespace and slash and name):
-        raise click.BadParameter(f"{value!r} is not NAMESPACE/NAME")
-    return namespace, name
-
-
-def _url(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    parts = urlsplit(value)
-    if value and (parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment):
-        raise click.BadParameter(f"{value!r} is not an https URL")
-    return value
-
-
-def _state_directory() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(base) / "muster" / "webhook"
 
 
 _kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig file.")
@@ -73,7 +46,7 @@ def cli() -> None:
     "address",
     default="127.0.0.1:9443",
     show_default=True,
-    callback=_address,
+    callback=to_address,
     metavar="HOST:PORT",
     help="Where to listen; port 0 lets the system choose.",
 )
@@ -81,7 +54,7 @@ def cli() -> None:
     "--metrics-listen",
     default="127.0.0.1:10260",
     show_default=True,
-    callback=_address,
+    callback=to_address,
     metavar="HOST:PORT",
     help="Where /metrics, /livez and /readyz are, over plain HTTP; port 0 lets the system choose.",
 )
@@ -138,14 +111,14 @@ def cli() -> None:
 @click.option(
     "--url",
     default="",
-    callback=_url,
+    callback=to_url,
     metavar="URL",
     help="How the API server reaches us outside the cluster.  [default: the listening address]",
 )
 @click.option(
     "--service",
     default="",
-    callback=_slashed,
+    callback=to_slashed,
     metavar="NAMESPACE/NAME",
     help="How the API server reaches us inside the cluster; replaces --url.",
 )
@@ -159,7 +132,7 @@ def cli() -> None:
 @click.option(
     "--certificate-secret",
     default="",
-    callback=_slashed,
+    callback=to_slashed,
     metavar="NAMESPACE/NAME",
     help="A Secret in which replicas keep the certificates they make; replaces --cert-dir.",
 )
@@ -229,12 +202,8 @@ def serve(
     logging_format: str,
 ) -> None:
     """Answer admission reviews over TLS, from caches of the cluster."""
-    if register and address[0] in ALL_ADDRESSES and not (url or service[1]):
-        raise click.UsageError(f"--register with --listen {address[0]} needs --url or --service")
-    if register and certificate_dir:
-        raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
-    if client_names and not client_ca:
-        raise click.UsageError("--client-name needs --client-ca")
+    reached = url or service[1] or address[0] not in ALL_ADDRESSES
+    _check_usage(register, address[0] if not reached else "", certificate_dir, client_names, client_ca)
     _one_of(cert_dir, certificate_secret[1], certificate_dir)
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
@@ -252,7 +221,7 @@ def serve(
             *address,
             metrics_listen,
             certificates=Source(
-                cert_dir or _state_directory(), certificate_secret, certificate_dir, patch=register
+                cert_dir or state_directory(), certificate_secret, certificate_dir, patch=register
             ),
             settings=Settings(
                 scheduler_name,
@@ -274,10 +243,33 @@ def serve(
             times=Times(timeout=hold_timeout),
         )
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: process.stop())
+    _end_with_signals(process.stop)
     said = Lines(sys.stdout)
     process.run(lambda line: said.write(f"muster-webhook: {line}"))
+
+
+def _end_with_signals(stop: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop())
+
+
+def _check_usage(
+    register: bool,
+    unreached: str,
+    certificate_dir: Path | None,
+    client_names: tuple[str, ...],
+    client_ca: Path | None,
+) -> None:
+    """Raises UsageError for options that do not go together.
+
+    `unreached` is a listening address that no API server can call, or empty.
+    """
+    if register and unreached:
+        raise click.UsageError(f"--register with --listen {unreached} needs --url or --service")
+    if register and certificate_dir:
+        raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
+    if client_names and not client_ca:
+        raise click.UsageError("--client-name needs --client-ca")
 
 
 def _one_of(*sources: object) -> None:
@@ -296,18 +288,6 @@ def unregister(kubeconfig: str, context: str) -> None:
 
     client, _ = connect(Overrides(kubeconfig=kubeconfig, context=context))
     remove(client)
-
-
-def serving_hosts(listen: str, url: str, service: tuple[str, str]) -> tuple[str, ...]:
-    """The names the certificate is for: where we listen, what the URL or the Service is called."""
-    hosts = ["localhost", "127.0.0.1", "::1"]
-    if listen and listen not in ALL_ADDRESSES:
-        hosts.append(listen)
-    hosts.append(urlsplit(url).hostname or "")
-    namespace, name = service
-    if name:
-        hosts += [f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"]
-    return tuple(dict.fromkeys(host for host in hosts if host))
 
 
 def main() -> NoReturn:

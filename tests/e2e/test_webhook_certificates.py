@@ -20,11 +20,11 @@ from tests.support.eventually import eventually
 from tests.support.server import RequestFailed
 from tests.support.webhook_process import START_SECONDS, WebhookProcess
 from webhook import rotation
-from webhook.__main__ import serving_hosts
 from webhook.ca_bundle import read_published
 from webhook.cert_plan import NO_MATERIAL, SETTLE_SECONDS, Material, renewed
 from webhook.cert_source import Source
 from webhook.cert_store import SecretStore, ensure
+from webhook.cli import serving_hosts
 from webhook.process import Options, Process
 from webhook.registration import Endpoint, mutating_configuration, validating_configuration
 

@@ -86,6 +86,7 @@ def test_it_is_registered_as_it_is_reached(
     given = {
         "host": "127.0.0.1",
         "port": 0,
+        "metrics": ("127.0.0.1", 0),
         "certificates": Source(Path("own")),
         "settings": settings,
         "register": True,
@@ -107,7 +108,7 @@ def test_certificates_of_others_need_no_bundle_and_nobody_is_registered_unasked(
     registered = Registered(monkeypatch)
     mounted = MountedCertificates(Path("there"), ("host",), Metrics())
     for asked in (False, True):
-        options = Options("127.0.0.1", 0, Source(Path("own")), register=asked)
+        options = Options("127.0.0.1", 0, ("127.0.0.1", 0), Source(Path("own")), register=asked)
         Process(options)._register(cast(Any, None), mounted, 8443)
     assert [endpoint.ca for endpoint, _ in registered.calls] == [b""]
     assert Endpoint(b"").port == 443

@@ -82,7 +82,9 @@ class Webhook:
 
     def __init__(self) -> None:
         cache = synced(node(cpu="8"), namespace("a"), native(hard={"cpu": "4"}), quota(max={"cpu": "4"}))
-        replica = Replica(FakeApi())
+        api = FakeApi()
+        api.create(hold("holder", 2))
+        replica = Replica(api)
         times = Times(gather=0.0, barrier=0.0)
         store = HoldStore(
             replica.api, cache.holdings, replica.pods, cache.natives, times, replica.slept.append

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from scheduler_core.model.names import EXEMPT_NAMESPACES
-from webhook.__main__ import SUM_MODES, cli, serving_hosts
+from webhook.__main__ import SUM_MODES, cli
+from webhook.cli import serving_hosts
 from webhook.quotas import SUM_MODES as KNOWN_MODES
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
