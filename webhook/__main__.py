@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
 from webhook.cli import ALL_ADDRESSES, serving_hosts, state_directory, to_address, to_slashed, to_url
+
+if TYPE_CHECKING:
+    from webhook.process import Process
 
 SUM_MODES = ("deny", "warn", "off")
 ADOPTIONS = ("Report", "Recreate")
@@ -208,7 +210,6 @@ def serve(
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
-    from scheduler_core.logs.lines import Lines
     from webhook.cert_source import Source
     from webhook.clients import Clients
     from webhook.hold_store import Times
@@ -243,14 +244,17 @@ def serve(
             times=Times(timeout=hold_timeout),
         )
     )
-    _end_with_signals(process.stop)
+    _run(process)
+
+
+def _run(process: Process) -> None:
+    """Until SIGTERM or SIGINT."""
+    from scheduler_core.logs.lines import Lines
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: process.stop())
     said = Lines(sys.stdout)
     process.run(lambda line: said.write(f"muster-webhook: {line}"))
-
-
-def _end_with_signals(stop: Callable[[], None]) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop())
 
 
 def _check_usage(

@@ -13,6 +13,7 @@ import msgspec
 
 from scheduler_core.errors import ModelError, TooLarge
 from scheduler_core.model import names
+from scheduler_core.model.charging import charged_at_creation
 from scheduler_core.model.meta import Wire, decode, epoch
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.requests import (
@@ -127,7 +128,7 @@ def use_of(pod: Pod) -> PodUse:
         started=pod.start_time or pod.created,
         node=pod.node_name or "",
         scheduler=pod.scheduler_name,
-        charged=pod.annotations.get(names.CHARGED_ANNOTATION) == "true",
+        charged=charged_at_creation(pod.annotations),
     )
 
 
@@ -152,5 +153,5 @@ def _use(wire: _PodWire, status: _StatusWire) -> PodUse:
         started=started,
         node=wire.spec.node_name or "",
         scheduler=wire.spec.scheduler_name or "",
-        charged=annotations.get(names.CHARGED_ANNOTATION) == "true",
+        charged=charged_at_creation(annotations),
     )
