@@ -16,9 +16,11 @@ from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.model.reservation_ledger import Charge, Hold
 from scheduler_core.quota.ledger_bounds import Lack
 from scheduler_core.quota.provisional import Key
-from webhook.deadline import within
+from webhook.deadline import remaining, within
 
 DECIDE_SECONDS: Final = 3.0
+# API servers wait for 5 s for what may take so long, of which `deadline` gives away 3.
+GRACE_SECONDS: Final = 1.5
 
 
 class Undecided(Exception):
@@ -88,12 +90,15 @@ class Batches:
         queue = self.queue(namespace)
         with self._lock:
             queue.waiting.append(waiter)
-        if not queue.worker.acquire(timeout=DECIDE_SECONDS):
-            with self._lock:
-                if waiter in queue.waiting:
-                    queue.waiting.remove(waiter)
-            raise Undecided(f"reservations of namespace {namespace} were not decided in {DECIDE_SECONDS:g} s")
+        patience = max(0.0, min(DECIDE_SECONDS, remaining()))
+        if not queue.worker.acquire(timeout=patience):
+            self._leave(queue, waiter)
+            raise Undecided(f"reservations of namespace {namespace} were not decided in {patience:.2g} s")
         try:
+            if not waiter.done and remaining() <= 0:
+                # An answer that comes after the API server gave up is none, and failurePolicy lets it pass.
+                self._leave(queue, waiter)
+                raise Undecided(f"reservations of namespace {namespace} were not decided in time")
             if not waiter.done:
                 self._pause()
                 if self._pace is not None:
@@ -107,6 +112,11 @@ class Batches:
             raise Undecided(waiter.error)
         return waiter.short
 
+    def _leave(self, queue: Queue, waiter: Waiter) -> None:
+        with self._lock:
+            if waiter in queue.waiting:
+                queue.waiting.remove(waiter)
+
     def _work(self, namespace: str, batch: Sequence[Waiter]) -> None:
         """Nobody is admitted by an accident: without a decision the failure stays.
 
@@ -114,7 +124,7 @@ class Batches:
         """
         error = f"reservations of namespace {namespace} were not decided"
         try:
-            with within(DECIDE_SECONDS):
+            with within(min(DECIDE_SECONDS, remaining() + GRACE_SECONDS)):
                 error = self._decide(namespace, batch)
         except (ApiError, KubeconfigError) as problem:
             error = f"the reservation ledger of namespace {namespace} cannot be written: {problem}"

@@ -14,6 +14,7 @@ READ_SECONDS: Final = 3.0
 MAX_BODIES: Final = 64 << 20
 # Of each body; so usual reviews are answered however many large ones there are.
 FREE_BYTES: Final = 64 << 10
+HEAD_BYTES: Final = 1 << 10
 _STEP: Final = 1 << 15
 
 
@@ -33,7 +34,11 @@ class BodyUnreadable(Exception):
 
 
 class TooManyBodies(Exception):
-    """Other bodies take up all the memory there is for them."""
+    """Other bodies take up all the memory there is for them. `head` is how this one begins."""
+
+    def __init__(self, head: bytes = b"") -> None:
+        self.head = head
+        super().__init__()
 
 
 class Memory:
@@ -74,24 +79,34 @@ def read_body(
 ) -> bytes:
     """The whole body. `claim` is told of every part before the next is read.
 
-    Raises BodyTooLarge, BodyUnreadable, and what `claim` raises.
+    Raises BodyTooLarge and BodyUnreadable; and TooManyBodies after the end of a body that was read and
+    forgotten, so that its client takes an answer.
     """
     if length is not None and length > MAX_BODY:
         raise BodyTooLarge
     deadline = monotonic() + seconds
     parts: list[bytes] = []
     size = 0
+    head: bytes | None = None
     while True:
         part = _read(stream)
         if not part:
+            if head is not None:
+                raise TooManyBodies(head)
             return b"".join(parts)
         size += len(part)
         if size > MAX_BODY:
             raise BodyTooLarge
-        claim(len(part))
         if monotonic() > deadline:
             raise BodyUnreadable("the body did not come in time")
-        parts.append(part)
+        if head is not None:
+            continue
+        try:
+            claim(len(part))
+            parts.append(part)
+        except TooManyBodies:
+            head = b"".join([*parts, part])[:HEAD_BYTES]
+            parts.clear()
 
 
 def _read(stream: Readable) -> bytes:

@@ -21,6 +21,8 @@ FREE_SECONDS: Final = 0.01
 # Times what it cost; never more than half of the time that its client still waits.
 REST: Final = 30.0
 LONGEST_REST: Final = 1.0
+# Of the time that is left, to wait for one's turn; the rest is for the answer.
+PATIENCE: Final = 0.8
 # Threads that may rest at the same time; beyond it dear reviews are answered at once.
 MOST_RESTING: Final = 16
 
@@ -51,12 +53,17 @@ class Lanes:
                 self._resting.release()
 
     @contextmanager
-    def of(self, size: int) -> Iterator[None]:
-        """The lane of a body of so many bytes: large ones one at a time, while their clients wait."""
-        patience = max(0.0, min(remaining(), threading.TIMEOUT_MAX))
-        large = size > LARGE_BYTES and self._large.acquire(timeout=patience)
+    def of(self, size: int) -> Iterator[bool]:
+        """The lane of a body of so many bytes: large ones one at a time, while their clients wait.
+
+        False where its turn did not come while there was time to judge it.
+        """
+        if size <= LARGE_BYTES:
+            yield True
+            return
+        turn = self._large.acquire(timeout=max(0.0, min(remaining() * PATIENCE, threading.TIMEOUT_MAX)))
         try:
-            yield
+            yield turn
         finally:
-            if large:
+            if turn:
                 self._large.release()

@@ -26,6 +26,8 @@ MAX_FIELD: Final = 512
 MAX_VALUES: Final = 100_000
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
+_UID: Final = b'"request":{"uid":"'
+
 _REASONS: Final = {INVALID: "Invalid", UNAVAILABLE: "ServiceUnavailable"}
 _ABSENT: Final = frozenset({b"", b"null"})
 
@@ -148,6 +150,23 @@ def review(body: bytes, decide: Callable[[Request], Verdict]) -> Answer:
         uid = request.uid if request else ""
         return Answer(503, _failure(uid, 503, "ServiceUnavailable", str(error)), request, None)
     return Answer(200, encode_verdict(request.uid, verdict), request, verdict)
+
+
+def refuse_unread(head: bytes, message: str) -> Answer:
+    """The refusal of a review of which only the beginning is known; API servers put the uid there.
+
+    503 where no uid is found.
+    """
+    _, found, rest = head.partition(_UID)
+    uid, closed, _ = rest.partition(b'"')
+    if not found or not closed or not uid.isascii() or b"\\" in uid:
+        return Answer(503, _failure("", 503, "ServiceUnavailable", message), None, None)
+    return Answer(
+        200,
+        encode_verdict(uid.decode(), Verdict(allowed=False, code=UNAVAILABLE, message=message)),
+        None,
+        None,
+    )
 
 
 def refuse_heavy(request: Request, body: bytes) -> Verdict | None:

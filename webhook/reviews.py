@@ -18,6 +18,7 @@ import msgspec
 from werkzeug.wsgi import get_content_length
 
 from webhook.body import (
+    HEAD_BYTES,
     MAX_BODY,
     READ_SECONDS,
     BodyTooLarge,
@@ -34,7 +35,7 @@ from webhook.lanes import Lanes
 from webhook.lifecycle import Lifecycle
 from webhook.logs import log_answer
 from webhook.metrics import Metrics
-from webhook.review import Request, review
+from webhook.review import Request, refuse_unread, review
 from webhook.verdict import Verdict
 
 # A server may put a function under this key of the environ; it is called when the body was read.
@@ -104,20 +105,34 @@ class Reviews:
             return problem(self._metrics, 403, said, close=True)
         seconds = _seconds(environ.get("QUERY_STRING", ""))
         with within(seconds), self._lanes.resting(), self._memory.claims() as claim:
-            body = self._body(environ, claim, seconds)
+            try:
+                body = self._body(environ, claim, seconds)
+            except TooManyBodies as error:
+                return self._crowded(error.head)
             if isinstance(body, Reply):
                 return body
             environ.get(BODY_READ, _nothing)()
             started = time.perf_counter()
-            with self._metrics.in_flight(), self._lanes.of(len(body)):
+            with self._metrics.in_flight(), self._lanes.of(len(body)) as turn:
+                if not turn:
+                    return self._crowded(body[:HEAD_BYTES])
                 answer = review(body, lambda asked: self._fresh.noted(decide(asked)))
             took = time.perf_counter() - started
         self._metrics.reviewed(answer, took)
         log_answer(answer, took)
         return Reply(answer.status, answer.body)
 
+    def _crowded(self, head: bytes) -> Reply:
+        """A large review for which there is no room now is refused.
+
+        Without a verdict failurePolicy would let it pass: whoever sends many large objects could choose so.
+        """
+        self._metrics.failed(503)
+        answer = refuse_unread(head, "too many large reviews at the same time; try again")
+        return Reply(answer.status, answer.body)
+
     def _body(self, environ: Environ, claim: Callable[[int], None], seconds: float) -> bytes | Reply:
-        """The body of the request at hand, or the answer where it cannot be had."""
+        """The body of the request at hand, or the answer where it cannot be had. Raises TooManyBodies."""
         if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != JSON:
             return problem(self._metrics, 415, f"Content-Type must be {JSON}")
         try:
@@ -127,8 +142,6 @@ class Reviews:
             return problem(self._metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
         except BodyUnreadable as error:
             return problem(self._metrics, 400, str(error), close=True)
-        except TooManyBodies:
-            return problem(self._metrics, 503, "too many large reviews at the same time", close=True)
 
 
 def problem(metrics: Metrics, code: int, message: str, *, close: bool = False) -> Reply:

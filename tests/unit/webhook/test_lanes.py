@@ -110,16 +110,20 @@ def test_large_ones_go_one_after_the_other_and_usual_ones_beside_them() -> None:
 def test_large_one_waits_no_longer_than_its_client() -> None:
     lanes = Lanes()
     asked = threading.Event()
+    turns: list[bool] = []
 
     def impatient() -> None:
-        with within(0.05), lanes.of(LARGE_BYTES + 1):
+        with within(0.05), lanes.of(LARGE_BYTES + 1) as turn:
+            turns.append(turn)
             asked.set()
 
-    with lanes.of(LARGE_BYTES + 1):
+    with lanes.of(LARGE_BYTES + 1) as turn:
+        turns.append(turn)
         thread = threading.Thread(target=impatient)
         thread.start()
         assert asked.wait(30)
     thread.join(30)
+    assert turns == [True, False]
 
 
 @pytest.fixture
