@@ -107,12 +107,12 @@ def test_the_table_tells_who_borrows_from_whom(teams: tuple[str, str], kube: Cal
     done = kube("elasticquota", "get", "-A", "-o", "wide")
     assert (done.returncode, done.stderr) == (0, "")
     header, *rows = done.stdout.splitlines()
-    columns = "NAMESPACE NAME RESOURCE USED MIN MAX HARD BORROWED LENT RESERVED RECLAIMABLE PENDING AGE"
-    assert " ".join(header.split()) == columns
+    columns = "NAMESPACE NAME RESOURCE USED MIN MAX HARD BORROWED LENT RESERVED RECLAIMABLE PENDING"
+    assert " ".join(header.split()) == f"{columns} ABOVEMAX KEPT AGE"
     found = {row.split()[0]: row.split()[1:-1] for row in rows}
     assert found == {
-        first: ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "0", "500m", "0"],
-        second: ["quota", "cpu", "1", "4", "6", "-", "0", "500m", "0", "0", "2"],
+        first: ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "0", "500m", "0", "0", "-"],
+        second: ["quota", "cpu", "1", "4", "6", "-", "0", "500m", "0", "0", "2", "0", "-"],
     }
 
 

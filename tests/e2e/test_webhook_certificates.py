@@ -305,7 +305,9 @@ def test_renewal_under_load_fails_no_creation(
         assert ensure(store, HOSTS, clock.time()) == before
     source = Source(Path("unused"), (installed.namespace, "certificates"), patch=True)
     overrides = Overrides(kubeconfig=str(cluster.kubeconfig))
-    options = Options("127.0.0.1", 0, source, overrides=overrides, register=True, hosts=HOSTS, drain=0.0)
+    options = Options(
+        "127.0.0.1", 0, ("127.0.0.1", 0), source, overrides=overrides, register=True, hosts=HOSTS, drain=0.0
+    )
     webhook = Process(options, clock.time)
     announced = threading.Event()
     thread = threading.Thread(target=webhook.run, args=(lambda _: announced.set(),))

@@ -198,7 +198,10 @@ class Book:
         if self.quota(other) is self.quota(pod):
             return other.priority >= pod.priority
         own = self._waits_within_min(pod) if pod.key in self.nominated else self.within_min(pod)
-        if own != (theirs := self._waits_within_min(other)):
+        own |= self.quota(pod) is None and pod.priority > other.priority
+        theirs = self._waits_within_min(other)
+        theirs |= self.quota(other) is None and other.priority > pod.priority
+        if own != theirs:
             return theirs
         if self.nominated.get(pod.key, (pod, ""))[1] != node:
             return True

@@ -48,6 +48,13 @@ class WebhookProcess:
             with error:
                 return error.code, error.read().decode()
 
+    def passed_by(self) -> int:
+        """Pods that passed by, as its metric counts them."""
+        name = 'muster_admission_objects_breaking_rules{rule="passed-by"}'
+        _, text = self.page("/metrics")
+        (value,) = (line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name))
+        return int(float(value))
+
     @property
     def text(self) -> str:
         return self._log.read_text()

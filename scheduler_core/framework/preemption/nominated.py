@@ -3,8 +3,9 @@
 Room that evictions freed belongs to the pod that evicted, so that the same victims do not go again and again:
 among pods of one quota (or of none) by priority, and before pods of every other quota. Only what a quota is
 guaranteed goes before that: a pod that stays within its min passes nominated pods of another quota that do
-not stay within theirs, a gang as a whole, and those of no quota. A node that is merely kept for a gang never
-holds back a pod of another quota that stays within its min, and never one that evicted for its room.
+not stay within theirs, a gang as a whole, and those of no quota that are not more important. A node that is
+merely kept for a gang never holds back a pod of another quota that stays within its min, and never one that
+evicted for its room.
 """
 
 from __future__ import annotations
@@ -188,6 +189,9 @@ class Precedence:
         return self._state.ledger.quota_of(standing.namespace) is self._quota
 
     def _guaranteed_too(self, nominee: Nomination) -> bool:
+        """Whether a nominated pod has as good a right: within its min, or more important under no quota."""
+        if self._state.ledger.quota_of(nominee.pod.namespace) is None:
+            return nominee.standing.priority > self._pod.priority
         key = nominee.group or nominee.pod.uid
         if key not in self._known:
             self._known[key] = _nominee_guaranteed(self._state, nominee)
@@ -211,7 +215,8 @@ class Precedence:
     def _after(self, nominee: Nomination, own: Nomination) -> bool:
         """Whether the pod, nominated itself, goes after another one of which it does not concede."""
         elsewhere = nominee.kept == own.kept and not self._among_own(nominee.standing)
-        if elsewhere and not self._is_guaranteed and self._guaranteed_too(nominee):
+        matters = self._quota is None and self._pod.priority > nominee.standing.priority
+        if elsewhere and not (self._is_guaranteed or matters) and self._guaranteed_too(nominee):
             return True
         return _before(nominee, own)
 

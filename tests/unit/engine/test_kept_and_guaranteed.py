@@ -96,7 +96,9 @@ def test_kept_nodes_give_way_to_who_is_within_min_and_to_no_borrower(
             # Of a group that borrows, the first member alone would be within min.
             made.quota("b", 4 if right == "within min" else 2)
         made.keeps(keeper, cause)
-        guaranteed = right == "within min" and (keeper != "within min" or cause != "evictions")
+        # Whoever is within min, or is under no quota and more important, keeps what it evicted for.
+        as_good = keeper == "within min" or (keeper == "no quota" and priority < 0)
+        guaranteed = right == "within min" and not (as_good and cause == "evictions")
         among_free = right == keeper == "no quota" and priority > 0
         starts = guaranteed or among_free
         assert bool(placed(made.claims(claimant, priority))) is starts, f"priority {priority}"

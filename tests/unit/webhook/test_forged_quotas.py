@@ -32,8 +32,8 @@ def serving(*objects: Obj) -> tuple[FakeServer, Service, Clock]:
     """A service whose time passes only while it waits."""
     clock = Clock()
     service = Service(synced(*objects, cache=Cache(clock)), live=FakeServer("50", *objects))
-    service._doubts = QuotaDoubts(service.cache, clock.sleep)
-    server = service._live
+    service._quotas._doubts = QuotaDoubts(service.cache, clock.sleep)
+    server = service._reads._live
     assert isinstance(server, FakeServer)
     return server, service, clock
 
@@ -70,7 +70,7 @@ def test_what_is_being_created_is_waited_for_and_refuses() -> None:
         if clock.now > GRACE / 2:
             server.objects.append(first)
 
-    service._doubts = QuotaDoubts(service.cache, stored)
+    service._quotas._doubts = QuotaDoubts(service.cache, stored)
     assert "makes the sum of min 15" in denial(service, quota("eq", "a", min={"cpu": 6}))
     assert denial(service, quota("eq", "c", min={"cpu": 1})) == "", "who was refused leaves nothing behind"
 
@@ -90,7 +90,7 @@ def test_a_flood_is_forgotten_from_its_beginning_and_keeps_few_waiting() -> None
     assert len(service.cache._quotas_underway.quotas(0.0)) == MOST
 
     assert denial(service, quota("x", "n0", min={"cpu": 9})) == ""
-    places = [service._doubts._places.acquire(blocking=False) for _ in range(WAITING)]
+    places = [service._quotas._doubts._places.acquire(blocking=False) for _ in range(WAITING)]
     assert all(places)
     assert denial(service, quota("eq", "a", min={"cpu": 6})) == "", "doubt is in favour of who asks"
 
@@ -99,7 +99,7 @@ def test_of_two_that_are_real_and_race_one_gets_in() -> None:
     """With real time: the first one is stored while the second one waits."""
     objects = [node(cpu="10")]
     service = Service(synced(*objects), live=FakeServer("50", *objects))
-    server = service._live
+    server = service._reads._live
     assert isinstance(server, FakeServer)
     said: list[str] = []
 
