@@ -1,8 +1,8 @@
 """For how long what a ledger of charges says is believed, before its pod is seen.
 
-A charge is written at admission, before its pod is stored. Usually the pod is seen within milliseconds. It never
-is where a later check refused it, or where the review was forged. So a charge counts for a bounded time, and
-where one came to nothing, the namespace's charges are not believed for a while.
+A charge is written at admission, before its pod is stored. Usually the pod is seen within milliseconds. It
+never is where a later check refused it, or where the review was forged. So a charge counts for a bounded time.
+Where one came to nothing, the namespace's charges are not believed for a while.
 """
 
 from __future__ import annotations

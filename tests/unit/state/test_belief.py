@@ -39,7 +39,7 @@ def test_others_are_believed_all_the_same() -> None:
 
 def test_whoever_forges_without_a_pause_holds_up_two_seconds_of_a_minute() -> None:
     state, held = cluster(), 0
-    steps = range(0, 10 * int(BELIEVED_SECONDS + DOUBTED_SECONDS) * 2)
+    steps = range(10 * int(BELIEVED_SECONDS + DOUBTED_SECONDS) * 2)
     for number in steps:
         # Every half of a second other charges, some of which the ledger drops soon.
         let_lapse(state, number / 2)
