@@ -1,7 +1,7 @@
 """For how long what a ledger of charges says is believed, before its pod is seen.
 
 A charge is written at admission, before its pod is stored. Usually the pod is seen within milliseconds. It
-never is where a later check refused it, or where the review was forged. So a charge counts for a bounded time.
+never is where a later check refused it, or where the review was forged. So a charge counts for a time.
 Where one came to nothing, the namespace's charges are not believed for a while.
 """
 
