@@ -81,7 +81,7 @@ class ElasticCharges:
     """Charges of foreign pods and of resizes. Thread-safe.
 
     `ledgers` is what this replica knows of the ledgers (a Holdings of that name), `ours` the names of the
-    schedulers that judge pods themselves.
+    schedulers that judge pods themselves. `forgeable`: whether others than API servers can ask for reviews.
     """
 
     def __init__(
@@ -94,6 +94,8 @@ class ElasticCharges:
         times: Times | None = None,
         sleep: Callable[[float], object] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        forgeable: bool = True,
     ) -> None:
         self._api = api
         self._ledgers = ledgers
@@ -107,6 +109,7 @@ class ElasticCharges:
         grace = self._times.patience.grace + self._times.barrier
         patience = dataclasses.replace(self._times.patience, grace=grace)
         self._doubts = Doubts(ledgers, watches, patience, lambda seconds: self._sleep(seconds), monotonic)
+        self._forgeable = forgeable
         self._sure: dict[str, _Sure] = {}
         # When the pods of a namespace may be listed next.
         self._rests: dict[str, float] = {}
@@ -154,8 +157,11 @@ class ElasticCharges:
         return claim.refusal
 
     def _crowded_out(self, namespace: str, charge: Charge, names: frozenset[str], full: str) -> None:
-        """In a flood who fits beside what exists is let in without an entry. Raises Undecided for others."""
-        sure = self._sure.get(namespace)
+        """In a flood who fits beside what exists is let in without an entry. Raises Undecided for others.
+
+        Where nobody can forge reviews a flood is of the tenant's own making, and opens no door.
+        """
+        sure = self._sure.get(namespace) if self._forgeable else None
         if not self._ledgers.sightings.flooded(namespace):
             self._sure.pop(namespace, None)
         elif sure is not None and self._monotonic() - sure.since <= FLOOD_MEMORY_SECONDS:

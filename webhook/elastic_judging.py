@@ -71,16 +71,16 @@ def judge(view: View, claims: Sequence[Claim]) -> ReservationLedger:
     runs see all of them.
     """
     charges = {charge.uid: charge for charge in view.ledger.charges}
-    sure, new = view.tally(), []
+    sure, new = view.tally() if view.fresh else None, []
     for claim in claims:
         claim.refusal, claim.doubt, claim.entered = None, False, False
-        if claim.again and (claim.dry_run or claim.charge.uid in charges):
+        if sure is not None and claim.again and (claim.dry_run or claim.charge.uid in charges):
             _judge_again(sure, charges, claim)
         else:
             new.append(claim)
     everything = view.tally(charges.values())
     for claim in sorted(new, key=lambda claim: claim.dry_run):
-        _judge_new(everything, sure if view.fresh else None, claim)
+        _judge_new(everything, sure, claim)
         if claim.entered:
             charges[claim.charge.uid] = everything.charges[claim.charge.uid]
     return msgspec.structs.replace(view.ledger, charges=tuple(charges[uid] for uid in sorted(charges)))

@@ -207,6 +207,14 @@ def test_in_a_flood_who_fits_beside_what_exists_is_let_in_without_a_seat() -> No
         replica.admit(charge("r", 1))
 
 
+def test_where_reviews_cannot_be_forged_a_flood_opens_no_door() -> None:
+    """A tenant can have creations fail in masses, and must not get past `max` by it."""
+    _, replica = flooded()
+    replica.store._forgeable = False
+    with pytest.raises(Undecided):
+        replica.admit(charge("p", 1))
+
+
 def test_many_at_once_are_no_flood_where_nothing_was_forged() -> None:
     replica = Replica(Api())
     sit(replica, NAMESPACE, SEATS_OF_A_NAMESPACE)
