@@ -30,7 +30,6 @@ from webhook.doubt import TO_DECIDE_SECONDS, Doubts
 from webhook.elastic_judging import Claim, View, judge
 from webhook.elastic_use import Standing, Tally, settled
 from webhook.hold_store import (
-    ATTEMPTS,
     CATCH_UP_SECONDS,
     FLOOD_ATTEMPTS,
     FLOOD_MEMORY_SECONDS,
@@ -198,7 +197,7 @@ class ElasticCharges:
         again = any(claim.again for claim in claims)
         deadline = self._monotonic() + DECIDE_SECONDS
         problem = ""
-        for attempt in range(FLOOD_ATTEMPTS if self._ledgers.sightings.flooded(namespace) else ATTEMPTS):
+        for attempt in range(FLOOD_ATTEMPTS):
             if self._monotonic() > deadline:
                 break
             snapshot = self._snapshot(namespace, fresh=again, reread=attempt > 0)

@@ -24,7 +24,7 @@ from webhook.doubt import STEP_SECONDS
 from webhook.elastic_charges import CHARGE_SECONDS, REST_FACTOR, ElasticCharges, Quotas
 from webhook.elastic_judging import Claim
 from webhook.elastic_use import standing
-from webhook.hold_store import ATTEMPTS, Times
+from webhook.hold_store import FLOOD_ATTEMPTS, Times
 from webhook.holdings import Holdings
 from webhook.pod_watches import PodWatches
 from webhook.seats import SEATS_OF_A_NAMESPACE
@@ -211,9 +211,9 @@ def test_a_replica_whose_watch_is_behind_lists_the_pods() -> None:
 def test_lost_races_are_run_again_and_then_left_undecided() -> None:
     api = Api()
     replica = Replica(api)
-    api.rivals = ATTEMPTS - 1
+    api.rivals = FLOOD_ATTEMPTS - 1
     assert replica.admit(charge("p")) == ""
-    api.rivals = ATTEMPTS
+    api.rivals = FLOOD_ATTEMPTS
     with pytest.raises(Undecided, match="ledger of charges of namespace a was not written in time"):
         replica.admit(charge("q"))
 
