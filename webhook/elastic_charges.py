@@ -105,8 +105,8 @@ class ElasticCharges:
         self._sleep = sleep
         self._monotonic = monotonic
         self._seats = Seats(ledgers.sightings, monotonic)
-        grace = self._times.patience.grace + self._times.barrier
-        patience = dataclasses.replace(self._times.patience, grace=grace)
+        self._grace = self._times.patience.grace + self._times.barrier
+        patience = dataclasses.replace(self._times.patience, grace=self._grace)
         self._doubts = Doubts(ledgers, watches, patience, lambda seconds: self._sleep(seconds), monotonic)
         self._forgeable = forgeable
         self._sure: dict[str, _Sure] = {}
@@ -137,16 +137,19 @@ class ElasticCharges:
     def _ask(self, namespace: str, claim: Claim) -> Refusal | None:
         """Decide, and look again: once others may have been placed, once it is known what was ahead.
 
-        After that time doubt is in favour of who asks. Raises Undecided.
+        Once what was ahead had its time, doubt is in favour of who asks. Raises Undecided, also for want of
+        that time.
         """
         self._claims.submit(namespace, claim)
-        times = self._times
+        times, began = self._times, self._monotonic()
         left = min(times.patience.most, remaining() - TO_DECIDE_SECONDS - times.barrier)
         with self._doubts.waiting(namespace, key_of(claim.asked)):
             while claim.refusal is None and (claim.doubt or claim.entered):
                 if claim.doubt:
                     took = self._doubts.wait(namespace, claim.ahead, left)
                     if took is None or left <= 0.0:
+                        if self._monotonic() - began < self._grace:
+                            raise Undecided(f"{len(claim.ahead)} pods of namespace {namespace} come first")
                         break
                     left -= took
                 else:

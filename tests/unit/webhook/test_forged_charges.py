@@ -12,6 +12,7 @@ from tests.unit.webhook.reservations import NAMESPACE
 from tests.unit.webhook.test_elastic_charges import Api, Replica
 from tests.unit.webhook.test_elastic_use import CPU, charge, use
 from webhook.batches import Undecided
+from webhook.deadline import within
 from webhook.doubt import STEP_SECONDS, Patience
 from webhook.hold_store import FLOOD_MEMORY_SECONDS, MANY_CHARGES
 from webhook.seats import MANY_TURNED_AWAY, SEATS, SEATS_OF_A_NAMESPACE, WINDOW_SECONDS
@@ -100,6 +101,15 @@ def test_a_creation_that_is_underway_is_waited_for_and_not_robbed(seconds: float
     assert said == "ElasticQuota a/eq: used cpu=3 + requested 2 exceeds max=4"
     assert replica.clock.now - began <= seconds + 3 * STEP_SECONDS
     assert api.charged == []
+
+
+def test_who_has_no_time_to_wait_is_told_to_try_again() -> None:
+    """A machine that is busy must not let in what nobody has judged."""
+    api = Api()
+    replica = Replica(api)
+    forge(replica, charge("first", 3))
+    with within(0.5), pytest.raises(Undecided, match="1 pods of namespace a come first"):
+        replica.admit(charge("second", 2))
 
 
 def test_while_somebody_waits_nobody_gets_past_and_what_comes_later_does_not_count() -> None:
