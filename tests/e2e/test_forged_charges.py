@@ -101,7 +101,7 @@ class Tries:
 def test_who_forges_foreign_pods_without_a_pause_stops_nobody(
     guarded: Cluster, hook: Hook, tmp_path: Path, rate: int
 ) -> None:
-    tenant = limited(guarded)
+    tenant, bystander = limited(guarded), Tries(limited(guarded))
     namespace, tries = tenant.namespace, Tries(tenant)
     may_resize(tenant)
     with scheduler(guarded, tmp_path), witness(guarded, namespace) as seen:
@@ -118,11 +118,13 @@ def test_who_forges_foreign_pods_without_a_pause_stops_nobody(
                 tries.one(*resize("past", "1")),
                 tries.one("POST", "pods", pod("other", "500m", schedulerName="volcano")),
             ]
+            elsewhere = bystander.one("POST", "pods", pod("past", str(MAX), nodeName="n1"))
+            assert bystander.undecided == 0
             entries = len(charges(guarded, namespace))
             assert seen.peaks["cpu"] <= MAX * 1000
         print(
             f"{figures}; own started in {started:.1f} s; foreign in {took}, {tries.undecided} undecided; "
-            f"{entries} entries"
+            f"elsewhere in {elsewhere:.1f} s; {entries} entries"
         )
         assert entries < 128
         eventually(lambda: not [name for name in charges(guarded, namespace) if "forged" in name], 30)
