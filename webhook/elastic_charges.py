@@ -3,17 +3,17 @@
 One ledger object per namespace arbitrates, as it does for reservations (see `hold_store`): what was admitted
 is written down on the version that was read, and counts until the pod shows it. Our own schedulers place pods
 of the namespace in the same moment. So an admitted charge is confirmed: once everything that was decided
-before it is visible, the pods are listed anew, and a charge that is over then is taken back.
+before it is visible, the pods are listed anew, and a charge that is over then is taken back. Nobody is
+refused because of charges that no pod shows: see `elastic_judging`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,18 +23,28 @@ from scheduler_core.model.names import MUSTER_SCHEDULER
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, ReservationLedger
 from scheduler_core.quota.policy import Refusal
+from scheduler_core.quota.provisional import key_of, without
 from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
+from webhook.deadline import remaining
+from webhook.doubt import TO_DECIDE_SECONDS, Doubts
+from webhook.elastic_judging import Claim, View, judge
 from webhook.elastic_use import Standing, Tally, settled
-from webhook.hold_store import ATTEMPTS, CATCH_UP_SECONDS, RETRY_SECONDS, Times
+from webhook.hold_store import (
+    CATCH_UP_SECONDS,
+    FLOOD_ATTEMPTS,
+    FLOOD_MEMORY_SECONDS,
+    FLOOD_PACE_SECONDS,
+    MANY_CHARGES,
+    RETRY_SECONDS,
+    Times,
+)
 from webhook.holdings import Holdings
 from webhook.ledger_api import LedgerApi
 from webhook.pod_watches import PodWatches
+from webhook.seats import Seats
 
 # No API server takes longer from admission to storage: its own quota gives up after that time.
 CHARGE_SECONDS: Final = 10.0
-# Of the 128 threads that answer, so many may wait for their barrier, in one namespace and in all.
-SEATS_OF_A_NAMESPACE: Final = 16
-SEATS: Final = 48
 # 5,000 pods take 0.1 s of processor time to read: lists of one namespace take a fifth of a processor at most.
 REST_FACTOR: Final = 4.0
 MOST_REST_SECONDS: Final = 0.5
@@ -47,19 +57,6 @@ class Quotas(NamedTuple):
     fresh: Callable[[str], Standing | None]
 
 
-@dataclass(eq=False)
-class _Claim(Waiter):
-    """One pod or resize: judged in the resources `names`; why it was refused, once it was."""
-
-    names: frozenset[str] = frozenset()
-    refusal: Refusal | None = None
-
-    @property
-    def charge(self) -> Charge:
-        assert isinstance(self.asked, Charge)
-        return self.asked
-
-
 @dataclass(frozen=True)
 class _Snapshot:
     """What a batch is judged on; `fresh` if all of it was read from the server just now."""
@@ -70,11 +67,20 @@ class _Snapshot:
     fresh: bool
 
 
+@dataclass
+class _Sure:
+    """What the pods of a namespace use in a flood, and since when that was known."""
+
+    tally: Tally
+    since: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 class ElasticCharges:
     """Charges of foreign pods and of resizes. Thread-safe.
 
     `ledgers` is what this replica knows of the ledgers (a Holdings of that name), `ours` the names of the
-    schedulers that judge pods themselves.
+    schedulers that judge pods themselves. `forgeable`: whether others than API servers can ask for reviews.
     """
 
     def __init__(
@@ -87,6 +93,8 @@ class ElasticCharges:
         times: Times | None = None,
         sleep: Callable[[float], object] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        forgeable: bool = True,
     ) -> None:
         self._api = api
         self._ledgers = ledgers
@@ -96,13 +104,15 @@ class ElasticCharges:
         self._times = times or Times()
         self._sleep = sleep
         self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._seated: Counter[str] = Counter()
+        self._seats = Seats(ledgers.sightings, monotonic)
+        self._grace = self._times.patience.grace + self._times.barrier
+        patience = dataclasses.replace(self._times.patience, grace=self._grace)
+        self._doubts = Doubts(ledgers, watches, patience, lambda seconds: self._sleep(seconds), monotonic)
+        self._forgeable = forgeable
+        self._sure: dict[str, _Sure] = {}
         # When the pods of a namespace may be listed next.
         self._rests: dict[str, float] = {}
-        self._claims = Batches(self._write, lambda: self._sleep(self._times.gather))
-        # Those that wait for the barrier are looked at together: one list for all.
-        self._answers = Batches(self._confirm, lambda: None)
+        self._claims = Batches(self._decide, lambda: self._sleep(self._times.gather), self._pace)
 
     def charge(
         self, namespace: str, charge: Charge, names: frozenset[str], *, dry_run: bool = False
@@ -118,33 +128,53 @@ class ElasticCharges:
             return None
         usage = {name: value for name, value in charge.usage.items() if name in governed}
         charge = msgspec.structs.replace(charge, usage=usage)
-        with self._seat(namespace):
-            claim = _Claim(charge, dry_run, names=names)
-            self._claims.submit(namespace, claim)
-            if claim.refusal is not None or dry_run:
-                return claim.refusal
-            self._sleep(self._times.barrier)
-            again = _Claim(charge, dry_run, names=names)
-            self._answers.submit(namespace, again)
-            return again.refusal
+        with self._seats.seat(namespace) as full:
+            if full:
+                self._crowded_out(namespace, charge, names, full)
+                return None
+            return self._ask(namespace, Claim(charge, dry_run, names=names))
 
-    @contextmanager
-    def _seat(self, namespace: str) -> Iterator[None]:
-        """Who waits here keeps a thread from others, so only so many may. Raises Undecided."""
-        with self._lock:
-            if self._seated[namespace] >= SEATS_OF_A_NAMESPACE or self._seated.total() >= SEATS:
-                raise Undecided(
-                    f"too many pods past Muster's scheduler at once: {self._seated[namespace]} of namespace "
-                    f"{namespace}, {self._seated.total()} in all are being judged"
-                )
-            self._seated[namespace] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._seated[namespace] -= 1
-                if not self._seated[namespace]:
-                    del self._seated[namespace]
+    def _ask(self, namespace: str, claim: Claim) -> Refusal | None:
+        """Decide, and look again: once others may have been placed, once it is known what was ahead.
+
+        Once what was ahead had its time, doubt is in favour of who asks. Raises Undecided, also for want of
+        that time.
+        """
+        self._claims.submit(namespace, claim)
+        times, began = self._times, self._monotonic()
+        left = min(times.patience.most, remaining() - TO_DECIDE_SECONDS - times.barrier)
+        with self._doubts.waiting(namespace, key_of(claim.asked)):
+            while claim.refusal is None and (claim.doubt or claim.entered):
+                if claim.doubt:
+                    took = self._doubts.wait(namespace, claim.ahead, left)
+                    if took is None or left <= 0.0:
+                        if self._monotonic() - began < self._grace:
+                            raise Undecided(f"{len(claim.ahead)} pods of namespace {namespace} come first")
+                        break
+                    left -= took
+                else:
+                    self._sleep(times.barrier)
+                claim = claim.once_more()
+                self._claims.submit(namespace, claim)
+        return claim.refusal
+
+    def _crowded_out(self, namespace: str, charge: Charge, names: frozenset[str], full: str) -> None:
+        """In a flood who fits beside what exists is let in without an entry. Raises Undecided for others.
+
+        Where nobody can forge reviews a flood is of the tenant's own making, and opens no door.
+        """
+        sure = self._sure.get(namespace) if self._forgeable else None
+        if not self._ledgers.sightings.flooded(namespace):
+            self._sure.pop(namespace, None)
+        elif sure is not None and self._monotonic() - sure.since <= FLOOD_MEMORY_SECONDS:
+            with sure.lock:
+                if sure.tally.judge(charge, names) is None:
+                    return
+        raise Undecided(full)
+
+    def _pace(self, namespace: str) -> None:
+        if self._ledgers.sightings.flooded(namespace):
+            self._sleep(FLOOD_PACE_SECONDS)
 
     def reconcile(self, namespace: str) -> bool:
         """Strike out what is visible or never came; whether there was something to do. Raises ApiError."""
@@ -161,20 +191,25 @@ class ElasticCharges:
                 self._ledgers.wrote(self._api.ledger(namespace))
             return True
 
-    def _write(self, namespace: str, batch: Sequence[Waiter]) -> str:
-        """Judge the batch and store the outcome; the words of a failure. Raises ApiError."""
-        claims = [waiter for waiter in batch if isinstance(waiter, _Claim)]
+    def _decide(self, namespace: str, batch: Sequence[Waiter]) -> str:
+        """Judge the batch and store the outcome; the words of a failure. Raises ApiError.
+
+        Who is looked at again is judged by what the server has now.
+        """
+        claims = [waiter for waiter in batch if isinstance(waiter, Claim)]
+        again = any(claim.again for claim in claims)
         deadline = self._monotonic() + DECIDE_SECONDS
         problem = ""
-        for attempt in range(ATTEMPTS):
+        for attempt in range(FLOOD_ATTEMPTS):
             if self._monotonic() > deadline:
                 break
-            snapshot = self._snapshot(namespace, fresh=False, reread=attempt > 0)
+            snapshot = self._snapshot(namespace, fresh=again, reread=attempt > 0)
             wanted = self._judge(namespace, snapshot, claims)
             if any(claim.refusal for claim in claims) and not snapshot.fresh:
                 snapshot = self._snapshot(namespace, fresh=True)
                 wanted = self._judge(namespace, snapshot, claims)
-            if all(claim.dry_run or claim.refusal for claim in claims):
+            idle = all(claim.dry_run or (claim.refusal and not claim.again) for claim in claims)
+            if idle or wanted.charges == snapshot.ledger.charges:
                 return ""
             try:
                 self._ledgers.wrote(self._api.put(wanted))
@@ -184,44 +219,21 @@ class ElasticCharges:
                 self._sleep(RETRY_SECONDS * attempt)
         return f"the ledger of charges of namespace {namespace} was not written in time: {problem}"
 
-    def _confirm(self, namespace: str, batch: Sequence[Waiter]) -> str:
-        """Look again, at what the server has now; what is over is taken back, the last admitted first."""
-        claims = [waiter for waiter in batch if isinstance(waiter, _Claim)]
-        queue = self._claims.queue(namespace)
-        with queue.worker:
-            for _ in range(ATTEMPTS):
-                snapshot = self._snapshot(namespace, fresh=True)
-                kept = self._still_admitted(snapshot, claims)
-                if kept == snapshot.ledger.charges:
-                    return ""
-                wanted = msgspec.structs.replace(snapshot.ledger, charges=kept)
-                try:
-                    self._ledgers.wrote(self._api.put(wanted))
-                    return ""
-                except (Conflict, NotFound):
-                    continue
-        return f"the charges of namespace {namespace} are not confirmed: too many others write"
-
-    def _still_admitted(self, snapshot: _Snapshot, claims: Sequence[_Claim]) -> tuple[Charge, ...]:
-        """The charges without those that are over now."""
-        tally = Tally(snapshot.where, snapshot.pods, snapshot.ledger.charges, self._ours)
-        for claim in reversed(claims):
-            tally.leave(claim.charge.uid)
-            _enter(tally, claim)
-        return _sorted(tally)
-
-    def _judge(self, namespace: str, snapshot: _Snapshot, claims: Sequence[_Claim]) -> ReservationLedger:
-        """Judge all that wait on one copy: requests that are for real first, each sees those before it."""
+    def _judge(self, namespace: str, snapshot: _Snapshot, claims: Sequence[Claim]) -> ReservationLedger:
+        """The ledger with what is claimed, less what came to nothing where somebody needs the room."""
         base = self._settled(namespace, snapshot)
-        tally = Tally(snapshot.where, snapshot.pods, base.charges, self._ours)
-        for claim in claims:
-            if not claim.dry_run:
-                _enter(tally, claim)
-        charges = _sorted(tally)
-        for claim in claims:
-            if claim.dry_run:
-                _enter(tally, claim)
-        return msgspec.structs.replace(base, charges=charges)
+        view = View(base, snapshot.pods, snapshot.where, self._ours, snapshot.fresh)
+        wanted = judge(view, claims)
+        if not snapshot.fresh:
+            return wanted
+        if self._ledgers.sightings.flooded(namespace):
+            self._sure[namespace] = _Sure(view.tally(), self._monotonic())
+        if len(base.charges) > MANY_CHARGES or any(claim.refusal or claim.doubt for claim in claims):
+            lost = self._doubts.releasable(namespace, frozenset(map(key_of, base.charges)))
+            if lost:
+                self._seats.lost(namespace)
+                wanted = judge(view._replace(ledger=without(base, lost)), claims)
+        return wanted
 
     # What is known
 
@@ -264,13 +276,3 @@ class ElasticCharges:
             gone=[uid for uid in uids if uid in seen.gone],
             overdue=self._ledgers.overdue(namespace, uids, min(CHARGE_SECONDS, self._times.timeout)),
         )
-
-
-def _enter(tally: Tally, claim: _Claim) -> None:
-    claim.refusal = tally.judge(claim.charge, claim.names)
-    if claim.refusal is None:
-        tally.enter(claim.charge)
-
-
-def _sorted(tally: Tally) -> tuple[Charge, ...]:
-    return tuple(tally.charges[uid] for uid in sorted(tally.charges))

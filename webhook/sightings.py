@@ -72,9 +72,13 @@ class Sightings:
         if len(doubtful) < MANY:
             return
         if len(self.older(namespace, doubtful, LONG_SECONDS, LONG_SECONDS)) >= MANY:
-            now = self._monotonic()
-            self._flooded_until = {name: end for name, end in self._flooded_until.items() if end > now}
-            self._flooded_until[namespace] = now + FLOOD_SECONDS
+            self.flood(namespace)
+
+    def flood(self, namespace: str) -> None:
+        """Entries for nothing come in masses now."""
+        now = self._monotonic()
+        self._flooded_until = {name: end for name, end in self._flooded_until.items() if end > now}
+        self._flooded_until[namespace] = now + FLOOD_SECONDS
 
     def flooded(self, namespace: str) -> bool:
         """Whether entries for nothing came in masses a moment ago."""

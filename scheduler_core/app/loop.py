@@ -201,8 +201,8 @@ class Loop:
             return _IDLE_SECONDS
         if self.scheduler.queue.has_active():
             return 0.0 if carrier.backlog < _MOST_BACKLOG else _BACKLOG_SECONDS
-        times = [self.scheduler.queue.next_time(), self._next_review()]
-        times += [controller.next_time(self.scheduler.state) for controller in self._controllers]
+        times = [part.next_time() for part in (self.scheduler.queue, self.scheduler.state.unplaced)]
+        times += [self._next_review(), *(one.next_time(self.scheduler.state) for one in self._controllers)]
         due = [moment for moment in times if moment is not None]
         return max(0.0, min(min(due) - self._wall(), _IDLE_SECONDS)) if due else _IDLE_SECONDS
 

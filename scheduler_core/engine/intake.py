@@ -26,8 +26,8 @@ _LOOKED_UP: Final[Mapping[type, Happened]] = {
 }
 
 
-def take_in(state: ClusterState, obj: Any) -> list[ClusterEvent]:
-    """An object, neither pod nor group, was added or changed."""
+def take_in(state: ClusterState, obj: Any, now: float) -> list[ClusterEvent]:
+    """An object, neither pod nor group, was added or changed, which we learn `now`."""
     match obj:
         case Node():
             return state.put_node(obj)
@@ -36,7 +36,7 @@ def take_in(state: ClusterState, obj: Any) -> list[ClusterEvent]:
         case Namespace():
             return state.put_namespace(obj)
         case ReservationLedger() if obj.name == ELASTIC_NAME:
-            return _used_otherwise(obj.namespace, news=state.unplaced.put_charges(obj))
+            return _used_otherwise(obj.namespace, news=state.unplaced.put_charges(obj, now))
         case ReservationLedger():
             state.gangs.put_ledger(obj)
             return []
@@ -44,7 +44,7 @@ def take_in(state: ClusterState, obj: Any) -> list[ClusterEvent]:
             return state.put_object(obj, _LOOKED_UP[type(obj)])
 
 
-def take_out(state: ClusterState, obj: Any) -> list[ClusterEvent]:
+def take_out(state: ClusterState, obj: Any, now: float) -> list[ClusterEvent]:
     """Such an object is gone; `obj` is its last known form."""
     match obj:
         case Node():
@@ -54,12 +54,17 @@ def take_out(state: ClusterState, obj: Any) -> list[ClusterEvent]:
         case Namespace():
             return state.remove_namespace(obj.name)
         case ReservationLedger() if obj.name == ELASTIC_NAME:
-            return _used_otherwise(obj.namespace, news=state.unplaced.remove_charges(obj.namespace))
+            return _used_otherwise(obj.namespace, news=state.unplaced.remove_charges(obj.namespace, now))
         case ReservationLedger():
             state.gangs.remove_ledger(obj.namespace)
             return []
         case _:
             return state.remove_object(obj, _LOOKED_UP[type(obj)])
+
+
+def let_lapse(state: ClusterState, now: float) -> list[ClusterEvent]:
+    """What only counts for a time counts no more once that is over."""
+    return [event for name in state.unplaced.lapse(now) for event in _used_otherwise(name, news=True)]
 
 
 def _used_otherwise(namespace: str, *, news: bool) -> list[ClusterEvent]:

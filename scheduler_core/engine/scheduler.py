@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from scheduler_core.engine.aftermath import nodes_given, placements, surplus
@@ -12,7 +13,7 @@ from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
-from scheduler_core.engine.intake import take_in, take_out
+from scheduler_core.engine.intake import let_lapse, take_in, take_out
 from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.loans import with_loans
 from scheduler_core.engine.messages import topology_notices
@@ -58,14 +59,14 @@ class Scheduler:
         self.gangs = GangCycle(self.cycle)
         self.groups = GroupCycle(self.cycle, clock)
         set_up(state, profiles)
+        self._listeners = Listeners(profiles.values())
         self.queue = SchedulingQueue(
             next(iter(profiles.values())).queue_sort.sort_key,
             self._gate,
-            self._wakes,
+            partial(self._listeners.wake, state),
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )
-        self._listeners = Listeners(profiles.values())
         self.reservations = GangReservations(self.cycle, self.queue, profiles)
         self.reviews = Reviews(self.queue, state.topology, state.nominations, self._decide)
 
@@ -80,7 +81,7 @@ class Scheduler:
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
-            self.tell(take_in(self.state, obj), now)
+            self.tell(take_in(self.state, obj, now), now)
         self._tell_freed(now)
 
     def remove(self, obj: Any, now: float) -> None:
@@ -93,7 +94,7 @@ class Scheduler:
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
-            self.tell(take_out(self.state, obj), now)
+            self.tell(take_out(self.state, obj, now), now)
         self._tell_freed(now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
@@ -165,14 +166,12 @@ class Scheduler:
                 return plugin.name
         return ""
 
-    def _wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
-        return self._listeners.wake(self.state, unit, event)
-
     # Decisions
 
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units, highest first, until none is left or `limit` were tried."""
         self.reservations.limits.look(now)
+        self.tell(let_lapse(self.state, now), now)
         self._tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0

@@ -13,6 +13,7 @@ from scheduler_core.model.pod import Pod
 from scheduler_core.model.reservation_ledger import Charge, ReservationLedger
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.state.belief import Beliefs
 
 
 class Unplaced:
@@ -31,28 +32,27 @@ class Unplaced:
         self._pods = pods
         self._placed = placed
         self._dirty = dirty
+        # What the ledgers say, whether or not it is believed.
         self._charges: dict[str, dict[str, Charge]] = {}
-        self._by_uid: dict[str, tuple[str, Charge]] = {}
-        # Pods of charges that were seen: once they are gone, the charge says nothing any more.
-        self._met: set[str] = set()
+        self.beliefs = Beliefs()
 
     def requests(self, pod: Pod) -> ResourceList:
         """What a pod is charged with: its requests, or what it was admitted to grow to where that is more."""
-        if not self._by_uid:
+        promise = self.beliefs.find(pod.namespace, pod.uid) if self.beliefs.promises else None
+        if promise is None or not promise.stands:
             return pod.requests
-        space, charge = self._by_uid.get(pod.uid, ("", None))
-        if charge is None or space != pod.namespace:
-            return pod.requests
-        return maximum(pod.requests, _amounts(charge))
+        return maximum(pod.requests, _amounts(promise.charge))
 
     def follow(self, pod: Pod) -> bool:
         """A pod was seen or lost its node; whether what its namespace uses changed."""
-        uid = pod.uid
-        if uid in self._by_uid:
-            self._met.add(uid)
-        elif uid not in self.counted and (pod.node_name or not pod.counts):
+        promise = self.beliefs.find(pod.namespace, pod.uid) if self.beliefs.promises else None
+        if promise is not None:
+            promise.met = True
+            if not promise.stands or _shows(pod, promise.charge):
+                self.beliefs.drop(pod.namespace, pod.uid)
+        elif pod.uid not in self.counted and (pod.node_name or not pod.counts):
             return False
-        return self._settle(pod.namespace, uid)
+        return self._settle(pod.namespace, pod.uid)
 
     def gone(self, pod: Pod) -> bool:
         """A pod is gone from the API; whether what its namespace uses changed."""
@@ -64,31 +64,62 @@ class Unplaced:
             self.counted.discard(pod.uid)
             self._ledger.refund(pod.namespace, pod.uid)
 
-    def put_charges(self, ledger: ReservationLedger) -> bool:
-        """What was admitted in a namespace and is not visible yet; whether what it uses changed."""
-        return self._replace(ledger.namespace, {charge.uid: charge for charge in ledger.charges})
+    def put_charges(self, ledger: ReservationLedger, now: float) -> bool:
+        """What was admitted in a namespace and is not visible yet; whether what it uses changed.
 
-    def remove_charges(self, namespace: str) -> bool:
+        What was only announced is not admitted yet.
+        """
+        admitted = {charge.uid: charge for charge in ledger.charges if not charge.announced}
+        return self._replace(ledger.namespace, admitted, now)
+
+    def remove_charges(self, namespace: str, now: float) -> bool:
         """Nothing is on its way there any more; whether what the namespace uses changed."""
-        return self._replace(namespace, {})
+        return self._replace(namespace, {}, now)
 
-    def _replace(self, namespace: str, new: dict[str, Charge]) -> bool:
+    def _replace(self, namespace: str, new: dict[str, Charge], now: float) -> bool:
         old = self._charges.pop(namespace, {})
         if new:
             self._charges[namespace] = new
         changed = False
         for uid in {**old, **new}:
-            if old.get(uid) == new.get(uid):
-                continue
-            if uid in new:
-                self._by_uid[uid] = (namespace, new[uid])
-                if uid in self._pods:
-                    self._met.add(uid)
-            elif self._by_uid[uid][0] == namespace:
-                del self._by_uid[uid]
-                self._met.discard(uid)
-            changed |= self._settle(namespace, uid)
+            if old.get(uid) != new.get(uid):
+                self._promise(namespace, uid, new.get(uid), now)
+                changed |= self._settle(namespace, uid)
         return changed
+
+    def _promise(self, namespace: str, uid: str, charge: Charge | None, now: float) -> None:
+        """A charge came, changed or went."""
+        pod = self._pods.get(uid)
+        met = pod is not None and pod.namespace == namespace
+        if charge is not None and pod is not None and met and _shows(pod, charge):
+            self.beliefs.drop(namespace, uid)
+        elif charge is not None:
+            self.beliefs.add(namespace, charge, now, met=met)
+        elif (promise := self.beliefs.find(namespace, uid)) is not None:
+            # Until its time is over the pod may still come: its watch can be behind the ledger's.
+            promise.stands = False
+
+    def lapse(self, now: float) -> list[str]:
+        """To be called as time passes: the namespaces in which what is used changed.
+
+        Where a charge came to nothing, none of the namespace counts any more, for a while.
+        """
+        changed = []
+        for namespace, uid in self.beliefs.overdue(now):
+            promise = self.beliefs.find(namespace, uid)
+            if promise is None:
+                continue
+            if promise.met and uid not in self._pods:
+                self.beliefs.drop(namespace, uid)
+                continue
+            news = [self._settle(namespace, one) for one in self.beliefs.doubt(namespace, now)]
+            if any(news):
+                changed.append(namespace)
+        return changed
+
+    def next_time(self) -> float | None:
+        """When `lapse` has something to do."""
+        return self.beliefs.next_time()
 
     def _settle(self, namespace: str, uid: str) -> bool:
         """Charge what is right for one pod; whether that is news."""
@@ -117,26 +148,31 @@ class Unplaced:
         """What a pod without a node is charged with; None for nothing."""
         pod = self._pods.get(uid)
         if pod is None:
-            space, charge = self._by_uid.get(uid, ("", None))
-            waits = charge is not None and space == namespace and uid not in self._met
-            return _amounts(charge) if charge is not None and waits else None
+            promise = self.beliefs.find(namespace, uid)
+            waits = promise is not None and promise.stands and not promise.met
+            return _amounts(promise.charge) if promise is not None and waits else None
         judged = pod.scheduler_name in self.own or pod.namespace != namespace
         return self.requests(pod) if pod.counts and not pod.assigned and not judged else None
 
     def check(self) -> list[str]:
         """Every pod that is charged without a node and should not be, or the other way round, in words."""
         problems = []
-        spaces = {uid: pod.namespace for uid, pod in self._pods.items()}
-        spaces |= {uid: space for uid, (space, _) in self._by_uid.items() if uid not in spaces}
-        for uid, space in spaces.items():
+        spaces = {(uid, pod.namespace) for uid, pod in self._pods.items()}
+        spaces |= {(uid, space) for space, made in self.beliefs.promises.items() for uid in made}
+        for uid, space in sorted(spaces):
             if uid not in self._placed:
                 known, right = self._ledger.charges(space).get(uid), self._right(space, uid)
                 if known != right or (uid in self.counted) != (right is not None):
                     problems.append(f"{space}/{uid} is charged {known} without a node, {right} is right")
-        unknown = self.counted - spaces.keys()
+        unknown = self.counted - {uid for uid, _ in spaces}
         return [*problems, *(f"{uid} is charged without a node, and nobody knows it" for uid in unknown)]
 
 
 def _amounts(charge: Charge) -> dict[str, int]:
     """What a charge says without the pod itself, which every charge of the ledger counts."""
     return {name: value for name, value in charge.usage.items() if name != PODS}
+
+
+def _shows(pod: Pod, charge: Charge) -> bool:
+    """Whether the pod itself says all that the charge says, or needs nothing any more."""
+    return pod.finished or all(pod.requests.get(name, 0) >= value for name, value in _amounts(charge).items())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.model.names import CHARGED_ANNOTATION
 from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
+from scheduler_core.state.belief import DOUBTED_SECONDS
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.pod_grid import EMPTY
 from scheduler_core.state.trial import Trial
@@ -38,6 +39,7 @@ class History:
         self.pods: dict[str, Any] = {}
         self.serial = 0
         self.ledgers: dict[str, ReservationLedger] = {}
+        self.now = 0.0
 
     def pod(self, key: str) -> PodBuilder:
         rng = self.rng
@@ -50,7 +52,7 @@ class History:
         action = self.rng.choice(
             [self.add_pod, self.add_pod, self.assume, self.confirm, self.forget, self.resize, self.end,
              self.delete, self.put_node, self.drop_node, self.put_quota, self.drop_quota, self.terminate,
-             self.nominate, self.charge_at_creation, self.admit, self.drop_ledger]
+             self.nominate, self.charge_at_creation, self.admit, self.drop_ledger, self.wait]
         )  # fmt: skip
         action()
 
@@ -88,12 +90,17 @@ class History:
         self.ledgers[namespace] = made = ReservationLedger(
             namespace, charges=tuple(charges), name=ELASTIC_NAME
         )
-        take_in(self.state, made)
+        take_in(self.state, made, self.now)
 
     def drop_ledger(self) -> None:
         if self.ledgers:
             _, gone = self.ledgers.popitem()
-            take_out(self.state, gone)
+            take_out(self.state, gone, self.now)
+
+    def wait(self) -> None:
+        """Some promises are overdue; after a while the namespaces are believed again."""
+        self.now += self.rng.choice((0.5, 1.5, DOUBTED_SECONDS))
+        self.state.unplaced.lapse(self.now)
 
     def some(self, *, assigned: bool) -> PodBuilder | None:
         found = [pod for pod in self.pods.values() if bool(pod.raw["spec"].get("nodeName")) is assigned]
@@ -173,6 +180,10 @@ class History:
             quota = self.quotas.pop(self.rng.choice(list(self.quotas)))
             self.state.remove_quota(quota.obj())
 
+    def believed(self, namespace: str, uid: str) -> bool:
+        promise = self.state.unplaced.beliefs.find(namespace, uid)
+        return promise is not None and (uid in self.pods or not promise.met)
+
     def rebuilt(self) -> ClusterState:
         """The same cluster, told of everything at once; assumptions are made again."""
         fresh = started()
@@ -183,11 +194,9 @@ class History:
         for pod in self.pods.values():
             fresh.put_pod(pod.obj())
         for ledger in self.ledgers.values():
-            # A new process cannot know of a pod that it was there and is gone.
-            known = tuple(
-                c for c in ledger.charges if c.uid not in self.state.unplaced._met - self.pods.keys()
-            )
-            take_in(fresh, msgspec.structs.replace(ledger, charges=known))
+            # A new process cannot know of a pod that it was there and is gone, nor what was believed.
+            known = tuple(charge for charge in ledger.charges if self.believed(ledger.namespace, charge.uid))
+            take_in(fresh, msgspec.structs.replace(ledger, charges=known), self.now)
         for uid, item in self.state.placed.items():
             if item.assumed:
                 slot = fresh.nodes.slot(self.state.nodes.names[item.slot])

@@ -19,8 +19,10 @@ from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import NODES, PODS
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
 from scheduler_core.model.writes import Write
 from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.state.belief import BELIEVED_SECONDS
 from scheduler_core.state.cluster import ClusterState
 
 
@@ -283,3 +285,16 @@ def test_nobody_is_looked_at_while_too_many_writes_have_no_answer() -> None:
     rig.carried.backlog = 1_000_000
     rig.turn()
     assert rig.carried.reviewed == []
+
+
+def test_the_loop_wakes_up_when_a_charge_lapses() -> None:
+    rig = Rig()
+    rig.sync()
+    charge = Charge("forged", "forged", "", {"cpu": 1000})
+    rig.loop.scheduler.put(ReservationLedger("a", charges=(charge,), name=ELASTIC_NAME), rig.now)
+    rig.now += BELIEVED_SECONDS - 0.5
+    assert rig.loop._timeout() == pytest.approx(0.5)
+    rig.now += 0.5
+    assert rig.loop._timeout() == 0.0
+    rig.turn()
+    assert rig.loop._timeout() > 0.5, "there is nothing more to do"

@@ -100,9 +100,9 @@ def test_a_forged_mark_on_a_pod_of_our_own_counts_from_its_placement_on() -> Non
 
 def test_what_was_admitted_counts_until_its_pod_is_seen() -> None:
     state = cluster()
-    (event,) = take_in(state, charges(("p", 3)))
+    (event,) = take_in(state, charges(("p", 3)), 0.0)
     assert (event.what, event.namespace, used(state)) == (Happened.QUOTA, "a", (3, 1))
-    assert take_in(state, charges(("p", 3))) == []
+    assert take_in(state, charges(("p", 3)), 0.0) == []
     state.put_pod(foreign().obj())
     assert used(state) == (3, 1), "the pod counts itself, not twice"
     state.remove_pod("p")
@@ -111,18 +111,18 @@ def test_what_was_admitted_counts_until_its_pod_is_seen() -> None:
 
 def test_what_never_came_goes_with_its_charge() -> None:
     state = cluster()
-    take_in(state, charges(("p", 3), ("r", 1)))
+    take_in(state, charges(("p", 3), ("r", 1)), 0.0)
     assert used(state) == (4, 2)
-    take_in(state, charges(("r", 1)))
+    take_in(state, charges(("r", 1)), 0.0)
     assert used(state) == (1, 1)
-    take_out(state, charges(("r", 1)))
+    take_out(state, charges(("r", 1)), 0.0)
     assert used(state) == (0, 0)
 
 
 def test_a_pod_that_does_not_count_needs_no_charge() -> None:
     """Warned of only, or of our own: what is seen is believed."""
     state = cluster()
-    take_in(state, charges(("p", 3)))
+    take_in(state, charges(("p", 3)), 0.0)
     state.put_pod(foreign().annotation(CHARGED_ANNOTATION, "").obj())
     assert used(state) == (0, 0)
 
@@ -131,31 +131,31 @@ def test_a_resize_counts_from_its_admission_on() -> None:
     state = cluster()
     state.put_pod(foreign(cpu=2).on("n1").obj())
     state.put_pod(foreign(cpu=2).on("n1").deleting(5.0).obj())
-    take_in(state, charges(("p", 4)))
+    take_in(state, charges(("p", 4)), 0.0)
     assert used(state) == (4, 1)
     assert state.ledger.leaving("a")[CPU] == 4000, "who leaves leaves with all of it"
     state.put_pod(foreign(cpu=4).on("n1").obj())
-    take_in(state, charges())
+    take_in(state, charges(), 0.0)
     assert used(state) == (4, 1)
 
 
 def test_a_charge_of_another_namespace_says_nothing_of_a_pod() -> None:
     state = cluster()
     state.put_pod(foreign(cpu=2).on("n1").obj())
-    take_in(state, charges(("p", 4), namespace="b"))
+    take_in(state, charges(("p", 4), namespace="b"), 0.0)
     assert used(state) == (2, 1)
 
 
 def test_reservations_and_charges_of_a_namespace_do_not_disturb_each_other() -> None:
     state = cluster()
     holds = ReservationLedger("a", holds=(Hold("g", "u", 1, {CPU: 1000}),))
-    take_in(state, holds)
-    take_in(state, charges(("p", 3)))
+    take_in(state, holds, 0.0)
+    take_in(state, charges(("p", 3)), 0.0)
     assert state.gangs.ledgers["a"] is holds
-    take_out(state, holds)
+    take_out(state, holds, 0.0)
     assert (state.gangs.ledgers, used(state)) == ({}, (3, 1))
-    take_in(state, holds)
-    take_out(state, charges(("p", 3)))
+    take_in(state, holds, 0.0)
+    take_out(state, charges(("p", 3)), 0.0)
     assert (list(state.gangs.ledgers), used(state)) == (["a"], (0, 0))
 
 

@@ -117,6 +117,7 @@ def test_foreign_pods_are_judged_by_max(spec: Obj, user: Obj) -> None:
     assert said.startswith(f"Pod a/p: ElasticQuota a/eq: {OVER}; Muster's scheduler does not judge this pod")
     assert world.refusal(asking("4", **dict(spec)), userInfo=user) == ""
     assert world.api.charged == ["p"]
+    world.stored(asking("4", **dict(spec)))
     assert "used cpu=4 + requested 1 exceeds" in world.refusal(asking("1", "q", **dict(spec)), userInfo=user)
 
 
@@ -207,6 +208,7 @@ def test_a_pod_whose_name_and_uid_the_server_has_not_made_yet_is_charged_by_its_
     world = World()
     nameless = asking("4", nodeName="n1", meta={"name": "", "uid": "", "generateName": "p-"})
     assert world.refusal(nameless) == ""
+    world.stored(asking("4", "p-x1", nodeName="n1"))
     assert world.refusal(nameless, uid="another").startswith("Pod in a: ElasticQuota a/eq: used cpu=4")
 
 
