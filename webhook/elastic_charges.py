@@ -10,10 +10,9 @@ refused because of charges that no pod shows: see `elastic_judging`.
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,11 +27,10 @@ from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
 from webhook.deadline import remaining
 from webhook.doubt import TO_DECIDE_SECONDS, Doubts
 from webhook.elastic_judging import Claim, View, judge
-from webhook.elastic_use import Standing, Tally, settled
+from webhook.elastic_use import Standing, settled
 from webhook.hold_store import (
     CATCH_UP_SECONDS,
     FLOOD_ATTEMPTS,
-    FLOOD_MEMORY_SECONDS,
     FLOOD_PACE_SECONDS,
     MANY_CHARGES,
     RETRY_SECONDS,
@@ -67,20 +65,11 @@ class _Snapshot:
     fresh: bool
 
 
-@dataclass
-class _Sure:
-    """What the pods of a namespace use in a flood, and since when that was known."""
-
-    tally: Tally
-    since: float
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 class ElasticCharges:
     """Charges of foreign pods and of resizes. Thread-safe.
 
     `ledgers` is what this replica knows of the ledgers (a Holdings of that name), `ours` the names of the
-    schedulers that judge pods themselves. `forgeable`: whether others than API servers can ask for reviews.
+    schedulers that judge pods themselves.
     """
 
     def __init__(
@@ -93,8 +82,6 @@ class ElasticCharges:
         times: Times | None = None,
         sleep: Callable[[float], object] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
-        *,
-        forgeable: bool = True,
     ) -> None:
         self._api = api
         self._ledgers = ledgers
@@ -108,8 +95,6 @@ class ElasticCharges:
         self._grace = self._times.patience.grace + self._times.barrier
         patience = dataclasses.replace(self._times.patience, grace=self._grace)
         self._doubts = Doubts(ledgers, watches, patience, lambda seconds: self._sleep(seconds), monotonic)
-        self._forgeable = forgeable
-        self._sure: dict[str, _Sure] = {}
         # When the pods of a namespace may be listed next.
         self._rests: dict[str, float] = {}
         self._claims = Batches(self._decide, lambda: self._sleep(self._times.gather), self._pace)
@@ -130,8 +115,9 @@ class ElasticCharges:
         charge = msgspec.structs.replace(charge, usage=usage)
         with self._seats.seat(namespace) as full:
             if full:
-                self._crowded_out(namespace, charge, names, full)
-                return None
+                # To let in who fits beside what exists would be a way past `max`: tenants can crowd, too.
+                self._ledgers.sightings.flooded(namespace)
+                raise Undecided(full)
             return self._ask(namespace, Claim(charge, dry_run, names=names))
 
     def _ask(self, namespace: str, claim: Claim) -> Refusal | None:
@@ -157,20 +143,6 @@ class ElasticCharges:
                 claim = claim.once_more()
                 self._claims.submit(namespace, claim)
         return claim.refusal
-
-    def _crowded_out(self, namespace: str, charge: Charge, names: frozenset[str], full: str) -> None:
-        """In a flood who fits beside what exists is let in without an entry. Raises Undecided for others.
-
-        Where nobody can forge reviews a flood is of the tenant's own making, and opens no door.
-        """
-        sure = self._sure.get(namespace) if self._forgeable else None
-        if not self._ledgers.sightings.flooded(namespace):
-            self._sure.pop(namespace, None)
-        elif sure is not None and self._monotonic() - sure.since <= FLOOD_MEMORY_SECONDS:
-            with sure.lock:
-                if sure.tally.judge(charge, names) is None:
-                    return
-        raise Undecided(full)
 
     def _pace(self, namespace: str) -> None:
         if self._ledgers.sightings.flooded(namespace):
@@ -226,8 +198,6 @@ class ElasticCharges:
         wanted = judge(view, claims)
         if not snapshot.fresh:
             return wanted
-        if self._ledgers.sightings.flooded(namespace):
-            self._sure[namespace] = _Sure(view.tally(), self._monotonic())
         if len(base.charges) > MANY_CHARGES or any(claim.refusal or claim.doubt for claim in claims):
             lost = self._doubts.releasable(namespace, frozenset(map(key_of, base.charges)))
             if lost:

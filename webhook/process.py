@@ -218,7 +218,6 @@ class Process:
             Quotas(self._cache.standing, fresh),
             self._options.settings.ours,
             self._options.times,
-            forgeable=self._options.clients.authority is None,
         )
 
     def _pod_watch(self, client: Client, namespace: str, sink: Callable[[Event], None]) -> Reflector:
