@@ -18,6 +18,7 @@ from tests.support.worlds.reading import (
     namespace,
     needed,
     nominated,
+    priority,
 )
 from tests.support.worlds.rest import alone, tried
 
@@ -28,7 +29,7 @@ def guarantee_faults(view: View) -> Iterator[Fault]:
         return
     for pod in tried(view):
         if alone(view, pod) and view.within_min(pod):
-            place = place_for(_without_borrowers(view, namespace(pod)), pod)
+            place = place_for(_without_borrowers(view, [pod]), pod)
             if place:
                 yield Fault("min-beside-kept", f"{key(pod)} is within min, waits, and would fit {place}")
     for group, found in view.groups.items():
@@ -36,7 +37,7 @@ def guarantee_faults(view: View) -> Iterator[Fault]:
         members = ready_members(view, group) if need else []
         if not members or len(members) < need or not within_min(view, members):
             continue
-        if gang_fits(_without_borrowers(view, namespace(members[0])), members, need):
+        if gang_fits(_without_borrowers(view, members), members, need):
             yield Fault("min-beside-kept", f"{group} is within min, waits, and {need} of its pods would fit")
 
 
@@ -58,15 +59,25 @@ def within_min(view: View, pods: Iterable[Raw]) -> bool:
     )
 
 
-def _without_borrowers(view: View, ns: str) -> View:
-    """The cluster if nothing were kept for pods, or gangs, of other namespaces that are beyond their min."""
+def _without_borrowers(view: View, claimants: list[Raw]) -> View:
+    """The cluster if nothing were kept for pods, or gangs, of other namespaces that are beyond their min.
+
+    Those under no quota stay where they are more important than a claimant.
+    """
+    ns, least = namespace(claimants[0]), min(map(priority, claimants))
     units: dict[str, list[Raw]] = {}
     for pod in view.waiting:
         group = group_key(pod)
         whole = group in view.groups and needed(view, group) > 0
         if nominated(pod) and namespace(pod) != ns:
             units.setdefault(group if whole else key(pod), []).append(pod)
-    beyond = {key(pod) for pods in units.values() if not within_min(view, pods) for pod in pods}
+    beyond = {
+        key(pod)
+        for pods in units.values()
+        if not within_min(view, pods)
+        and (namespace(pods[0]) in view.quotas or max(map(priority, pods)) <= least)
+        for pod in pods
+    }
     other = copy.copy(view)
     other.pods = [_not_nominated(pod) if key(pod) in beyond else pod for pod in view.pods]
     other._split()

@@ -167,6 +167,10 @@ class Given:
                 total += self.total_of(first, r)
         return total
 
+    def matters(self, item: Nominee, other: Nominee) -> bool:
+        """Whether a pod under no quota is more important than another one."""
+        return item.namespace not in self.mins and item.priority > other.priority
+
     def goes_first(self, item: Nominee) -> bool:
         asking = self.asking
         if item.group and (item.namespace, item.group) == (asking.namespace, asking.group):
@@ -175,12 +179,14 @@ class Given:
         if item.namespace == asking.namespace or neither:
             if item.priority < asking.priority:
                 return False
-        elif self.asks_within and (item.kept or not self.waits_within(item)):
+        elif self.asks_within and (item.kept or not (self.waits_within(item) or self.matters(item, asking))):
             return False
         if not self.itself or self.held or item.node != asking.node:
             return True
         others = not neither and item.namespace != asking.namespace
-        if others and item.kept == asking.kept and not self.asks_within and self.waits_within(item):
+        own = self.asks_within or self.matters(asking, item)
+        theirs = self.waits_within(item) or self.matters(item, asking)
+        if others and item.kept == asking.kept and theirs and not own:
             return True
         if item.kept != asking.kept:
             return asking.kept
