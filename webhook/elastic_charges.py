@@ -116,7 +116,6 @@ class ElasticCharges:
         with self._seats.seat(namespace) as full:
             if full:
                 # To let in who fits beside what exists would be a way past `max`: tenants can crowd, too.
-                self._ledgers.sightings.flooded(namespace)
                 raise Undecided(full)
             return self._ask(namespace, Claim(charge, dry_run, names=names))
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from scheduler_core.kube.reading import is_older
+from scheduler_core.model.charging import counts_in_quota
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.names import PODS
 from scheduler_core.model.pod_use import PodUse
@@ -59,7 +60,7 @@ def standing(namespace: str, quotas: Iterable[ElasticQuota]) -> Standing | None:
 
 def counts(pod: PodUse, ours: frozenset[str]) -> bool:
     """Whether a pod counts in its quota: it has a node, or may get one past the schedulers named `ours`."""
-    return not pod.finished and bool(pod.node or pod.charged or pod.scheduler not in ours)
+    return counts_in_quota(node=pod.node, charged=pod.charged or pod.scheduler not in ours, phase=pod.phase)
 
 
 class Tally:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler_core.kube.errors import ApiError, Conflict, KubeconfigError, NotFound
+from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
@@ -24,7 +25,6 @@ from scheduler_core.quota.ledger_bounds import Lack, doubtful_beyond, enterable,
 from scheduler_core.quota.provisional import Key, key_of, unconfirmed, without
 from scheduler_core.quota.settling import hold_of, idle_groups, settle
 from webhook.batches import DECIDE_SECONDS, Batches, Undecided, Waiter
-from webhook.bucket import Bucket
 from webhook.deadline import remaining
 from webhook.doubt import TO_DECIDE_SECONDS, Doubts, Patience
 from webhook.holdings import Holdings
@@ -47,7 +47,7 @@ FLOOD_ENTRIES: Final = 256
 FLOOD_MEMORY_SECONDS: Final = 1.0
 # About ResourceQuotas of namespaces that seem to have none.
 QUESTIONS_A_SECOND: Final = 10.0
-QUESTIONS_AT_ONCE: Final = 50.0
+QUESTIONS_AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class HoldStore:
             holdings, watches, self._times.patience, lambda seconds: self._sleep(seconds), monotonic
         )
         self._sure: dict[str, _Sure] = {}
-        self._questions = Bucket(QUESTIONS_A_SECOND, QUESTIONS_AT_ONCE, monotonic)
+        self._questions = RateLimiter(QUESTIONS_A_SECOND, QUESTIONS_AT_ONCE, monotonic=monotonic)
 
     def charge(self, namespace: str, charge: Charge, *, dry_run: bool = False) -> Sequence[Lack]:
         """Admit a pod: what is short, empty if it may enter. Raises Undecided."""

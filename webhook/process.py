@@ -116,12 +116,10 @@ class Process:
                 LiveLedgers(direct), holdings, watches, self._cache.natives, self._options.times
             )
             owners = OwnerCache(direct)
-            foreign = PodWatches(partial(self._pod_watch, client))
             live = LiveReads(direct)
-            charges = self._charges(direct, foreign, live)
+            charges = self._charges(direct, watches, live)
             service = Service(self._cache, self._options.settings, live, ledgers, owners, charges)
-            kept = (Kept(ledgers, holdings, watches), Kept(charges, self._cache.charges, foreign))
-            reconciler = Reconciler(*kept)
+            reconciler = Reconciler(watches, Kept(ledgers, holdings), Kept(charges, self._cache.charges))
             strangers, settings = Strangers(), self._options.settings
             search = Search(strangers, self._cache, owners, settings.exempt_namespaces)
             look = look_at(self._cache, search, settings)

@@ -28,17 +28,17 @@ class Store(Protocol):
 
 
 class Kept(NamedTuple):
-    """Ledgers of one name: who brings them up to date, what is known of them, and the pods that they need."""
+    """Ledgers of one name: who brings them up to date, and what is known of them."""
 
     store: Store
     ledgers: Holdings
-    watches: PodWatches
 
 
 class Reconciler:
-    """One thread that looks after all ledgers in turn."""
+    """One thread that looks after all ledgers in turn, and lets go of pods that none of them needs."""
 
-    def __init__(self, *kept: Kept, interval: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, watches: PodWatches, *kept: Kept, interval: float = INTERVAL_SECONDS) -> None:
+        self._watches = watches
         self._kept = kept
         self._interval = interval
         self._stop = threading.Event()
@@ -51,8 +51,7 @@ class Reconciler:
     def stop(self) -> None:
         """End the thread and all watches of pods."""
         self._stop.set()
-        for kept in self._kept:
-            kept.watches.keep(())
+        self._watches.keep(())
 
     @property
     def alive(self) -> bool:
@@ -70,9 +69,9 @@ class Reconciler:
 
     def tick(self) -> None:
         """Look at every namespace with something to do once; trouble with one does not stop the others."""
-        for kept in self._kept:
-            namespaces = kept.ledgers.namespaces()
-            kept.watches.keep(namespaces)
+        wanted = [(kept, kept.ledgers.namespaces()) for kept in self._kept]
+        self._watches.keep(frozenset[str]().union(*(namespaces for _, namespaces in wanted)))
+        for kept, namespaces in wanted:
             for namespace in sorted(namespaces):
                 if self._stop.is_set():
                     return

@@ -15,9 +15,9 @@ def charged_at_creation(annotations: Mapping[str, str]) -> bool:
     return annotations.get(CHARGED_ANNOTATION) == _TRUE
 
 
-def counts_in_quota(*, node: str, annotations: Mapping[str, str], phase: str) -> bool:
+def counts_in_quota(*, node: str, charged: bool, phase: str) -> bool:
     """Whether a pod counts: it is not finished, and has a node (empty: none) or was charged at its creation.
 
     Its scheduler counts a pod besides from the moment it has chosen a node.
     """
-    return phase not in FINISHED_PHASES and (bool(node) or charged_at_creation(annotations))
+    return phase not in FINISHED_PHASES and (bool(node) or charged)

@@ -21,7 +21,7 @@ from scheduler_core.model.affinity import (
     parse_pod_affinity,
     parse_spread,
 )
-from scheduler_core.model.charging import counts_in_quota
+from scheduler_core.model.charging import charged_at_creation, counts_in_quota
 from scheduler_core.model.conditions import ConditionWire, find
 from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode, epoch
 from scheduler_core.model.requests import (
@@ -162,7 +162,9 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     @property
     def counts(self) -> bool:
         """Whether the API says that the pod counts in its quota."""
-        return counts_in_quota(node=self.node_name, annotations=self.annotations, phase=self.phase)
+        return counts_in_quota(
+            node=self.node_name, charged=charged_at_creation(self.annotations), phase=self.phase
+        )
 
     @property
     def terminating(self) -> bool:

@@ -20,7 +20,7 @@ class ServiceProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="service", daemon=True)
         self._server: asyncio.Server
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> ServiceProxy:
         self._thread.start()
@@ -40,19 +40,21 @@ class ServiceProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
+        """End all connections, also those that were only just accepted, and wait for their sockets to close."""
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.gather(*(one.wait_closed() for one in self._writers), return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+        self._writers.add(writer)
         try:
             await self._serve(reader, writer)
         finally:
-            self._tasks.discard(task)
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,6 +62,7 @@ class ServiceProxy:
             ports, self._turn = list(self.ports), self._turn + 1
             with suppress(OSError, ZeroDivisionError):
                 there, back = await asyncio.open_connection("127.0.0.1", ports[self._turn % len(ports)])
+                self._writers.add(back)
                 break
         else:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.engine.intake import take_in, take_out
-from scheduler_core.model.charging import counts_in_quota
+from scheduler_core.model.charging import charged_at_creation, counts_in_quota
 from scheduler_core.model.names import CHARGED_ANNOTATION, CPU, DEFAULT_SCHEDULER
 from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
 from scheduler_core.state.cluster import ClusterState
@@ -27,7 +27,7 @@ COUNTED = [
     ("node", "annotations", "phase", "right"), [c[1:] for c in COUNTED], ids=[c[0] for c in COUNTED]
 )
 def test_which_pods_count(node: str, annotations: dict[str, str], phase: str, right: bool) -> None:
-    assert counts_in_quota(node=node, annotations=annotations, phase=phase) is right
+    assert counts_in_quota(node=node, charged=charged_at_creation(annotations), phase=phase) is right
     pod = make_pod("a/p").status(phase=phase)
     if node:
         pod.on(node, phase)

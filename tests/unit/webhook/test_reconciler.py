@@ -18,7 +18,7 @@ class Rig:
         self.kept: list[list[str]] = []
         self.stop_at = ""
         here = cast(Any, self)
-        self.reconciler = Reconciler(Kept(here, here, here), interval=0.001)
+        self.reconciler = Reconciler(here, Kept(here, here), interval=0.001)
 
     def namespaces(self) -> set[str]:
         return self.known
@@ -64,3 +64,11 @@ def test_the_thread_ends_when_it_is_told_to() -> None:
     rig.reconciler.start()
     rig.reconciler.join(10.0)
     assert rig.looked == ["a"]
+
+
+def test_pods_of_a_namespace_are_watched_while_any_ledger_needs_them() -> None:
+    one, other = Rig("a", "b"), Rig("b", "c")
+    both = (cast(Any, one), cast(Any, other))
+    Reconciler(both[0], *(Kept(rig, rig) for rig in both)).tick()
+    assert (one.kept, other.kept) == ([["a", "b", "c"]], [])
+    assert (one.looked, other.looked) == (["a", "b"], ["b", "c"])
