@@ -15,6 +15,7 @@ import msgspec
 
 from kubectl_plugin.entry import CommandFailed
 from kubectl_plugin.reading import UNFINISHED, Scope, list_if_served, list_raw
+from scheduler_core.decoding import convert, decode
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Forbidden
 from scheduler_core.model.adoption import way_back
@@ -170,12 +171,12 @@ def _leaves_alone(pod: dict[str, Any]) -> bool:
 
 
 def _controller(pod: dict[str, Any]) -> OwnerReference | None:
-    owners = msgspec.convert(pod["metadata"].get("ownerReferences") or (), tuple[OwnerReference, ...])
+    owners = convert(pod["metadata"].get("ownerReferences") or (), tuple[OwnerReference, ...])
     return next((owner for owner in owners if owner.controller), None)
 
 
 def _decoded(raw: msgspec.Raw | bytes) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(raw, type=dict)
+    found: dict[str, Any] = decode(raw, dict)
     return found
 
 

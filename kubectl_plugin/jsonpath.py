@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from kubectl_plugin.entry import CommandFailed
+from scheduler_core.decoding import decode
 
 _STEP: Final = re.compile(
     r"\.(?P<name>(?:\\.|[^.\[\]\s{}\\])+)"
@@ -123,7 +124,7 @@ def parse_template(template: str) -> tuple[Any, ...]:
 
 def _unquoted(code: str, template: str) -> str:
     try:
-        return msgspec.json.decode(f'"{code[1:-1]}"'.encode(), type=str)
+        return decode(f'"{code[1:-1]}"', str)
     except msgspec.DecodeError:
         raise CommandFailed(f"JSONPath {template!r}: {code} is not a text") from None
 

@@ -16,6 +16,7 @@ from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.structured import to_json, to_yaml
 from kubectl_plugin.table import Cell, TablePrinter, visible
+from scheduler_core.decoding import decode
 from scheduler_core.model.gang import Gang
 from scheduler_core.topology.rank import distance
 
@@ -68,7 +69,7 @@ def lines_of(view: GroupView, gang: Gang) -> list[Line]:
 
 def _address(raw: bytes, name: str) -> str:
     """How other pods reach one: by a headless Service's name, else by its IP, else by its own name."""
-    found = msgspec.json.decode(raw, type=_Address)
+    found = decode(raw, _Address)
     if found.spec.hostname and found.spec.subdomain:
         return f"{found.spec.hostname}.{found.spec.subdomain}"
     return found.status.podIP or name

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.model.kinds import Resource
 
 # Go's encoder escapes these in every string; so the text is the same byte for byte.
@@ -26,7 +27,7 @@ def decoded(
     """
     out = []
     for raw in items:
-        item: dict[str, Any] = msgspec.json.decode(raw, type=dict)
+        item: dict[str, Any] = decode(raw, dict)
         item.setdefault("apiVersion", resource.api_version)
         item.setdefault("kind", resource.kind)
         if not managed_fields and isinstance(item.get("metadata"), dict):

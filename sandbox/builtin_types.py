@@ -15,6 +15,7 @@ import msgspec
 from sandbox import errors
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj
+from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
 from scheduler_core.model.quantity import parse_quantity
 
@@ -62,7 +63,7 @@ def _field(text: str) -> Field:
 @lru_cache(maxsize=1)
 def _table() -> _Table:
     raw = Path(__file__).with_name("builtin_types.json").read_bytes()
-    document = msgspec.json.decode(raw, type=_Document)
+    document = decode(raw, _Document)
     fields = {
         name: {key: _field(text) for key, text in entry.fields.items()}
         for name, entry in document.types.items()

@@ -16,6 +16,7 @@ from sandbox.selectors import Predicate
 from sandbox.store import Store, Version
 from sandbox.targets import Target
 from sandbox.versions import kind_view
+from scheduler_core.decoding import decode
 
 _SNAPSHOTS_KEPT = 32
 
@@ -126,7 +127,7 @@ class Lister:
 
     def _next_page(self, kind: ApiKind, params: ListParams) -> Page:
         try:
-            token = msgspec.json.decode(base64.urlsafe_b64decode(params.token), type=_Snapshot)
+            token = decode(base64.urlsafe_b64decode(params.token), _Snapshot)
         except (msgspec.DecodeError, ValueError) as error:
             raise errors.bad_request("continue key is not valid: invalid token") from error
         found = self._snapshots.get(token.number)

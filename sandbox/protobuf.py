@@ -20,6 +20,7 @@ import msgspec
 from sandbox import errors
 from sandbox.builtin_types import type_of
 from sandbox.objects import Obj
+from scheduler_core.decoding import decode
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -35,7 +36,7 @@ class _Broken(Exception):
 @lru_cache(maxsize=1)
 def _messages() -> dict[str, Fields]:
     raw = Path(__file__).with_name("builtin_wire.json").read_bytes()
-    return msgspec.json.decode(raw, type=dict[str, dict[int, tuple[str, str, str]]])
+    return decode(raw, dict[str, dict[int, tuple[str, str, str]]])
 
 
 def decode_protobuf(body: bytes) -> Obj:

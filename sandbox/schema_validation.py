@@ -16,6 +16,7 @@ import msgspec
 from sandbox import cel_rules, errors
 from sandbox.errors import Cause
 from sandbox.objects import Obj, copy_json
+from scheduler_core.decoding import convert
 
 Schema = dict[str, Any]
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -149,7 +150,7 @@ def _is_quantity(text: str) -> bool:
 
 def _is_date_time(text: str) -> bool:
     try:
-        msgspec.convert(text, dt.datetime)
+        convert(text, dt.datetime)
     except msgspec.ValidationError:
         return False
     return True

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError, TooLarge
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.meta import identity_of
@@ -86,7 +87,7 @@ def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
     if identity_of(raw).deletion_timestamp is not None:
         return ALLOW
     try:
-        new, old = (msgspec.json.decode(text, type=_SpecOnly).spec for text in (raw, old_raw))
+        new, old = (decode(text, _SpecOnly).spec for text in (raw, old_raw))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"request.object is not a PodGroup: {error}") from None
     if new == old or _same(raw, old_raw):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decoder
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import (
@@ -50,7 +51,7 @@ class _ServedList(msgspec.Struct):
     resources: list[_Served] | None = None
 
 
-_served = msgspec.json.Decoder(_ServedList)
+_served = decoder(_ServedList)
 
 
 def owner_from(meta: ObjectMeta) -> Owner:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decoder
 from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, MIRROR_ANNOTATION, SCHEDULE_LABEL
 from webhook.membership import NewPod, annotation_patch
 from webhook.review import Malformed
@@ -15,7 +16,7 @@ from webhook.verdict import Verdict
 SCHEDULER_PATH: Final = "/spec/schedulerName"
 
 
-_decoder = msgspec.json.Decoder(NewPod)
+_decoder = decoder(NewPod)
 
 
 def read_pod(raw: msgspec.Raw) -> NewPod:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.meta import identity_of
@@ -171,7 +172,7 @@ def _unreadable_update(error: ModelError, raw: msgspec.Raw, old_raw: msgspec.Raw
 
 
 def _spec(raw: msgspec.Raw) -> Any:
-    return msgspec.json.decode(raw, type=_SpecOnly).spec
+    return decode(raw, _SpecOnly).spec
 
 
 def _binds(quota: ElasticQuota, siblings: Iterable[ElasticQuota]) -> bool:

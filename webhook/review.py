@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
+from scheduler_core.decoding import decode, decoder
 from scheduler_core.errors import ModelError
 from webhook.verdict import INVALID, UNAVAILABLE, Verdict, allow, refuse_malformed
 
@@ -117,8 +118,8 @@ class Answer(NamedTuple):
     verdict: Verdict | None
 
 
-_decoder = msgspec.json.Decoder(_Review)
-_salvage = msgspec.json.Decoder(_Salvage)
+_decoder = decoder(_Review)
+_salvage = decoder(_Salvage)
 _encoder = msgspec.json.Encoder()
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
@@ -188,7 +189,7 @@ def refuse_heavy(request: Request, body: bytes) -> Verdict | None:
 
 def _is_leaving(raw: msgspec.Raw) -> bool:
     try:
-        return msgspec.json.decode(raw, type=_Leaving).metadata.deletion_timestamp is not None
+        return decode(raw, _Leaving).metadata.deletion_timestamp is not None
     except _UNREADABLE:
         return False
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from sandbox import errors
 from sandbox.admit import AdmissionRequest
 from sandbox.builtin import LIMIT_RANGES
 from sandbox.store import Store
+from scheduler_core.decoding import convert
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.requests import PodResourcesWire, effective_limits, effective_requests
 from scheduler_core.model.resources import parse_resource_list
@@ -71,7 +70,7 @@ class LimitRanger:
                 problems += bounds_broken(item, requests, limits)
         items = self._items(req, "Pod")
         if items:
-            wire = msgspec.convert(spec, PodResourcesWire)
+            wire = convert(spec, PodResourcesWire)
             requests, limits = effective_requests(wire), effective_limits(wire)
             for item in items:
                 problems += bounds_broken(item, requests, limits)

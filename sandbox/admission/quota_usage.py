@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from sandbox.pods import qos_class
+from scheduler_core.decoding import convert
 from scheduler_core.model.names import POD_RESIZE_PENDING
 from scheduler_core.model.quantity import format_resource, parse_resource
 from scheduler_core.model.requests import PodResourcesWire, effective_limits, requests_of
@@ -66,7 +65,7 @@ def resize_state(pod: Obj) -> tuple[Any, ...]:
 def _pod_usage(pod: Obj) -> Amounts:
     if is_finished(pod):
         return {}
-    wire = msgspec.convert(pod.get("spec", {}), PodResourcesWire)
+    wire = convert(pod.get("spec", {}), PodResourcesWire)
     usage: Amounts = {"pods": 1}
     # The native evaluator reads what containers have of a resize, not what the pod level has.
     status = {key: value for key, value in (pod.get("status") or {}).items() if key not in _POD_LEVEL}

@@ -13,6 +13,7 @@ import msgspec
 from sandbox.admit import AdmissionRequest
 from sandbox.errors import StatusError
 from sandbox.kinds import ApiKind
+from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
 
 Obj = dict[str, Any]
@@ -115,7 +116,7 @@ def _patch_of(response: Obj) -> list[Obj] | None:
     if patch_type != "JSONPatch":
         raise InvalidResponse(f'webhook returned invalid response.patchType of "{patch_type}"')
     try:
-        operations = msgspec.json.decode(base64.b64decode(patch, validate=True), type=list[dict[str, Any]])
+        operations = decode(base64.b64decode(patch, validate=True), list[dict[str, Any]])
     except (binascii.Error, TypeError, ValueError) as error:
         raise InvalidResponse(f"response.patch is not a base64-encoded JSON patch: {error}") from None
     return operations

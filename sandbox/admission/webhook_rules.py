@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from sandbox.admission.cel import CelError, Expression, compile_expression
 from sandbox.kinds import ApiKind
+from scheduler_core.decoding import convert
 from scheduler_core.model.selectors import EVERYTHING, LabelSelectorWire, Selector, parse_selector
 
 Obj = dict[str, Any]
@@ -151,7 +150,7 @@ def _read_condition(item: Obj) -> Condition:
 
 def read_selector(raw: Obj | None, path: str) -> Selector:
     """A label selector where an absent one selects everything."""
-    return parse_selector(msgspec.convert(raw, LabelSelectorWire), path) if raw else EVERYTHING
+    return parse_selector(convert(raw, LabelSelectorWire), path) if raw else EVERYTHING
 
 
 def conditions_hold(webhook: Webhook, variables: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.model.kinds import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
@@ -98,4 +99,4 @@ class DelegatedAccess:
         return 403, f"user {user.username} cannot get path {path}"
 
     def _status(self, review: Create) -> _Status:
-        return msgspec.json.decode(self._client.create(review), type=_Review).status
+        return decode(self._client.create(review), _Review).status

@@ -19,6 +19,7 @@ import msgspec
 
 from scheduler_core.app.load_samples import NodeSamples, node_status, resource_map, windows_of
 from scheduler_core.controllers.node_metric_policy import new_node_metric, ours
+from scheduler_core.decoding import decode
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
@@ -136,7 +137,7 @@ class LoadReporter:
     def _list(self, resource: Resource) -> Iterable[_UsageWire]:
         for raw in self._client.list_raw(resource):
             try:
-                yield msgspec.json.decode(raw, type=_UsageWire)
+                yield decode(raw, _UsageWire)
             except msgspec.DecodeError as error:
                 log.warning("%s cannot be read: %s", resource.kind, error)
 
@@ -194,7 +195,7 @@ class LoadReporter:
             mark = {REPORTER_ANNOTATION: MUSTER_SCHEDULER}
             created = self._client.create(new_node_metric(view.nodes[name], DEFAULT_POLICY, mark))
             policy = DEFAULT_POLICY
-            version = msgspec.json.decode(created, type=_Created).metadata.resource_version
+            version = decode(created, _Created).metadata.resource_version
         else:
             policy, version = metric.policy, metric.resource_version
         of_pods: dict[str, int] = {}

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from scheduler_core.decoding import decoder
 from scheduler_core.kube.reading import Sight
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model import names
@@ -40,7 +41,7 @@ _READ_NAME: Final = b'"ephemeral"'
 _TOKEN: Final = b'"kube-api-access-'
 _TOKEN_VOLUME: Final = re.compile(rb'(?<="name":"kube-api-access-)[a-z0-9]{5}(?=",")')
 
-_node: Final = msgspec.json.Decoder(_NodeWire)
+_node: Final = decoder(_NodeWire)
 
 
 class _Template(msgspec.Struct, frozen=True):

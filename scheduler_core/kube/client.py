@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_core.decoding import decoder
 from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.errors import (
     Conflict,
@@ -44,8 +45,8 @@ class Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_page_decoder = msgspec.json.Decoder(Page)
-_object_decoder = msgspec.json.Decoder(dict[str, Any])
+_page_decoder = decoder(Page)
+_object_decoder = decoder(dict[str, Any])
 
 
 class Client:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
 
 T = TypeVar("T")
@@ -177,7 +178,7 @@ _PREVIEW = 300
 def _read_status(body: bytes | msgspec.Raw, code: int) -> _Status:
     """The Status in `body`, or one made from its text where a proxy answered in the server's place."""
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = decode(body, _Status)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         text = bytes(body)[:_PREVIEW].decode("utf-8", "replace")
         return _Status(message=text or "empty answer", code=code)

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
+from scheduler_core.decoding import decoder
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, NotFound, Unreachable, decode_answer
@@ -56,7 +55,7 @@ LEAST_PAUSE: Final = 0.1
 # Of the renew deadline: with less left there is time for one try only.
 LAST_TRY: Final = 0.45
 
-_decoder = msgspec.json.Decoder(dict[str, Any])
+_decoder = decoder(dict[str, Any])
 _RELEASED_SECONDS = 1
 
 

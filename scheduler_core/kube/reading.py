@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decoder, fresh_decoder
+
 
 class Metadata(msgspec.Struct, rename="camel"):
     """Identity and version of an object."""
@@ -32,8 +34,8 @@ class _Change(msgspec.Struct):
     object: msgspec.Raw
 
 
-_head_decoder: Final = msgspec.json.Decoder(Headed)
-_change_decoder: Final = msgspec.json.Decoder(_Change)
+_head_decoder: Final = decoder(Headed)
+_change_decoder: Final = decoder(_Change)
 # What decoding raises for JSON that has not the form asked for.
 _OTHER_FORM: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
@@ -90,8 +92,8 @@ class Decoder:
 
     def __init__(self, wire: type[Any]) -> None:
         change = msgspec.defstruct("Change", [("type", str), ("object", wire)])
-        self._changes: msgspec.json.Decoder[Any] = msgspec.json.Decoder(change)
-        self._objects: msgspec.json.Decoder[Any] = msgspec.json.Decoder(wire)
+        self._changes: msgspec.json.Decoder[Any] = fresh_decoder(change)
+        self._objects: msgspec.json.Decoder[Any] = decoder(wire)
 
     def change(self, line: bytes) -> tuple[str, Sight]:
         """A line of a watch: the type of the change, and the object."""

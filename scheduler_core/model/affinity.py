@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import convert
 from scheduler_core.errors import ModelError
 from scheduler_core.model.selectors import (
     IN,
@@ -173,7 +174,7 @@ def parse_node_affinity(wire: NodeAffinityWire | None, path: str) -> NodeAffinit
 
 def read_node_affinity(raw: Any) -> NodeAffinity:
     """Typed node affinity of plain data in the API's form (None: no affinity), as a configuration has it."""
-    wire = msgspec.convert(raw, NodeAffinityWire) if raw is not None else None
+    wire = convert(raw, NodeAffinityWire) if raw is not None else None
     return parse_node_affinity(wire, "addedAffinity")
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.names import COLOCATION_CONFIG_KEY
@@ -122,7 +123,7 @@ def _read_entry(raw: bytes, path: str) -> Strategy | ModelError:
 
 def _decoded(text: str | bytes, wire: type[W], path: str) -> W:
     try:
-        return msgspec.json.decode(text, type=wire)
+        return decode(text, wire)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         problem, _, field = str(error).partition(" - at `$")
         raise ModelError(path + field.rstrip("`"), problem) from None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from scheduler_core import decoding
 from scheduler_core.errors import ModelError
 
 T = TypeVar("T")
@@ -81,9 +82,7 @@ def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: st
     Raises ModelError naming the object, the field path and the rule.
     """
     try:
-        if isinstance(raw, Mapping):
-            return msgspec.convert(raw, wire)
-        return msgspec.json.decode(raw, type=wire)
+        return decoding.convert(raw, wire) if isinstance(raw, Mapping) else decoding.decode(raw, wire)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _model_error(error, raw, kind) from None
 
@@ -91,9 +90,10 @@ def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: st
 def identity_of(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ObjectMeta:
     """Metadata of an object as far as it can be read; empty where even that is broken."""
     try:
-        if isinstance(raw, Mapping):
-            return msgspec.convert(raw, Identity).metadata
-        return msgspec.json.decode(raw, type=Identity).metadata
+        found = (
+            decoding.convert(raw, Identity) if isinstance(raw, Mapping) else decoding.decode(raw, Identity)
+        )
+        return found.metadata
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ObjectMeta()
 

@@ -213,9 +213,10 @@ class Load:
         self.pod_creators = [PodCreator(replicas.cluster, self.pods) for _ in range(2)]
         self.askers = [Asker(replicas.connect, BODY, pause=0.005) for _ in range(2)]
         self.creators = [Creator(replicas.cluster, replicas.namespace, patience) for _ in range(2)]
+        self._all = (*self.askers, *self.creators, *self.pod_creators)
 
     def __enter__(self) -> Load:
-        for thread in (*self.askers, *self.creators, *self.pod_creators):
+        for thread in self._all:
             thread.start()
         self.go_on()
         return self
@@ -225,17 +226,22 @@ class Load:
         before = self._progress()
 
         def enough() -> bool:
-            now = self._progress()
-            return all(after >= start + count for start, after in zip(before, now, strict=True))
+            behind = {name: done for name, done in self._progress().items() if done < before[name] + count}
+            assert not behind, f"stands at {behind} since {before}; what failed: {self.failures()[-20:]}"
+            return True
 
         eventually(enough, timeout=60)
 
-    def _progress(self) -> list[int]:
+    def _progress(self) -> dict[str, int]:
+        """How much each client has been answered so far."""
         creators = (*self.creators, *self.pod_creators)
-        return [*(one.answered for one in self.askers), *(one.done for one in creators)]
+        counts = [*(one.answered for one in self.askers), *(one.done for one in creators)]
+        return {
+            f"{type(one).__name__} {at}": n for at, (one, n) in enumerate(zip(self._all, counts, strict=True))
+        }
 
     def __exit__(self, *_: object) -> None:
-        for thread in (*self.askers, *self.creators, *self.pod_creators):
+        for thread in self._all:
             thread.stop()
 
     @property

@@ -40,7 +40,7 @@ class ServiceProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
-        """End all connections, also those that were only just accepted, and wait for their sockets to close."""
+        """End all connections, those that were only just accepted too, and wait for all sockets to close."""
         self._server.close()
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in others:
