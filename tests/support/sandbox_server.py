@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from sandbox.server import ApiServer, ServerOptions
+from tests.support.loop_thread import LoopThread
 
 Result = TypeVar("Result")
 _START_SECONDS = 10.0
@@ -29,20 +28,19 @@ class SandboxServer:
     ) -> None:
         self._options = options
         self._prepare = prepare
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sandbox", daemon=True)
+        self._loop = LoopThread("sandbox")
         self.api: ApiServer
 
     def run(self, job: Coroutine[Any, Any, Result], timeout: float = _START_SECONDS) -> Result:
         """Run a coroutine on the server's loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(job, self._loop).result(timeout)
+        return self._loop.run(job, timeout)
 
     def __enter__(self) -> SandboxServer:
-        self._thread.start()
+        self._loop.start()
         try:
             self.run(self._start())
         except BaseException:
-            self._end_loop()
+            self._loop.end()
             raise
         return self
 
@@ -55,14 +53,9 @@ class SandboxServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._loop.accept_no_more()
         self.run(self.api.stop(), _STOP_SECONDS)
-        self._end_loop()
-
-    def _end_loop(self) -> None:
-        self.run(_end_tasks(), _STOP_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_STOP_SECONDS)
-        self._loop.close()
+        self._loop.end()
 
     @property
     def url(self) -> str:
@@ -83,11 +76,3 @@ class SandboxServer:
     def kubeconfig(self) -> Path:
         """A kubeconfig for kubectl and client libraries."""
         return self.api.kubeconfig
-
-
-async def _end_tasks() -> None:
-    """End what still runs, as asyncio.run does: clients that went away may have left watches open."""
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
