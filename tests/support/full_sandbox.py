@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 
 from sandbox.cluster import ClusterOptions, SandboxCluster
 from sandbox.nodes import NodeShape, numbered_nodes
@@ -28,8 +27,5 @@ class FullSandbox(SandboxServer):
         self.api = self.cluster.server
         await self.cluster.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.run(self.cluster.stop())
-        self._end_loop()
+    async def _stop(self) -> None:
+        await self.cluster.stop()

@@ -54,8 +54,11 @@ class SandboxServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.accept_no_more()
-        self.run(self.api.stop(), _STOP_SECONDS)
+        self.run(self._stop(), _STOP_SECONDS)
         self._loop.end()
+
+    async def _stop(self) -> None:
+        await self.api.stop()
 
     @property
     def url(self) -> str:
