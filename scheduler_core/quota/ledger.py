@@ -222,6 +222,10 @@ class QuotaLedger:
         account = self._accounts.get(namespace)
         return account is not None and uid in account.unplaced_uids
 
+    def unplaced(self) -> Iterator[tuple[str, str]]:
+        """Namespace and uid of the pods that count without a node."""
+        return ((name, uid) for name, account in self._accounts.items() for uid in account.unplaced_uids)
+
     def is_charged(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts in its namespace."""
         account = self._accounts.get(namespace)
