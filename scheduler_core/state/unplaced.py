@@ -162,7 +162,7 @@ class Unplaced:
         problems = []
         spaces = {(pod.namespace, uid) for uid, pod in self._pods.items()}
         spaces |= {(space, uid) for space, made in self.beliefs.promises.items() for uid in made}
-        unplaced = set(self._ledger.unplaced())
+        unplaced = set(self._ledger.unplaced_pods())
         for space, uid in sorted(spaces):
             if uid not in self._placed or self._pod(space, uid) is None:
                 known, right = self._ledger.charges(space).get(uid), self._right(space, uid)

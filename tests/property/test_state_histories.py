@@ -251,7 +251,7 @@ def facts(state: ClusterState) -> dict[str, Any]:
         "used": {name: nonzero(ledger.used(name)) for name in NAMESPACES},
         "charges": {name: set(ledger.charges(name)) for name in NAMESPACES},
         "quotas": sorted(quota.key for quota in ledger.quotas()),
-        "unplaced": set(ledger.unplaced()),
+        "unplaced": set(ledger.unplaced_pods()),
         "sums": [
             nonzero(ledger.in_use(after_leaving=leaving, guaranteed=guaranteed))
             for leaving in (False, True)
@@ -263,7 +263,7 @@ def facts(state: ClusterState) -> dict[str, Any]:
 
 def unplaced(state: ClusterState) -> set[str]:
     """Pods (uids) that count without a node."""
-    return {uid for _, uid in state.ledger.unplaced()}
+    return {uid for _, uid in state.ledger.unplaced_pods()}
 
 
 def nonzero(amounts: Any) -> dict[str, int]:
