@@ -138,6 +138,26 @@ def test_pods_without_a_node_above_max_keep_no_min_from_its_owner(
     assert outcome(made, asks("owner/p", asked)) == ("n0", victims)
 
 
+@pytest.mark.parametrize(
+    ("low", "waiting", "asked", "victims"),
+    [(4, 0, 1, "b0"), (4, 1, 1, "b0"), (4, 4, 1, "b0"), (3, 4, 1, "b0 l0"), (3, 4, 2, "b0 b1 l0")],
+)
+def test_pods_without_a_node_make_nobody_lend_what_it_is_guaranteed(
+    low: int, waiting: int, asked: int, victims: str
+) -> None:
+    """`loud` runs four pods, the least important of all: what is within its min frees no quota."""
+    made = world(
+        [20],
+        *(loud(f"l{number}", priority=-5) for number in range(4)),
+        *(runs(f"borrower/b{number}", start=900 - number) for number in range(4)),
+        quotas=(OWNER, quota("loud", low, 8), quota("borrower", 0)),
+    )
+    for number in range(waiting):
+        pod = make_pod(f"loud/w{number}").uid(f"w{number}").requests(cpu=1).scheduler(DEFAULT_SCHEDULER)
+        made.put(pod.annotation(CHARGED_ANNOTATION, "true"))
+    assert outcome(made, asks("owner/p", asked)) == ("n0", victims)
+
+
 def test_a_max_of_something_that_nobody_asks_for_says_nothing() -> None:
     made = world(
         [4],
