@@ -69,7 +69,7 @@ def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> bool:
         shift(ending.setdefault(pod.namespace, {}), charged(pod.requests))
     freed: dict[str, int] = {}
     for namespace, amounts in ending.items():
-        shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True))
+        shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True, guaranteed=True))
     lacking = np.flatnonzero(demand.need > 0)
     return all(freed.get(state.index.names[row], 0) >= demand.need[row] for row in lacking)
 

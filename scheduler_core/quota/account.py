@@ -54,13 +54,18 @@ class Account:
 
     def share(self, quota: ElasticQuota, name: str) -> Share:
         """What its quota adds to the sums, of one resource."""
-        used, leaving, unplaced = (part.get(name, 0) for part in (self.used, self.leaving, self.unplaced))
-        high, low = quota.max.get(name, used), quota.min.get(name, 0)
-        counted = min(used, high)
-        stays = used - leaving
+        used, stays = self.used.get(name, 0), self.used.get(name, 0) - self.leaving.get(name, 0)
+        counted = self.counts(quota, name, used)
         return Share(
             counted,
-            counted - min(stays, high),
-            counted - min(used, high, max(used - unplaced, low)),
-            counted - min(stays, high, max(stays - unplaced, low)),
+            counted - self.counts(quota, name, stays),
+            counted - self.counts(quota, name, used, guaranteed=True),
+            counted - self.counts(quota, name, stays, guaranteed=True),
         )
+
+    def counts(self, quota: ElasticQuota, name: str, used: int, *, guaranteed: bool = False) -> int:
+        """What others count of a use of one resource; `guaranteed`: others that stay within their min."""
+        found = min(used, quota.max.get(name, used))
+        if not guaranteed:
+            return found
+        return min(found, max(used - self.unplaced.get(name, 0), quota.min.get(name, 0)))

@@ -222,6 +222,15 @@ class QuotaLedger:
         account = self._accounts.get(namespace)
         return account is not None and uid in account.unplaced_uids
 
+    def unplaced(self, namespace: str) -> ResourceList:
+        """The part of `used` that pods without a node hold. Read only."""
+        account = self._accounts.get(namespace)
+        return account.unplaced if account is not None else {}
+
+    def unplaced_pods(self) -> Iterator[tuple[str, str]]:
+        """Namespace and uid of the pods that count without a node."""
+        return ((name, uid) for name, account in self._accounts.items() for uid in account.unplaced_uids)
+
     def is_charged(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts in its namespace."""
         account = self._accounts.get(namespace)
@@ -246,20 +255,21 @@ class QuotaLedger:
             return less(total, self.total_leaving)
         return less(total, self.total_unplaced) if guaranteed else total
 
-    def frees(self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False) -> dict[str, int]:
-        """By how much the use of all quotas falls when pods of a namespace end that use these amounts.
-
-        With `after_leaving` those on their way out are gone before.
-        """
+    def frees(
+        self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
+    ) -> dict[str, int]:
+        """By how much `in_use` falls when pods of a namespace end that have nodes and use these amounts."""
         account = self._accounts.get(namespace)
         quota = account.quota if account is not None else None
         if account is None or quota is None:
             return {}
         found = {}
         for name, value in amounts.items():
-            now = account.used.get(name, 0) - (account.leaving.get(name, 0) if after_leaving else 0)
-            high = quota.max.get(name, now)
-            found[name] = min(now, high) - min(now - value, high)
+            used = account.used.get(name, 0) - (account.leaving.get(name, 0) if after_leaving else 0)
+            now, then = (
+                account.counts(quota, name, left, guaranteed=guaranteed) for left in (used, used - value)
+            )
+            found[name] = now - then
         return found
 
     def charges(self, namespace: str) -> dict[str, ResourceList]:

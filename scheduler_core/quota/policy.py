@@ -123,11 +123,15 @@ def charge_within_min(
 
 
 def over_min(ledger: QuotaLedger, quota: ElasticQuota) -> bool:
-    """Whether a quota uses more than its min in any one resource (rule 10).
+    """Whether what runs of a quota, and stays, is more than its min in any one resource (rule 10)."""
+    used = lendable(ledger, quota)
+    return any(used.get(name, 0) > quota.min.get(name, 0) for name in relevant(ledger, quota))
 
-    What is on its way out it does not borrow any more.
-    """
-    return bool(borrowed(ledger, quota, after_leaving=True))
+
+def lendable(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
+    """What a quota uses that could be given back: neither is on its way out, nor has no node. Read only."""
+    used = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
+    return less(used, ledger.unplaced(quota.namespace))
 
 
 def borrowed(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = False) -> dict[str, int]:

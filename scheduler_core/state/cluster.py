@@ -77,7 +77,7 @@ class ClusterState:
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
         regrouped = self.gangs.put_pod(pod, old)
-        counted = pod.uid in self.unplaced.counted
+        counted = self.ledger.is_unplaced(pod.namespace, pod.uid)
         events = self._put_pod(pod, old, now)
         # One that counted already and has a node now can be evicted.
         if self.unplaced.follow(pod) or (counted and pod.assigned):

@@ -3,7 +3,8 @@
 Nodes that are nominated for a gang as a whole, for whatever reason, are kept for it no longer than the limit;
 what gangs of the same namespace had kept before, and did not use, is taken off. Then the namespace rests for
 as long as the limit: no deleted member, no new gang and no new name makes it longer. Nodes that were kept for
-a gang that then starts on them were of use, and are not held against its namespace.
+a gang that then starts on them were of use, and are not held against its namespace. What is nominated while a
+namespace rests is for a gang within its min (engine.gang_capacity.must_rest): it has the limit, too.
 """
 
 from __future__ import annotations
@@ -96,9 +97,8 @@ class Keeping:
         old = self.kept.get(group)
         namespace = items[0].pod.namespace
         if old is None:
-            inherited = not any(nominations.was_ours(item.pod.uid) for item in items)
-            since = self._since_before(group, now) if inherited else now
-            until = since + max(0.0, self.limit - self._debt(namespace, now))
+            ours = any(nominations.was_ours(item.pod.uid) for item in items)
+            since, until = self._term(namespace, now if ours else self._since_before(group, now), now)
         else:
             since, until = old.since, old.until
         found = Kept(namespace, since, until, items)
@@ -107,11 +107,18 @@ class Keeping:
         self.kept[group] = found
         self._ended.pop(group, None)
 
-    def _since_before(self, group: str, now: float) -> float:
-        """Since when an earlier process had kept the nodes, as far as the PodGroup says so."""
+    def _term(self, namespace: str, since: float | None, now: float) -> tuple[float, float]:
+        """Since when and until when; without `since` nobody knows that an earlier process still kept it."""
+        if since is None and self.rests(namespace) > now:
+            return now, now
+        since = now if since is None else since
+        return since, since + self.limit - self._in_vain(namespace, now)
+
+    def _since_before(self, group: str, now: float) -> float | None:
+        """Since when an earlier process had kept the nodes, if the PodGroup says so."""
         told = self._told(group)
         if told is None or told.status != "True" or told.last_transition_time is None:
-            return now
+            return None
         return min(now, told.last_transition_time.timestamp())
 
     def _told(self, group: str) -> ConditionWire | None:
@@ -123,7 +130,7 @@ class Keeping:
         self.changed.add(group)
         account = self._account(found.namespace)
         in_vain = not all(item.pod.uid in placed for item in found.items)
-        account.level = self._debt(found.namespace, now, besides=True) + in_vain * (now - found.since)
+        account.level = self._in_vain(found.namespace, now, besides=True) + in_vain * (now - found.since)
         account.at = now
         if account.level >= self.limit:
             account.level, account.rests = 0.0, now + self.limit
@@ -143,7 +150,9 @@ class Keeping:
     def until(self, group: str, namespace: str, now: float) -> float:
         """Until when nodes are kept for a gang at most, or would be if that began now."""
         found = self.kept.get(group)
-        return found.until if found is not None else now + max(0.0, self.limit - self._debt(namespace, now))
+        if found is not None:
+            return found.until
+        return now if self.rests(namespace) > now else now + self.limit - self._in_vain(namespace, now)
 
     def rests(self, namespace: str) -> float:
         """Until when nothing is kept for gangs of a namespace; 0 if it never had to rest."""
@@ -153,14 +162,12 @@ class Keeping:
         """Until when a gang rests whose own limit was reached, 0 for none."""
         return self._ended.get(group, 0.0)
 
-    def _debt(self, namespace: str, now: float, *, besides: bool = False) -> float:
-        """Seconds that were kept in vain, less those since in which nothing was kept.
+    def _in_vain(self, namespace: str, now: float, *, besides: bool = False) -> float:
+        """Seconds that were kept in vain, less those since in which nothing was kept; below the limit.
 
         `besides`: something was kept until now.
         """
         account = self._account(namespace)
-        if account.rests > now:
-            return self.limit
         busy = besides or any(found.namespace == namespace for found in self.kept.values())
         return account.level if busy else max(0.0, account.level - (now - account.at))
 

@@ -20,14 +20,14 @@ class Unplaced:
     """Keeps the charges of pods without a node right, and gives what a placed pod is charged with.
 
     `own` are the names of schedulers that judge their pods themselves: these count from their placement on,
-    whatever is written on them. `counted` are the pods (uids) that are charged here now.
+    whatever is written on them. A charge speaks of a pod of its own namespace only: whoever forges a review
+    may name any uid, also before the pod that has it is seen.
     """
 
     def __init__(
         self, ledger: QuotaLedger, pods: Mapping[str, Pod], placed: Mapping[str, object], dirty: set[str]
     ) -> None:
         self.own: frozenset[str] = frozenset()
-        self.counted: set[str] = set()
         self._ledger = ledger
         self._pods = pods
         self._placed = placed
@@ -50,19 +50,25 @@ class Unplaced:
             promise.met = True
             if not promise.stands or _shows(pod, promise.charge):
                 self.beliefs.drop(pod.namespace, pod.uid)
-        elif pod.uid not in self.counted and (pod.node_name or not pod.counts):
+        elif not self._counts(pod) and (pod.node_name or not pod.counts):
             return False
         return self._settle(pod.namespace, pod.uid)
 
     def gone(self, pod: Pod) -> bool:
         """A pod is gone from the API; whether what its namespace uses changed."""
-        return pod.uid in self.counted and self._settle(pod.namespace, pod.uid)
+        return self._counts(pod) and self._settle(pod.namespace, pod.uid)
 
     def drop(self, pod: Pod) -> None:
         """A pod takes a node: it is charged there."""
-        if pod.uid in self.counted:
-            self.counted.discard(pod.uid)
+        if self._counts(pod):
             self._ledger.refund(pod.namespace, pod.uid)
+
+    def _counts(self, pod: Pod) -> bool:
+        return self._ledger.is_unplaced(pod.namespace, pod.uid)
+
+    def _pod(self, namespace: str, uid: str) -> Pod | None:
+        pod = self._pods.get(uid)
+        return pod if pod is not None and pod.namespace == namespace else None
 
     def put_charges(self, ledger: ReservationLedger, now: float) -> bool:
         """What was admitted in a namespace and is not visible yet; whether what it uses changed.
@@ -89,12 +95,11 @@ class Unplaced:
 
     def _promise(self, namespace: str, uid: str, charge: Charge | None, now: float) -> None:
         """A charge came, changed or went."""
-        pod = self._pods.get(uid)
-        met = pod is not None and pod.namespace == namespace
-        if charge is not None and pod is not None and met and _shows(pod, charge):
+        pod = self._pod(namespace, uid)
+        if charge is not None and pod is not None and _shows(pod, charge):
             self.beliefs.drop(namespace, uid)
         elif charge is not None:
-            self.beliefs.add(namespace, charge, now, met=met)
+            self.beliefs.add(namespace, charge, now, met=pod is not None)
         elif (promise := self.beliefs.find(namespace, uid)) is not None:
             # Until its time is over the pod may still come: its watch can be behind the ledger's.
             promise.stands = False
@@ -123,49 +128,49 @@ class Unplaced:
 
     def _settle(self, namespace: str, uid: str) -> bool:
         """Charge what is right for one pod; whether that is news."""
-        ledger, right = self._ledger, self._right(namespace, uid)
+        ledger, pod = self._ledger, self._pod(namespace, uid)
         known = ledger.charges(namespace).get(uid)
-        if uid in self._placed:
-            pod = self._pods.get(uid)
-            right = self.requests(pod) if pod is not None and pod.namespace == namespace else known
+        placed = known is not None and not ledger.is_unplaced(namespace, uid)
+        if placed:
+            right = self.requests(pod) if pod is not None else known
+        else:
+            right = self._right(namespace, uid)
         if known == right:
             return False
         leaving = ledger.is_leaving(namespace, uid)
         if known is not None:
             ledger.refund(namespace, uid)
-            self.counted.discard(uid)
         if right is not None:
-            placed = uid in self._placed
             ledger.charge(namespace, uid, right, placed=placed)
-            if not placed:
-                self.counted.add(uid)
-            elif leaving:
+            if leaving:
                 ledger.mark_leaving(namespace, uid)
         self._dirty.add(namespace)
         return True
 
     def _right(self, namespace: str, uid: str) -> ResourceList | None:
         """What a pod without a node is charged with; None for nothing."""
-        pod = self._pods.get(uid)
+        pod = self._pod(namespace, uid)
         if pod is None:
             promise = self.beliefs.find(namespace, uid)
             waits = promise is not None and promise.stands and not promise.met
             return _amounts(promise.charge) if promise is not None and waits else None
-        judged = pod.scheduler_name in self.own or pod.namespace != namespace
+        judged = pod.scheduler_name in self.own
         return self.requests(pod) if pod.counts and not pod.assigned and not judged else None
 
     def check(self) -> list[str]:
         """Every pod that is charged without a node and should not be, or the other way round, in words."""
         problems = []
-        spaces = {(uid, pod.namespace) for uid, pod in self._pods.items()}
-        spaces |= {(uid, space) for space, made in self.beliefs.promises.items() for uid in made}
-        for uid, space in sorted(spaces):
-            if uid not in self._placed:
+        spaces = {(pod.namespace, uid) for uid, pod in self._pods.items()}
+        spaces |= {(space, uid) for space, made in self.beliefs.promises.items() for uid in made}
+        unplaced = set(self._ledger.unplaced_pods())
+        for space, uid in sorted(spaces):
+            if uid not in self._placed or self._pod(space, uid) is None:
                 known, right = self._ledger.charges(space).get(uid), self._right(space, uid)
-                if known != right or (uid in self.counted) != (right is not None):
+                if known != right or ((space, uid) in unplaced) != (right is not None):
                     problems.append(f"{space}/{uid} is charged {known} without a node, {right} is right")
-        unknown = self.counted - {uid for uid, _ in spaces}
-        return [*problems, *(f"{uid} is charged without a node, and nobody knows it" for uid in unknown)]
+        unknown = sorted(unplaced - spaces)
+        more = (f"{space}/{uid} is charged without a node, and nobody knows it" for space, uid in unknown)
+        return [*problems, *more]
 
 
 def _amounts(charge: Charge) -> dict[str, int]:

@@ -85,7 +85,10 @@ class History:
         namespace = self.rng.choice(NAMESPACES)
         there = [uid for uid in self.pods if uid.startswith(f"{namespace}/")]
         coming = [f"{namespace}/p{self.serial + more}" for more in (1, 2, 3)]
-        uids = {self.rng.choice([*there, *coming]) for _ in range(self.rng.randint(0, 3))}
+        # Whoever forges a review may name any uid: of a pod elsewhere, too, that may not have been seen yet.
+        other = self.rng.choice(NAMESPACES)
+        forged = [*self.rng.sample(list(self.pods), min(1, len(self.pods))), f"{other}/p{self.serial + 1}"]
+        uids = {self.rng.choice([*there, *coming, *forged]) for _ in range(self.rng.randint(0, 3))}
         charges = [Charge(uid, uid, "", {"cpu": 1000 * self.rng.randint(0, 4), "pods": 1}) for uid in uids]
         self.ledgers[namespace] = made = ReservationLedger(
             namespace, charges=tuple(charges), name=ELASTIC_NAME
@@ -108,7 +111,7 @@ class History:
 
     def assume(self) -> None:
         pod = self.some(assigned=False)
-        taken = {*self.state.placed, *self.state.unplaced.counted}
+        taken = {*self.state.placed, *unplaced(self.state)}
         if pod is not None and self.nodes and pod.obj().uid not in taken:
             slot = self.state.nodes.slot(self.rng.choice(list(self.nodes)))
             assert slot is not None
@@ -248,7 +251,7 @@ def facts(state: ClusterState) -> dict[str, Any]:
         "used": {name: nonzero(ledger.used(name)) for name in NAMESPACES},
         "charges": {name: set(ledger.charges(name)) for name in NAMESPACES},
         "quotas": sorted(quota.key for quota in ledger.quotas()),
-        "unplaced": set(state.unplaced.counted),
+        "unplaced": set(ledger.unplaced_pods()),
         "sums": [
             nonzero(ledger.in_use(after_leaving=leaving, guaranteed=guaranteed))
             for leaving in (False, True)
@@ -256,6 +259,11 @@ def facts(state: ClusterState) -> dict[str, Any]:
         ],
         "total_min": ledger.total_min,
     }
+
+
+def unplaced(state: ClusterState) -> set[str]:
+    """Pods (uids) that count without a node."""
+    return {uid for _, uid in state.ledger.unplaced_pods()}
 
 
 def nonzero(amounts: Any) -> dict[str, int]:
@@ -349,7 +357,7 @@ def collect(value: Any, path: str, found: dict[str, NDArray], seen: set[int]) ->
 def play(trial: Trial, rng: random.Random) -> None:
     """Lift a placed pod, or place a waiting one."""
     state = trial.state
-    others = {*state.placed, *state.unplaced.counted}
+    others = {*state.placed, *unplaced(state)}
     waiting = [pod for uid, pod in state.pods.items() if uid not in others]
     alive = [slot for slot in range(state.nodes.size) if state.nodes.alive[slot]]
     if waiting and alive and rng.random() < 0.5:

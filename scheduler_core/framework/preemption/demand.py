@@ -17,7 +17,7 @@ from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, less
-from scheduler_core.quota.policy import above_max, charge_within_min, over_min, relevant
+from scheduler_core.quota.policy import above_max, charge_within_min, lendable, over_min, relevant
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.selections import Selection
 
@@ -31,7 +31,8 @@ class Lenders(msgspec.Struct, frozen=True):
     """Quotas whose pods may be reclaimed, Q of them: use and min as int64 [Q, R], what counts as bool [Q, R].
 
     `of` is the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for others.
-    `excess` is use above max, int64 [Q, R], None where no quota uses more.
+    `excess` is use above max, int64 [Q, R], None where no quota uses more; `hidden`, int64 [R], is the part
+    of it that has to end before the sum over all quotas falls: what pods without a node use need not.
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -40,6 +41,7 @@ class Lenders(msgspec.Struct, frozen=True):
     min: Int64
     counts: Bool
     excess: Int64 | None = None
+    hidden: Int64 | None = None
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -159,30 +161,33 @@ def _max_need(state: ClusterState, asked: ResourceList, quota: ElasticQuota, own
 
 
 def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
-    """Quotas over min, without the preemptor's own; what is on its way out they do not borrow any more."""
+    """Quotas over min, without the preemptor's own, and what of their use could be given back."""
     ledger, index = state.ledger, state.index
     found = [q for q in ledger.quotas() if q.namespace != borrower.namespace and over_min(ledger, q)]
     shape = (len(found), len(index))
     used, low = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)  # [Q, R]
     counts: Bool = np.zeros(shape, dtype=np.bool_)  # [Q, R]
     excess: Int64 = np.zeros(shape, dtype=np.int64)  # [Q, R]
+    hidden: Int64 = np.zeros(len(index), dtype=np.int64)  # [R]
     of: Int64 = np.full(len(state.table.namespaces), NO_QUOTA, dtype=np.int64)  # [namespaces]
     for number, quota in enumerate(found):
-        in_use, leaving = ledger.used(quota.namespace), ledger.leaving(quota.namespace)
+        in_use = lendable(ledger, quota)
         for name in relevant(ledger, quota):
             row = index.row(name)
             if row is not None:
-                used[number, row] = in_use.get(name, 0) - leaving.get(name, 0)
+                used[number, row] = in_use.get(name, 0)
                 low[number, row] = quota.min.get(name, 0)
                 counts[number, row] = True
         for name, value in above_max(ledger, quota, after_leaving=True).items():
             row = index.row(name)
             if row is not None:
                 excess[number, row] = value
+                hidden[row] += max(0, value - ledger.unplaced(quota.namespace).get(name, 0))
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:
             of[namespace] = number
-    return Lenders(tuple(found), of, used, low, counts, excess if excess.any() else None)
+    above = (excess, hidden) if excess.any() else (None, None)
+    return Lenders(tuple(found), of, used, low, counts, *above)
 
 
 def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:

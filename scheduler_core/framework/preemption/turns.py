@@ -1,7 +1,7 @@
 """Whose pods go first: those of quotas that use more than their max (docs/quota.md, "What passed by").
 
 What a quota uses above its max counts against nobody else. So it must be gone before its pods free anything
-of the sum over all quotas.
+of the sum over all quotas, but for what pods without a node use, which nobody can evict.
 """
 
 from __future__ import annotations
@@ -35,15 +35,14 @@ def in_turn(table: PodTable, demand: Demand) -> Iterator[Demand]:
     """
     lenders = demand.lenders
     first = gives_first(lenders, demand.request) if lenders is not None else None
-    if lenders is None or lenders.excess is None or first is None or not first.any():
+    if lenders is None or lenders.hidden is None or first is None or not first.any():
         yield demand
         return
     owners = np.append(lenders.of, -1)[table.namespace[: len(demand.eligible)]]
     theirs: Bool = (owners >= 0) & np.append(first, False)[owners]
-    excess = lenders.excess.sum(axis=0)  # [R]
-    need = demand.need.copy()
-    short = need[: len(excess)] > 0
-    need[: len(excess)][short] += excess[short]
+    hidden, need = lenders.hidden, demand.need.copy()
+    short = need[: len(hidden)] > 0
+    need[: len(hidden)][short] += hidden[short]
     yield msgspec.structs.replace(demand, need=need, eligible=demand.eligible & theirs)
     yield msgspec.structs.replace(demand, need=need)
     yield msgspec.structs.replace(demand, eligible=demand.eligible & ~theirs)

@@ -282,8 +282,8 @@ class View:
         return {name for low in self.low.values() for name in low} | set(self.high[ns])
 
     def over(self, ns: str, gone: Collection[str] = ()) -> set[str]:
-        """Resources in which the namespace's quota uses more than its min, once `gone` are gone."""
-        used = self.without(gone).used(ns) if gone else self.used(ns)
+        """Resources of which what runs of a quota (namespace) is more than its min, once `gone` are gone."""
+        used = (self.without(gone) if gone else self).used(ns, placed=True)
         return {name for name in self.relevant(ns) if used.get(name, 0) > self.low[ns].get(name, 0)}
 
     def nominees(self, besides: Raw) -> list[Raw]:

@@ -158,6 +158,45 @@ def test_a_gang_within_min_goes_on_reclaiming() -> None:
     assert set(kept(made)) == {"g0", "g1"}
 
 
+def reclaiming() -> GangScheduler:
+    """Namespace a rests, and its gang h evicts r0 and r1 of namespace c for its min."""
+    made = starving()
+    made.step(LIMIT)
+    assert made.state.gangs.keeping.rests("a") == made.now + LIMIT
+    for uid in ("r", "g0", "g1"):
+        made.scheduler.remove(made.state.pods[uid], made.now)
+    for namespace, low in (("a", 6), ("c", 0), ("d", 6)):
+        made.scheduler.put(make_quota(f"{namespace}/q").min(cpu=low).obj(), made.now)
+    made.put(*(make_pod(f"c/r{n}").uid(f"r{n}").requests(cpu=2).on(f"n{n}") for n in range(2)))
+    another_gang(made)
+    assert evicted(made.step()) == {"r0", "r1"}
+    return made
+
+
+def test_what_a_gang_within_min_evicts_for_is_its_own_while_its_namespace_rests() -> None:
+    """Else those who borrow take the room of its victims, are evicted for it, and so on without end."""
+    made = reclaiming()
+    made.put(*(make_pod(f"c/b{n}").uid(f"b{n}").requests(cpu=2).priority(9) for n in range(2)))
+    for _ in range(6):
+        assert placed(made.step(EXAMINED_EVERY_SECONDS)) == {}
+        assert set(kept(made)) == {"h0", "h1"}
+    made.scheduler.remove(made.state.pods["r0"], made.now)
+    made.scheduler.remove(made.state.pods["r1"], made.now)
+    assert {"h0", "h1"} <= placed(made.step(1.0)).keys()
+
+
+def test_it_has_an_end_then_too_and_what_was_of_use_makes_no_rest_longer() -> None:
+    made = reclaiming()
+    rests = made.state.gangs.keeping.rests("a")
+    (found,) = made.state.gangs.keeping.kept.values()
+    assert found.until == made.now + LIMIT
+    made.scheduler.remove(made.state.pods["r0"], made.now)
+    made.scheduler.remove(made.state.pods["r1"], made.now)
+    assert set(placed(made.step(20.0))) == {"h0", "h1"}
+    made.step(1.0)
+    assert (made.state.gangs.keeping.kept, made.state.gangs.keeping.rests("a")) == ({}, rests)
+
+
 def test_every_few_seconds_it_is_asked_whether_it_can_still_come_to_anything() -> None:
     made = starving()
     made.scheduler.put(make_quota("a/q").min(cpu=2).max(cpu=5).obj(), made.now)
@@ -210,6 +249,15 @@ def test_a_new_process_lets_those_rest_who_rested() -> None:
     again.step(PATIENCE)
     again.step(PATIENCE)
     assert set(kept(again)) == {"g0", "g1"}
+
+
+def test_what_the_api_still_says_of_it_does_not_end_the_rest() -> None:
+    """Nobody has written yet that no node is nominated any more."""
+    made = starving()
+    made.now += LIMIT
+    again = restarted(made, ("False", "LimitReached", made.now))
+    again.step(1.0)
+    assert kept(again) == {}
 
 
 def test_a_condition_from_the_future_makes_nothing_longer() -> None:

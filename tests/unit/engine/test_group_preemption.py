@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.engine.decisions import Evicted, Rejected
-from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
+from scheduler_core.model.names import CHARGED_ANNOTATION, DEFAULT_SCHEDULER, TOPOLOGY_CONSTRAINTS_ANNOTATION
 from tests.support.builders import (
     GroupBuilder,
     PodBuilder,
@@ -294,6 +294,20 @@ def test_who_borrows_only_another_resource_goes_where_the_rest_is_not_enough(
     made.put(borrower(0, 0).requests(cpu=1, memory=1), borrower(1, 0))
     asking(made, number, priority=0)
     assert gone(made.step()) == victims
+
+
+@pytest.mark.parametrize(("high", "waiting"), [(4, 0), (2, 0), (2, 2)])
+def test_what_has_no_node_need_not_go_before_what_runs(high: int, waiting: int) -> None:
+    """Nobody can evict it. Its max was lowered when these pods were there."""
+    made = TopologyScheduler(9, quotas=True)
+    quota(made, "a", 2)
+    made.put(make_quota("b/q").min(cpu=0).max(cpu=high))
+    made.put(borrower(0, 0), borrower(1, 0))
+    for number in range(waiting):
+        pod = make_pod(f"b/w{number}").uid(f"w{number}").requests(cpu=1).scheduler(DEFAULT_SCHEDULER)
+        made.put(pod.annotation(CHARGED_ANNOTATION, "true"))
+    asking(made, 1, priority=0)
+    assert gone(made.step()) == {"x1"}
 
 
 def test_a_borrower_that_is_protected_stays_where_another_one_does() -> None:

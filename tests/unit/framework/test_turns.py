@@ -8,6 +8,7 @@ import pytest
 
 from scheduler_core.framework.preemption.demand import quota_demand
 from scheduler_core.framework.preemption.turns import in_turn
+from scheduler_core.model.names import CHARGED_ANNOTATION, DEFAULT_SCHEDULER
 from tests.support.builders import PodBuilder, make_budget, make_group, make_pod, make_quota
 from tests.support.gang_scheduler import evicted, placed
 from tests.unit.framework.test_preemption_stories import asks, outcome, runs, world
@@ -119,6 +120,42 @@ def test_nobody_goes_for_what_nobody_counts() -> None:
     made.put(asks("owner/p", 4))
     decisions = made.step()
     assert (evicted(decisions), placed(decisions)) == (set(), {"p": "n0"})
+
+
+@pytest.mark.parametrize(
+    ("high", "waiting", "asked", "victims"),
+    [(8, 4, 1, "l0"), (4, 1, 1, "l0"), (4, 4, 1, "l0"), (3, 4, 2, "l0 l1"), (3, 1, 2, "l0 l1")],
+)
+def test_pods_without_a_node_above_max_keep_no_min_from_its_owner(
+    high: int, waiting: int, asked: int, victims: str
+) -> None:
+    """Nobody can evict them, so they need not go before what runs gives way: a max may have been lowered."""
+    made = world([9], quotas=(OWNER, quota("loud", 0, high)))
+    made.put(*(loud(f"l{number}") for number in range(4)))
+    for number in range(waiting):
+        pod = make_pod(f"loud/w{number}").uid(f"w{number}").requests(cpu=1).scheduler(DEFAULT_SCHEDULER)
+        made.put(pod.annotation(CHARGED_ANNOTATION, "true"))
+    assert outcome(made, asks("owner/p", asked)) == ("n0", victims)
+
+
+@pytest.mark.parametrize(
+    ("low", "waiting", "asked", "victims"),
+    [(4, 0, 1, "b0"), (4, 1, 1, "b0"), (4, 4, 1, "b0"), (3, 4, 1, "b0 l0"), (3, 4, 2, "b0 b1 l0")],
+)
+def test_pods_without_a_node_make_nobody_lend_what_it_is_guaranteed(
+    low: int, waiting: int, asked: int, victims: str
+) -> None:
+    """`loud` runs four pods, the least important of all: what is within its min frees no quota."""
+    made = world(
+        [20],
+        *(loud(f"l{number}", priority=-5) for number in range(4)),
+        *(runs(f"borrower/b{number}", start=900 - number) for number in range(4)),
+        quotas=(OWNER, quota("loud", low, 8), quota("borrower", 0)),
+    )
+    for number in range(waiting):
+        pod = make_pod(f"loud/w{number}").uid(f"w{number}").requests(cpu=1).scheduler(DEFAULT_SCHEDULER)
+        made.put(pod.annotation(CHARGED_ANNOTATION, "true"))
+    assert outcome(made, asks("owner/p", asked)) == ("n0", victims)
 
 
 def test_a_max_of_something_that_nobody_asks_for_says_nothing() -> None:

@@ -363,12 +363,12 @@ class Histories(RuleBasedStateMachine):
     def what_ends_frees_what_counts_less(self) -> None:
         for space in self.binding():
             own = [pod for pod in self.pods if pod[0] == space and pod not in self.leaving | self.unplaced]
-            if own:
-                before = dict(self.ledger.in_use())
-                freed = self.ledger.frees(space, {**self.pods[own[0]], "pods": 1})
-                asked = self.pods[own[0]]
+            for staying, guaranteed in itertools.product((False, True), repeat=2) if own else ():
+                asked, how = self.pods[own[0]], {"after_leaving": staying, "guaranteed": guaranteed}
+                before = dict(self.ledger.in_use(**how))
+                freed = self.ledger.frees(space, {**asked, "pods": 1}, **how)
                 self.ledger.refund(*own[0])
-                after = self.ledger.in_use()
+                after = self.ledger.in_use(**how)
                 assert {n: before.get(n, 0) - after.get(n, 0) for n in freed} == freed
                 self.ledger.charge(*own[0], asked)
 

@@ -8,6 +8,7 @@ from scheduler_core.engine.intake import take_in, take_out
 from scheduler_core.model.charging import charged_at_creation, counts_in_quota
 from scheduler_core.model.names import CHARGED_ANNOTATION, CPU, DEFAULT_SCHEDULER
 from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
+from scheduler_core.state.belief import BELIEVED_SECONDS
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import Happened
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
@@ -146,6 +147,25 @@ def test_a_charge_of_another_namespace_says_nothing_of_a_pod() -> None:
     assert used(state) == (2, 1)
 
 
+@pytest.mark.parametrize("node", ["n1", ""])
+@pytest.mark.parametrize("scheduler", ["ours", DEFAULT_SCHEDULER])
+def test_a_charge_that_names_a_pod_of_another_namespace_before_it_is_seen(scheduler: str, node: str) -> None:
+    """Anybody may claim any uid, and a new process learns of ledgers before it learns of pods."""
+    state = cluster()
+    take_in(state, charges(("p", 3)), 0.0)
+    pod = make_pod("b/p").uid("p").scheduler(scheduler).requests(cpu=2)
+    state.put_pod(pod.annotation(CHARGED_ANNOTATION, "true").obj())
+    if node:
+        state.put_pod(pod.on(node).obj())
+    else:
+        state.assume(pod.obj(), 0, 1.0)
+    assert (used(state), state.ledger.used("b")[CPU]) == ((3, 1), 2000)
+    assert state.unplaced.lapse(BELIEVED_SECONDS) == ["a"]
+    assert (used(state), state.ledger.used("b")[CPU]) == ((0, 0), 2000)
+    state.remove_pod("p")
+    assert (used(state), state.ledger.used("b")[CPU]) == ((0, 0), 0)
+
+
 def test_reservations_and_charges_of_a_namespace_do_not_disturb_each_other() -> None:
     state = cluster()
     holds = ReservationLedger("a", holds=(Hold("g", "u", 1, {CPU: 1000}),))
@@ -165,5 +185,5 @@ def test_the_checker_finds_a_pod_that_should_count_and_one_that_should_not() -> 
     state.ledger.refund("a", "p")
     assert "a/p is charged None without a node" in state.check()[0]
     state = cluster()
-    state.unplaced.counted.add("ghost")
-    assert state.check() == ["ghost is charged without a node, and nobody knows it"]
+    state.ledger.charge("a", "ghost", {}, placed=False)
+    assert state.check() == ["a/ghost is charged without a node, and nobody knows it"]
