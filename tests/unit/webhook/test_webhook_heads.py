@@ -27,7 +27,7 @@ CHUNKED = "Transfer-Encoding: chunked"
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     made = Running(tmp_path_factory.mktemp("certificates"), synced(node(cpu="8"), namespace("a")))
     yield made
-    made.server.stop()
+    made.stop()
 
 
 def target(path: str) -> bytes:
