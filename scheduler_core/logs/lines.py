@@ -29,7 +29,9 @@ class Lines:
         self._torn = False
         self._patient_from = 0.0
         self._monotonic = monotonic
-        self._lock = threading.Lock()
+        # One that the same thread may take twice: the collector or a signal may have it log within a line.
+        self._lock = threading.RLock()
+        self._writing = False
         self._descriptor = _descriptor(stream)
         self._ready = select.poll()
         if self._descriptor >= 0:
@@ -38,14 +40,25 @@ class Lines:
     def write(self, line: str) -> None:
         """Write a line, or drop it. Raises nothing but MemoryError."""
         with self._lock:
-            missing = self.dropped - self._told
-            said = f"\n{line}" if self._torn else line
-            if missing:
-                said = f"{said}\n{missing} lines before this one were dropped: nobody took them"
-            if self._put(f"{said}\n".encode(errors="backslashreplace")):
-                self._told += missing
-            else:
+            if self._writing:
+                # In the middle of another line it would be part of that.
                 self.dropped += 1
+                return
+            self._writing = True
+            try:
+                self._write(line)
+            finally:
+                self._writing = False
+
+    def _write(self, line: str) -> None:
+        missing = self.dropped - self._told
+        said = f"\n{line}" if self._torn else line
+        if missing:
+            said = f"{said}\n{missing} lines before this one were dropped: nobody took them"
+        if self._put(f"{said}\n".encode(errors="backslashreplace")):
+            self._told += missing
+        else:
+            self.dropped += 1
 
     def _put(self, data: bytes) -> bool:
         """Whether all of it was taken."""

@@ -8,6 +8,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -77,6 +78,25 @@ def test_a_pipe_that_nobody_reads_costs_a_moment_once_and_lines_that_are_counted
     ]
     lines.write("and after")
     assert pipe.text() == "and after\n"
+
+
+def test_a_line_from_within_a_line_is_dropped_and_waits_for_nothing(pipe: Pipe) -> None:
+    """The garbage collector and signals have a thread that writes a line log another one."""
+
+    def clock() -> float:
+        lines.write("within")
+        return time.monotonic()
+
+    lines = Lines(pipe.stream, clock)
+    # More than fits: the clock is asked.
+    thread = threading.Thread(target=lines.write, args=("y" * 40_000,), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert "within" not in pipe.text()
+    assert lines.dropped >= 2
+    lines.write("next")
+    assert "next\n" in pipe.text()
 
 
 def test_what_follows_a_torn_line_is_a_line_of_its_own(pipe: Pipe) -> None:
