@@ -69,23 +69,29 @@ class TokenFile:
         self._header: tuple[str, str] | None = None
 
     def headers(self) -> list[tuple[str, str]]:
-        now = self._monotonic()
-        if self._header is None or now - self._read_at > TOKEN_FILE_SECONDS:
-            try:
-                self._header = bearer(self._path.read_text(encoding="utf-8").strip(), self._source)
-            except (OSError, UnicodeDecodeError) as error:
-                # The last token is better than none: the file may be replaced at this very moment.
-                if self._header is None:
-                    raise KubeconfigError(self._source, f"tokenFile {self._path}: {error}") from None
-            self._read_at = now
-        return [self._header]
+        known = self._header
+        if known is None or self._monotonic() - self._read_at > TOKEN_FILE_SECONDS:
+            known = self._read(known)
+        return [known]
 
     def certificate(self) -> ClientCertificate | None:
         return None
 
     def refresh(self) -> bool:
-        old, self._header = self._header, None
-        return self.headers() != [old]
+        known = self._header
+        return self._read(known) != known
+
+    def _read(self, known: tuple[str, str] | None) -> tuple[str, str]:
+        """The token as the file has it, else the last one: the file may be replaced at this very moment."""
+        try:
+            found = bearer(self._path.read_text(encoding="utf-8").strip(), self._source)
+        except (OSError, UnicodeDecodeError, KubeconfigError) as error:
+            if known is None:
+                problem = error.problem if isinstance(error, KubeconfigError) else error
+                raise KubeconfigError(self._source, f"tokenFile {self._path}: {problem}") from None
+            found = known
+        self._header, self._read_at = found, self._monotonic()
+        return found
 
 
 class OfficialCredentials:

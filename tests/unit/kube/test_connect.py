@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.connect import USER_AGENT, Overrides, connect, resolve_target
-from scheduler_core.kube.credentials import OfficialCredentials
+from scheduler_core.kube.credentials import TOKEN_FILE_SECONDS, OfficialCredentials, TokenFile
 from scheduler_core.kube.errors import KubeconfigError
 from tests.support.kubeconfigs import PEM, document, exec_plugin, target, write
 
@@ -96,6 +96,25 @@ def test_of_all_that_got_a_401_one_runs_the_plugin(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(loads) == 2
+
+
+def test_a_token_file_that_is_being_written_leaves_the_last_token(tmp_path: Path) -> None:
+    path, now = tmp_path / "token", [0.0]
+    credentials = TokenFile(path, monotonic=lambda: now[0])
+    with pytest.raises(KubeconfigError, match=r"tokenFile .*No such file"):
+        credentials.headers()
+    path.write_text("old\n")
+    assert credentials.headers() == [("Authorization", "Bearer old")]
+    for content in (b"", b"\xff", None):
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+        now[0] += 2 * TOKEN_FILE_SECONDS
+        assert credentials.headers() == [("Authorization", "Bearer old")]
+        assert not credentials.refresh()
+    path.write_text("new\n")
+    assert credentials.refresh()
+    assert credentials.headers() == [("Authorization", "Bearer new")]
 
 
 # sentence, environment, server, the proxy that is used
