@@ -25,10 +25,13 @@ from scheduler_core.model.writes import Create
 HOLDS_SECONDS: Final = 10.0
 _MOST_ANSWERS: Final = 256
 _MOST_TOKEN: Final = 16 << 10
-# Questions are asked one at a time, so that nobody can have the API server flooded with them.
+# Questions are asked one at a time, so that nobody can have the API server flooded with them. So many wait
+# for their turn: each has a thread, also after its client was sent away.
+MOST_WAITING: Final = 8
 _WAIT_SECONDS: Final = 5.0
 
 Answer = tuple[int, str]
+_CROWDED: Final[Answer] = (503, "too many others ask")
 
 
 class _User(msgspec.Struct):
@@ -57,6 +60,7 @@ class DelegatedAccess:
     def __init__(self, client: Client, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._monotonic = monotonic
+        self._waiting = threading.Semaphore(MOST_WAITING)
         self._asking = threading.Lock()
         self._answers: OrderedDict[tuple[bytes, str], tuple[float, Answer]] = OrderedDict()
 
@@ -68,15 +72,31 @@ class DelegatedAccess:
             return 401, f"{path} needs a bearer token of a user who may get it (docs/operations.md)"
         # The token itself is not kept.
         key = (hashlib.sha256(token.encode()).digest(), path)
-        if not self._asking.acquire(timeout=_WAIT_SECONDS):
-            return 503, "too many others ask"
+        if answer := self._kept(key):
+            return answer
+        if not self._waiting.acquire(blocking=False):
+            return _CROWDED
         try:
-            until, answer = self._answers.pop(key, (0.0, (0, "")))
-            now = self._monotonic()
-            if now >= until:
-                until, answer = now + HOLDS_SECONDS, self._ask(path, token)
+            return self._in_turn(key, token)
+        finally:
+            self._waiting.release()
+
+    def _kept(self, key: tuple[bytes, str]) -> Answer | None:
+        until, answer = self._answers.get(key, (0.0, None))
+        return answer if self._monotonic() < until else None
+
+    def _in_turn(self, key: tuple[bytes, str], token: str) -> Answer:
+        if not self._asking.acquire(timeout=_WAIT_SECONDS):
+            return _CROWDED
+        try:
+            # Somebody before may have asked the same.
+            if answer := self._kept(key):
+                return answer
+            self._answers.pop(key, None)
+            until = self._monotonic() + HOLDS_SECONDS
+            answer = self._ask(key[1], token)
             if answer[0] != 503:
-                self._answers[key] = (until, answer)
+                self._answers[key] = until, answer
             if len(self._answers) > _MOST_ANSWERS:
                 self._answers.popitem(last=False)
             return answer

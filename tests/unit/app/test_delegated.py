@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from scheduler_core.app.delegated import HOLDS_SECONDS, DelegatedAccess
+from scheduler_core.app.delegated import HOLDS_SECONDS, MOST_WAITING, DelegatedAccess
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.model.writes import Create
+from tests.support.eventually import eventually
 
 PATH = "/debug/cache"
 EVE = {"username": "eve", "groups": ["team"], "uid": "7", "extra": {"k": ["v"]}}
@@ -111,3 +114,30 @@ def test_what_is_kept_is_bounded_and_holds_no_token() -> None:
         gate(PATH, f"Bearer secret-{number}")
     assert len(gate._answers) <= 256
     assert "secret" not in repr(gate._answers)
+
+
+def test_a_crowd_holds_few_threads_and_keeps_out_nobody_who_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The API server is slow, and strangers send one token after the other."""
+    monkeypatch.setattr("scheduler_core.app.delegated._WAIT_SECONDS", 60.0)
+    resumed = threading.Event()
+    server = Answers()
+    gate = DelegatedAccess(server)
+    assert gate(PATH, "Bearer known")[0] == 200
+    create = server.create
+
+    def slowly(write: Create, *, dry_run: bool = False) -> bytes:
+        resumed.wait(60)
+        return create(write, dry_run=dry_run)
+
+    monkeypatch.setattr(server, "create", slowly)
+    with ThreadPoolExecutor(30) as pool:
+        try:
+            asked = [pool.submit(gate, PATH, f"Bearer {number}") for number in range(30)]
+            eventually(lambda: sum(one.done() for one in asked) == 30 - MOST_WAITING, 20)
+            assert {one.result() for one in asked if one.done()} == {(503, "too many others ask")}
+            assert pool.submit(gate, PATH, "Bearer known").result(20) == (200, "")
+        finally:
+            resumed.set()
+    assert [one.result()[0] for one in asked].count(200) == MOST_WAITING
