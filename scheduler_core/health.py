@@ -151,7 +151,10 @@ class HealthServer:
 
     def answer(self, target: str, authorization: str = "") -> tuple[int, str, bytes]:
         """Status, content type and body for a request's path and query."""
-        url = urlsplit(target)
+        try:
+            url = urlsplit(target)
+        except ValueError as error:
+            return 400, TEXT, f"the target of the request is no URL: {error}\n".encode()
         checks = self._checks.get(url.path)
         if checks is not None:
             status, text = checked(checks, "verbose" in parse_qs(url.query, keep_blank_values=True))
@@ -195,9 +198,12 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Of a client that went away one line for debugging."""
+        """Of a client that went away one line for debugging; anything else is our fault."""
         error = sys.exception()
-        log.debug("http: %s: %r", client_address[0], error, exc_info=not isinstance(error, OSError))
+        if isinstance(error, OSError):
+            log.debug("http: %s: %r", client_address[0], error)
+        else:
+            log.warning("http: %s: %r", client_address[0], error, exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -43,6 +43,14 @@ del Thing
 Thing = type("Thing", (), {"__del__": bad})
 Thing()
 """,
+    "a page of the port of health": """
+import contextlib, urllib.request
+from scheduler_core.health import HealthServer
+door = HealthServer("127.0.0.1", 0, {}, {"/page": bad})
+door.start()
+with contextlib.suppress(OSError):
+    urllib.request.urlopen(door.url + "/page", timeout=30)
+""",
     "the formatting of a line": """
 class Text:
     __str__ = bad

@@ -152,6 +152,7 @@ def test_a_client_that_leaves_is_no_traceback(
         ("/kept?x=y", "", 403),
         ("/kept", "Bearer wrong", 403),
         ("//kept", "", 404),
+        ("//[kept", "", 400),
         ("/kept/", "", 404),
         ("/Kept", "", 404),
         ("/%6bept", "", 404),
