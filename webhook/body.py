@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 MAX_BODY: Final = 7 << 20
-# What is larger is read and forgotten, so that its client takes an answer. API servers take 3 MiB of a request,
-# store 1.5 MB of an object, and write each character in six bytes at most.
+# What is larger is read and forgotten, so that its client takes an answer. API servers take requests of
+# 3 MiB, store 1.5 MB of an object, and write each character in six bytes at most.
 MAX_TAKEN: Final = 24 << 20
 READ_SECONDS: Final = 3.0
 # All bodies together, while they are read and judged; a usual review is a few KiB.
