@@ -7,7 +7,8 @@ others find their answer when they get it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
@@ -73,12 +74,19 @@ class Batches:
         self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
 
     def queue(self, namespace: str) -> Queue:
-        """The namespace's queue; hold its `worker` to write without being disturbed by this process."""
+        """The namespace's queue, which is forgotten once nobody holds it."""
         with self._lock:
             queue = self._queues.get(namespace)
             if queue is None:
                 queue = self._queues[namespace] = Queue()
             return queue
+
+    @contextmanager
+    def alone(self, namespace: str) -> Iterator[None]:
+        """No batch of the namespace is decided by this process meanwhile."""
+        queue = self.queue(namespace)
+        with queue.worker:
+            yield
 
     def waiting(self, namespace: str) -> int:
         """How many wait for the next batch of a namespace."""

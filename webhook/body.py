@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 MAX_BODY: Final = 7 << 20
+# What is larger is read and forgotten, so that its client takes an answer. API servers take requests of
+# 3 MiB, store 1.5 MB of an object, and write each character in six bytes at most.
+MAX_TAKEN: Final = 24 << 20
 READ_SECONDS: Final = 3.0
 # All bodies together, while they are read and judged; a usual review is a few KiB.
 MAX_BODIES: Final = 64 << 20
@@ -26,7 +29,11 @@ class Readable(Protocol):
 
 
 class BodyTooLarge(Exception):
-    """More than MAX_BODY bytes."""
+    """More than MAX_BODY bytes. `head` is how it begins where all of it was read, and empty otherwise."""
+
+    def __init__(self, head: bytes = b"") -> None:
+        self.head = head
+        super().__init__()
 
 
 class BodyUnreadable(Exception):
@@ -79,33 +86,36 @@ def read_body(
 ) -> bytes:
     """The whole body. `claim` is told of every part before the next is read.
 
-    Raises BodyTooLarge and BodyUnreadable; and TooManyBodies after the end of a body that was read and
-    forgotten, so that its client takes an answer.
+    Raises BodyTooLarge and BodyUnreadable, and TooManyBodies. A body that is too large, or for which there is
+    no memory, is read to its end and forgotten first, up to MAX_TAKEN, so that its client takes an answer.
     """
-    if length is not None and length > MAX_BODY:
+    if length is not None and length > MAX_TAKEN:
         raise BodyTooLarge
     deadline = monotonic() + seconds
     parts: list[bytes] = []
-    size = 0
-    head: bytes | None = None
+    size, head = 0, b""
+    refused: type[BodyTooLarge | TooManyBodies] | None = None
     while True:
         part = _read(stream)
         if not part:
-            if head is not None:
-                raise TooManyBodies(head)
+            if refused is not None:
+                raise refused(head)
             return b"".join(parts)
         size += len(part)
-        if size > MAX_BODY:
+        if size > MAX_TAKEN:
             raise BodyTooLarge
         if monotonic() > deadline:
             raise BodyUnreadable("the body did not come in time")
-        if head is not None:
+        head += part[: HEAD_BYTES - len(head)]
+        if refused is not None:
             continue
         try:
+            if max(size, length or 0) > MAX_BODY:
+                raise BodyTooLarge
             claim(len(part))
             parts.append(part)
-        except TooManyBodies:
-            head = b"".join([*parts, part])[:HEAD_BYTES]
+        except (BodyTooLarge, TooManyBodies) as error:
+            refused = type(error)
             parts.clear()
 
 

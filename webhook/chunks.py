@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from webhook.body import MAX_BODY, BodyTooLarge, BodyUnreadable
+from webhook.body import MAX_TAKEN, BodyTooLarge, BodyUnreadable
 from webhook.stream import Reader
 
 # Size and extensions of a chunk, or a trailer; with its end.
@@ -54,7 +54,7 @@ class Chunks:
         size = _size(self._line())
         self._chunks += 1
         self._size += size
-        if self._size > MAX_BODY:
+        if self._size > MAX_TAKEN:
             raise BodyTooLarge
         if self._chunks > FREE_CHUNKS + self._size // LEAST_AVERAGE:
             raise BodyUnreadable(

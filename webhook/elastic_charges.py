@@ -149,8 +149,7 @@ class ElasticCharges:
 
     def reconcile(self, namespace: str) -> bool:
         """Strike out what is visible or never came; whether there was something to do. Raises ApiError."""
-        queue = self._claims.queue(namespace)
-        with queue.worker:
+        with self._claims.alone(namespace):
             snapshot = self._snapshot(namespace, fresh=False)
             wanted = self._settled(namespace, snapshot)
             if wanted.charges == snapshot.ledger.charges:

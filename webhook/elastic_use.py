@@ -23,8 +23,6 @@ from scheduler_core.quota.policy import Refusal, admit
 
 # No namespace can be called so: all other quotas together.
 OTHERS: Final = ""
-# Beyond this number other pods are no longer told apart; only a guaranteed number of pods asks for them.
-MOST_PODS: Final = 100_000
 
 
 class Standing(msgspec.Struct, frozen=True, eq=False):
@@ -94,10 +92,8 @@ class Tally:
 
     def _count_others(self, where: Standing) -> None:
         self._ledger.charge(OTHERS, OTHERS, where.others_used)
-        if PODS in where.quota.min or PODS in where.others_min:
-            # The ledger counts pods itself; the first was counted with what they use together.
-            for number in range(1, min(where.others_used.get(PODS, 0), MOST_PODS)):
-                self._ledger.charge(OTHERS, str(number), {})
+        # The ledger counts pods itself, and what they use together as one.
+        self._ledger.total_used[PODS] = where.others_used.get(PODS, 0) - 1
 
     def judge(self, charge: Charge, names: Collection[str]) -> Refusal | None:
         """Whether a charge may enter, judged in the resources `names` alone.

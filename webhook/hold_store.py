@@ -188,7 +188,7 @@ class HoldStore:
 
         Raises ApiError.
         """
-        with self._batches.queue(namespace).worker:
+        with self._batches.alone(namespace):
             snapshot = self._snapshot(namespace, fresh=False)
             wanted = self._settled(namespace, snapshot)
             late = self._late(namespace, snapshot)

@@ -84,15 +84,16 @@ class Metrics:
 
     def reviewed(self, answer: Answer, seconds: float) -> None:
         """Count one answered review."""
-        if answer.request is None or answer.verdict is None:
+        if answer.verdict is None:
             self._failures.labels(str(answer.status)).inc()
             return
-        operation, kind = answer.request.operation, answer.request.kind.kind
-        self._duration.labels(
-            operation if operation in OPERATIONS else "other",
-            kind if kind in KINDS else "other",
-            "true" if answer.verdict.allowed else "false",
-        ).observe(seconds)
+        if answer.request is not None:
+            operation, kind = answer.request.operation, answer.request.kind.kind
+            self._duration.labels(
+                operation if operation in OPERATIONS else "other",
+                kind if kind in KINDS else "other",
+                "true" if answer.verdict.allowed else "false",
+            ).observe(seconds)
         for rule in answer.verdict.rules:
             self._denials.labels(rule).inc()
 

@@ -76,7 +76,7 @@ class OwnerCache:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._watched: dict[tuple[str, str], Owner] = {}
-        self._asked: dict[str, tuple[float, Owner | None]] = {}
+        self._asked: dict[tuple[str, OwnerReference], tuple[float, Owner | None]] = {}
         self._plurals: dict[str, tuple[float, dict[str, Resource]]] = {}
 
     def sink(self, event: Event) -> None:
@@ -99,9 +99,10 @@ class OwnerCache:
             return found
         if not ask and (reference.api_version, reference.kind) not in _KINDS:
             return None
-        now = self._monotonic()
+        # Not by the uid alone: who writes a pod writes its references, and could hide another's owner.
+        now, key = self._monotonic(), (namespace, reference)
         with self._lock:
-            asked, owner = self._asked.get(reference.uid, (float("-inf"), None))
+            asked, owner = self._asked.get(key, (float("-inf"), None))
         if now - asked < KEEP_SECONDS:
             return owner
         try:
@@ -111,7 +112,7 @@ class OwnerCache:
         with self._lock:
             if len(self._asked) >= MANY:
                 self._asked.clear()
-            self._asked[reference.uid] = (now, owner)
+            self._asked[key] = (now, owner)
         return owner
 
     def _ask(self, namespace: str, reference: OwnerReference) -> Owner | None:

@@ -10,7 +10,7 @@ import msgspec
 from scheduler_core.decoding import decoder
 from scheduler_core.model.names import DEFAULT_SCHEDULER, EXEMPT_LABEL, MIRROR_ANNOTATION, SCHEDULE_LABEL
 from webhook.membership import NewPod, annotation_patch
-from webhook.review import Malformed
+from webhook.review import Malformed, TooDeep
 from webhook.verdict import Verdict
 
 SCHEDULER_PATH: Final = "/spec/schedulerName"
@@ -23,7 +23,9 @@ def read_pod(raw: msgspec.Raw) -> NewPod:
     """What admission reads of a new pod. Raises Malformed for what is no pod."""
     try:
         return _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except RecursionError:
+        raise TooDeep("request.object is nested too deeply to be read") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise Malformed(f"request.object is not a Pod: {error}") from None
 
 

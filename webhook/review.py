@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler_core.decoding import decode, decoder
 from scheduler_core.errors import ModelError
+from webhook.body import HEAD_BYTES
 from webhook.verdict import INVALID, UNAVAILABLE, Verdict, allow, refuse_malformed
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -28,6 +29,7 @@ MAX_VALUES: Final = 100_000
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 _UID: Final = b'"request":{"uid":"'
+_PODS: Final = b'"resource":{"group":"","version":"v1","resource":"pods"}'
 
 _REASONS: Final = {INVALID: "Invalid", UNAVAILABLE: "ServiceUnavailable"}
 _ABSENT: Final = frozenset({b"", b"null"})
@@ -105,6 +107,10 @@ class Malformed(Exception):
     """A review that cannot be answered in substance; the text says why."""
 
 
+class TooDeep(Malformed):
+    """A review that is nested more deeply than it can be read."""
+
+
 class Unready(Exception):
     """Nothing can be decided now; the caller's failurePolicy shall decide."""
 
@@ -128,8 +134,10 @@ def decode_review(body: bytes) -> Request:
     """The request of an AdmissionReview v1. Raises Malformed."""
     try:
         found = _decoder.decode(body)
+    except RecursionError:
+        raise TooDeep("the review is nested too deeply to be read") from None
     except _UNREADABLE as error:
-        raise Malformed(f"not an AdmissionReview: {error or 'too deeply nested'}") from None
+        raise Malformed(f"not an AdmissionReview: {error}") from None
     if found.api_version != API_VERSION or found.kind != KIND:
         raise Malformed(f"expected {KIND} of {API_VERSION}, got {found.kind} of {found.api_version}")
     if not found.request.uid:
@@ -146,6 +154,9 @@ def review(body: bytes, decide: Callable[[Request], Verdict]) -> Answer:
         request = decode_review(body)
         verdict = refuse_heavy(request, body) or decide(request)
     except Malformed as error:
+        refused = refuse_pod(body[:HEAD_BYTES], str(error)) if isinstance(error, TooDeep) else None
+        if refused is not None:
+            return refused
         return Answer(400, _failure(_uid_of(body), 400, "BadRequest", str(error)), request, None)
     except Unready as error:
         uid = request.uid if request else ""
@@ -158,16 +169,30 @@ def refuse_unread(head: bytes, message: str) -> Answer:
 
     503 where no uid is found.
     """
-    _, found, rest = head.partition(_UID)
-    uid, closed, _ = rest.partition(b'"')
-    if not found or not closed or not uid.isascii() or b"\\" in uid:
+    uid = _uid_in(head)
+    if not uid:
         return Answer(503, _failure("", 503, "ServiceUnavailable", message), None, None)
-    return Answer(
-        200,
-        encode_verdict(uid.decode(), Verdict(allowed=False, code=UNAVAILABLE, message=message)),
-        None,
-        None,
-    )
+    verdict = Verdict(allowed=False, code=UNAVAILABLE, message=message)
+    return Answer(200, encode_verdict(uid, verdict), None, None)
+
+
+def refuse_pod(head: bytes, message: str) -> Answer | None:
+    """The refusal of a pod that cannot be read, by how its review begins; None for anything else.
+
+    Its author chooses how large and how deep it is: without a verdict failurePolicy would let it pass.
+    """
+    uid = _uid_in(head)
+    if not uid or _PODS not in head:
+        return None
+    verdict = refuse_malformed(ModelError("", f"Pod: {message}"))
+    return Answer(200, encode_verdict(uid, verdict), None, verdict)
+
+
+def _uid_in(head: bytes) -> str:
+    """The request's uid, empty where a review does not begin as those of API servers do."""
+    _, _, rest = head.partition(_UID)
+    uid, closed, _ = rest.partition(b'"')
+    return uid.decode() if closed and uid.isascii() and b"\\" not in uid else ""
 
 
 def refuse_heavy(request: Request, body: bytes) -> Verdict | None:

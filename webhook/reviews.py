@@ -35,7 +35,7 @@ from webhook.lanes import Lanes
 from webhook.lifecycle import Lifecycle
 from webhook.logs import log_answer
 from webhook.metrics import Metrics
-from webhook.review import Request, refuse_unread, review
+from webhook.review import Request, refuse_pod, refuse_unread, review
 from webhook.verdict import Verdict
 
 # A server may put a function under this key of the environ; it is called when the body was read.
@@ -109,6 +109,8 @@ class Reviews:
                 body = self._body(environ, claim, seconds)
             except TooManyBodies as error:
                 return self._crowded(error.head)
+            except BodyTooLarge as error:
+                return self._too_large(error.head)
             if isinstance(body, Reply):
                 return body
             environ.get(BODY_READ, _nothing)()
@@ -131,15 +133,25 @@ class Reviews:
         answer = refuse_unread(head, "too many large reviews at the same time; try again")
         return Reply(answer.status, answer.body)
 
+    def _too_large(self, head: bytes) -> Reply:
+        said = f"the body of the review is larger than {MAX_BODY} bytes"
+        refused = refuse_pod(head, said)
+        if refused is None:
+            return problem(self._metrics, 413, said, close=True)
+        self._metrics.reviewed(refused, 0.0)
+        log_answer(refused, 0.0)
+        return Reply(refused.status, refused.body)
+
     def _body(self, environ: Environ, claim: Callable[[int], None], seconds: float) -> bytes | Reply:
-        """The body of the request at hand, or the answer where it cannot be had. Raises TooManyBodies."""
+        """The body of the request at hand, or the answer where it cannot be had.
+
+        Raises TooManyBodies and BodyTooLarge.
+        """
         if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != JSON:
             return problem(self._metrics, 415, f"Content-Type must be {JSON}")
         try:
             length = get_content_length(environ)
             return read_body(environ["wsgi.input"], length, claim, min(READ_SECONDS, seconds))
-        except BodyTooLarge:
-            return problem(self._metrics, 413, f"the body is larger than {MAX_BODY} bytes", close=True)
         except BodyUnreadable as error:
             return problem(self._metrics, 400, str(error), close=True)
 

@@ -18,7 +18,7 @@ from flask import Flask
 
 from scheduler_core.certificates import CertificateError, KeyPair
 from scheduler_core.errors import MusterError
-from webhook.body import MAX_BODY
+from webhook.body import MAX_TAKEN
 from webhook.clients import Clients, ask_for_certificates
 from webhook.connections import HttpServer, cut_off_until
 
@@ -105,7 +105,7 @@ class WebhookServer:
             server_name="muster-webhook",
         )
         server.ssl_adapter = self._adapter
-        server.max_request_body_size = MAX_BODY
+        server.max_request_body_size = MAX_TAKEN
         server.max_request_header_size = MAX_HEADERS
         server.keep_alive_conn_limit = KEEP_ALIVE
         server.asks_for_certificates = self._clients.authority is not None

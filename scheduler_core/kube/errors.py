@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from scheduler_core.decoding import decode
+from scheduler_core.decoding import decode, decode_deep
 from scheduler_core.errors import MusterError
 
 T = TypeVar("T")
@@ -213,7 +213,7 @@ def error_from_status(
 def decode_answer(body: bytes, decoder: msgspec.json.Decoder[T], *, method: str, path: str) -> T:
     """The body of a successful answer as the decoder's type. Raises BadAnswer."""
     try:
-        return decoder.decode(body)
+        return decode_deep(decoder, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         preview = body[:_PREVIEW].decode("utf-8", "replace")
         message = f"{error}: {preview!r}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.decoding import decoder, fresh_decoder
+from scheduler_core.decoding import decode_deep, decoder, fresh_decoder, shallow
 
 
 class Metadata(msgspec.Struct, rename="camel"):
@@ -37,12 +37,12 @@ class _Change(msgspec.Struct):
 _head_decoder: Final = decoder(Headed)
 _change_decoder: Final = decoder(_Change)
 # What decoding raises for JSON that has not the form asked for.
-_OTHER_FORM: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_OTHER_FORM: Final = (msgspec.MsgspecError, UnicodeError)
 
 
 def read_metadata(raw: msgspec.Raw) -> Metadata:
     """The metadata of a raw object. Raises msgspec.MsgspecError for what is no object."""
-    return _head_decoder.decode(raw).metadata
+    return decode_deep(_head_decoder, raw).metadata
 
 
 def object_key(metadata: Metadata) -> str:
@@ -68,7 +68,7 @@ class Sight(msgspec.Struct):
     def raw(self) -> msgspec.Raw:
         """The object's JSON."""
         text = self._text
-        return text if isinstance(text, msgspec.Raw) else _change_decoder.decode(text).object
+        return text if isinstance(text, msgspec.Raw) else decode_deep(_change_decoder, text).object
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -99,6 +99,8 @@ class Decoder:
         """A line of a watch: the type of the change, and the object."""
         try:
             change = self._changes.decode(line)
+        except RecursionError:
+            return self.change(shallow(line))
         except _OTHER_FORM:
             whole = _change_decoder.decode(line)
             return whole.type, Sight(read_metadata(whole.object), None, whole.object)
@@ -109,6 +111,8 @@ class Decoder:
         """An object of a list."""
         try:
             wire = self._objects.decode(raw)
+        except RecursionError:
+            return self.item(msgspec.Raw(shallow(bytes(raw))))
         except _OTHER_FORM:
             return Sight(read_metadata(raw), None, raw)
         return Sight(wire.metadata, wire, raw)

@@ -6,6 +6,7 @@ what the namespace uses is within max at every moment: of what is stored nothing
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -162,6 +163,31 @@ def marked_as_not_counted(name: str, cpu: str) -> Obj:
 
 def for_the_default_scheduler_by_name(name: str, cpu: str) -> Obj:
     return pod(name, cpu, nodeName="n1", schedulerName="default-scheduler")
+
+
+def heavy(name: str, cpu: str) -> Obj:
+    """Little for etcd; in a review each of these characters takes six bytes."""
+    made = pod(name, cpu, nodeName="n1")
+    made["spec"]["containers"][0]["env"] = [{"name": "FAT", "value": "<" * 1_300_000}]
+    return made
+
+
+def deep(name: str, cpu: str) -> bytes:
+    """Fields that somebody manages may be nested as deep as they like."""
+    managed = {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    made = pod(name, cpu, nodeName="n1", metadata={"managedFields": [{**managed, "fieldsV1": "NESTED"}]})
+    nested = '{"f:x":' * 2_000 + "{}" + "}" * 2_000
+    return json.dumps(made).replace('"NESTED"', nested).encode()
+
+
+def unreadable(tenant: Tenant) -> None:
+    """Pods whose reviews are larger or deeper than the webhook reads: without a verdict they would pass."""
+    if tenant.cluster.kind == "sandbox":
+        # It takes no such objects.
+        return
+    for shape in (deep, heavy):
+        said = tenant.tries("POST", "pods", shape("p", str(MAX + 1)))
+        assert "larger than" in said or "too deeply" in said, (shape.__name__, said)
 
 
 SHAPES: tuple[Shape, ...] = (
@@ -489,6 +515,7 @@ ROWS: tuple[Callable[[Tenant], None], ...] = (
     quotas_and_ledgers,
     as_a_service_account,
     dry_runs,
+    unreadable,
 )
 
 

@@ -55,7 +55,7 @@ def request(
     context = ssl.create_default_context(cafile=str(server.ca_file))
     link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=timeout, context=context)
     content = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    raw_body = b"" if body is None else json.dumps(body).encode()
+    raw_body = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     sent = [
         ("Authorization", f"Bearer {server.token}"),
         ("Accept", "application/json"),
@@ -74,7 +74,7 @@ def request(
         link.close()
     try:
         decoded = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         decoded = raw.decode(errors="replace")
     if answer.status >= 400:
         raise RequestFailed(answer.status, decoded)

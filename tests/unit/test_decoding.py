@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_core.decoding import MOST_LEVELS, decode_deep, fresh_decoder, shallow
 
 # Each round has types that nobody has read yet, and four threads that begin at once.
 ROUNDS = """
@@ -41,3 +48,48 @@ def test_a_type_may_be_read_first_by_many_threads_at_once(read: str) -> None:
     program = ROUNDS.replace("READ", read)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "all read\n"), done.stderr
+
+
+def pruned(value: Any, levels: int) -> Any:
+    """What `shallow` should leave."""
+    if not isinstance(value, (dict, list)):
+        return value
+    if not levels:
+        return None
+    if isinstance(value, list):
+        return [pruned(item, levels - 1) for item in value]
+    return {key: pruned(item, levels - 1) for key, item in value.items()}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('a"\\[]{}ü\n'),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('a"\\[]{}'), inner, max_size=4),
+)
+
+
+@given(VALUES, st.integers(MOST_LEVELS - 6, MOST_LEVELS + 6))
+def test_what_is_too_deep_is_null_and_all_else_as_it_was(value: Any, levels: int) -> None:
+    for number in range(levels):
+        value = [1, value, "]"] if number % 2 else {"{": value, "b": [2]}
+    assert json.loads(shallow(json.dumps(value).encode())) == pruned(value, MOST_LEVELS)
+
+
+@given(st.binary() | st.text('"\\[]{}:,a1').map(str.encode))
+def test_what_is_no_json_stays_none(text: bytes) -> None:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        with pytest.raises((msgspec.DecodeError, UnicodeError)):
+            msgspec.json.decode(shallow(text))
+    else:
+        assert shallow(text) == text
+
+
+@pytest.mark.parametrize("levels", [10, 800, 995, 10_000, 100_000])
+def test_one_deep_object_does_not_make_the_others_unreadable(levels: int) -> None:
+    deep = b'{"name": "deep", "x": ' + b"[" * levels + b"]" * levels + b"}"
+    text = b'{"items": [{"name": "a"}, ' + deep + b', {"name": "b"}]}'
+    items = msgspec.defstruct("Items", [("items", list[msgspec.Raw])])
+    found = decode_deep(fresh_decoder(items), text).items
+    named = msgspec.defstruct("Named", [("name", str)])
+    assert [decode_deep(fresh_decoder(named), raw).name for raw in found] == ["a", "deep", "b"]

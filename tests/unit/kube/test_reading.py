@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from scheduler_core.kube.reading import Decoder, Headed, Metadata, Sight
+from scheduler_core.kube.reading import Decoder, Headed, Metadata, Sight, read_metadata
 
 
 class Sized(Headed):
@@ -52,6 +52,16 @@ def test_an_object_is_seen_with_its_metadata_and_its_json_is_kept(
     assert sight.metadata == metadata
     assert (sight.wire.size if sight.wire is not None else None) == size
     assert bytes(sight.raw()) == obj
+
+
+@pytest.mark.parametrize("see", [in_watch, in_list])
+@pytest.mark.parametrize("levels", [500, *range(960, 1010), 9_000])
+def test_an_object_as_deep_as_can_be_stored_is_read(see: Callable[[bytes], Sight], levels: int) -> None:
+    """Also one so deep that only some of the steps can read it."""
+    fields = b'{"f:x":' * levels + b"{}" + b"}" * levels
+    sight = see(GOOD.replace(b'"size"', b'"fields":' + fields + b',"size"'))
+    assert (sight.metadata, sight.wire.size) == (KNOWN, 3)
+    assert read_metadata(sight.raw()) == KNOWN
 
 
 @pytest.mark.parametrize("see", [in_watch, in_list])

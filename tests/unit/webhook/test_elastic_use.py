@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -172,6 +173,20 @@ SETTLED: list[tuple[str, dict[str, PodUse], dict[str, Any], list[str], str]] = [
     ("its pod is gone", {}, {"gone": ["p"]}, [], "7"),
     ("it never came", {}, {"overdue": ["p"]}, [], "7"),
 ]
+
+
+@pytest.mark.parametrize("others", [0, 1, 2, 50_000, 2_000_000])
+def test_the_pods_of_others_are_counted_however_many_they_are(others: int) -> None:
+    other = quota("b", {"pods": str(others)}, min={"pods": others})
+    began = time.thread_time()
+    found = tally(quotas=(quota(min={"pods": 1}), other))
+    first = found.judge(charge("p"), CPU)
+    found.enter(charge("p"))
+    second = found.judge(charge("q"), CPU)
+    assert time.thread_time() - began < 0.01
+    assert first is None
+    assert second is not None
+    assert (second.rule, second.used, second.limit) == ("sum(min)", others + 1, others + 1)
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,28 @@ def test_lost_ledger_comes_back_without_anybody_asking() -> None:
     assert api.stored.held == {"cpu": 2000}
 
 
+def test_nothing_is_decided_in_this_process_while_a_ledger_is_reconciled() -> None:
+    api, replica = holding()
+    api.stored = None
+    replica.hear_ledger()
+    replica.holdings.sink(Event("ADDED", POD_GROUPS, "a/g", "uid-g", pod_group("g", 2)))
+    put, decided = api.put, []
+
+    def slow_put(ledger: ReservationLedger) -> ReservationLedger:
+        api.put = put  # type: ignore[method-assign]
+        asking.start()
+        asking.join(0.2)
+        decided.extend(said)
+        return put(ledger)
+
+    said: list[str] = []
+    asking = threading.Thread(target=lambda: said.append(replica.admit(charge("p", 1))))
+    api.put = slow_put  # type: ignore[method-assign]
+    assert replica.store.reconcile(NAMESPACE)
+    asking.join(10)
+    assert (decided, said) == ([], [""])
+
+
 def test_what_went_while_nobody_looked_is_given_back_after_a_restart() -> None:
     """A replica admits and dies; of its pods one came and went, one never came, and one is there."""
     api, dead = holding(hard="5")

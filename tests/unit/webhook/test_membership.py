@@ -202,6 +202,16 @@ def test_server_that_does_not_answer_is_asked_again_one_that_refuses_is_not() ->
     assert len(client.calls) == asked
 
 
+@pytest.mark.parametrize(
+    ("namespace", "name"), [("b", "j"), ("a", "k")], ids=["another namespace", "another name"]
+)
+def test_nobody_hides_an_owner_by_references_that_lead_nowhere(namespace: str, name: str) -> None:
+    cache = owners(client=FakeClient(JOB))
+    assert cache.find(namespace, OwnerReference("Job", name, "uid-j", "batch/v1"), ask=True) is None
+    found = cache.find("a", OwnerReference("Job", "j", "uid-j", "batch/v1"), ask=True)
+    assert found == Owner("uid-j", "of-job", None)
+
+
 def test_circle_of_owners_ends() -> None:
     first = workload("Job", "x", owner=reference("Job", "y"))
     second = workload("Job", "y", owner=reference("Job", "x"))

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from webhook.body import (
+    HEAD_BYTES,
     MAX_BODY,
+    MAX_TAKEN,
     READ_SECONDS,
     BodyTooLarge,
     BodyUnreadable,
@@ -50,15 +52,26 @@ def test_bodies_up_to_the_limit_are_read_whole(size: int) -> None:
     assert read_body(io.BytesIO(body), None) == body
 
 
-def test_one_byte_more_is_too_large() -> None:
-    with pytest.raises(BodyTooLarge):
-        read_body(io.BytesIO(b"x" * (MAX_BODY + 1)), None)
+@pytest.mark.parametrize("size", [MAX_BODY + 1, MAX_TAKEN])
+@pytest.mark.parametrize("declared", [False, True])
+def test_what_is_too_large_is_read_to_its_end_and_forgotten(size: int, *, declared: bool) -> None:
+    stream, claimed = io.BytesIO(b"head" + b"x" * (size - 4)), 0
+
+    def claim(more: int) -> None:
+        nonlocal claimed
+        claimed += more
+
+    with pytest.raises(BodyTooLarge) as refused:
+        read_body(stream, size if declared else None, claim)
+    assert refused.value.head == b"head" + b"x" * (HEAD_BYTES - 4)
+    assert stream.read() == b""
+    assert claimed <= (0 if declared else MAX_BODY)
 
 
 def test_declared_length_is_believed_before_anything_is_read() -> None:
     stream = Endless()
     with pytest.raises(BodyTooLarge):
-        read_body(stream, MAX_BODY + 1)
+        read_body(stream, MAX_TAKEN + 1)
     assert stream.taken == 0
 
 
@@ -66,7 +79,7 @@ def test_endless_body_is_given_up_at_the_limit() -> None:
     stream = Endless()
     with pytest.raises(BodyTooLarge):
         read_body(stream, None)
-    assert stream.taken <= MAX_BODY + (1 << 16)
+    assert stream.taken <= MAX_TAKEN + (1 << 16)
 
 
 def test_slow_body_is_given_up_at_the_deadline() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.webhook.test_webhook_stream import Said
-from webhook.body import MAX_BODY, BodyTooLarge, BodyUnreadable, read_body
+from webhook.body import MAX_BODY, MAX_TAKEN, BodyTooLarge, BodyUnreadable, read_body
 from webhook.chunks import FREE_CHUNKS, LEAST_AVERAGE, MAX_LINE, MAX_TRAILERS, Chunks
 from webhook.stream import Reader
 
@@ -63,8 +63,8 @@ def test_broken_chunks(sent: bytes) -> None:
 
 def test_declared_size_is_believed_before_the_chunk_is_read() -> None:
     with pytest.raises(BodyTooLarge):
-        read_body(chunks_of(b"%x\r\n" % (MAX_BODY + 1)), None)
-    half = MAX_BODY // 2 + 1
+        read_body(chunks_of(b"%x\r\n" % (MAX_TAKEN + 1)), None)
+    half = MAX_TAKEN // 2 + 1
     with pytest.raises(BodyTooLarge):
         read_body(chunks_of(chunk(b"x" * half), b"%x\r\n" % half), None)
 

@@ -20,6 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.tls_client import TlsClient
 from tests.support.webhook_app import make
 from tests.unit.webhook.reviews import Obj, envelope, pod, quota
+from webhook.body import MAX_BODY
 from webhook.server import WebhookServer
 
 ROOT = Path(__file__).parents[3]
@@ -153,7 +154,7 @@ OVERSIZED = [
     ("Content-Length", f"Content-Length: {300 << 20}", b"x" * 0x10000, 200),
     ("8 MiB, all of it sent", f"Content-Length: {8 << 20}", b"x" * 0x10000, 128),
     ("chunks", "Transfer-Encoding: chunked", CHUNK, 400),
-    ("one chunk", f"Transfer-Encoding: chunked\r\n\r\n{300 << 20:x}", b"x" * 0x10000, 200),
+    ("one chunk", f"Transfer-Encoding: chunked\r\n\r\n{300 << 20:x}", b"x" * 0x10000, 400),
 ]
 
 
@@ -166,6 +167,26 @@ def test_oversized_bodies_get_413(running: TlsClient, header: str, piece: bytes,
         send_until_refused(sock, piece, times)
         assert status_of(sock) == 413
     assert running.post(REVIEW)[0] == 200
+
+
+def heavy(body: Obj) -> bytes:
+    """A review of more than is read, which begins as those of API servers do."""
+    return json.dumps(body, separators=(",", ":")).encode().replace(b"FAT", b"\\u003c" * 1_300_000)
+
+
+def test_pods_of_which_more_comes_than_is_read_are_refused_so_that_none_passes_without_a_verdict(
+    running: TlsClient,
+) -> None:
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    made = envelope(pod(meta={"annotations": {"a": "FAT"}}), resource=resource)
+    status, body = running.post(heavy(made))
+    response = decoded(body)["response"]
+    assert (status, response["allowed"], response["uid"]) == (200, False, made["request"]["uid"])
+    assert response["status"]["code"] == 422
+    assert f"larger than {MAX_BODY} bytes" in response["status"]["message"]
+
+    made["request"]["resource"]["resource"] = "configmaps"
+    assert running.post(heavy(made))[0] == 413
 
 
 def test_chunked_review_is_answered(running: TlsClient) -> None:

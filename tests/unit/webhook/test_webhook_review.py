@@ -76,6 +76,25 @@ def test_malformed_reviews_get_400_with_the_uid_if_it_can_be_read(body: bytes, u
     assert response["status"]["message"]
 
 
+@pytest.mark.parametrize("levels", [1_000, 9_000])
+def test_pods_that_are_too_deep_are_refused_so_that_none_passes_without_a_verdict(levels: int) -> None:
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    made = envelope(pod(meta={"managedFields": [{"fieldsV1": "DEEP"}]}), resource=resource)
+    nested = b'{"f:x":' * levels + b"{}" + b"}" * levels
+
+    def deep() -> bytes:
+        return json.dumps(made, separators=(",", ":")).encode().replace(b'"DEEP"', nested)
+
+    answer = review(deep(), lambda _: ALLOW)
+    response = response_of(answer)
+    assert (answer.status, response["uid"], response["allowed"]) == (200, UID, False)
+    assert response["status"]["code"] == 422
+    assert "nested too deeply" in response["status"]["message"]
+
+    made["request"]["resource"]["resource"] = "configmaps"
+    assert review(deep(), lambda _: ALLOW).status == 400
+
+
 def test_unready_is_503_so_that_the_failure_policy_decides() -> None:
     def unready(_: Request) -> Verdict:
         raise Unready("nodes")
