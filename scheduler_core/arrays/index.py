@@ -14,8 +14,14 @@ Int64 = NDArray[np.int64]
 
 PODS_ROW: Final = 3  # in the order that ResourceIndex begins with
 
+# What is counted of a resource in one place at most, so that int64 holds it beside as much again.
+# Whoever names the node itself is not asked whether a pod fits there, and may request any number.
+MOST_COUNTED: Final = 2**62
+
 # The fit filter reports two bits per resource in a uint64; beyond this a resource gets no row.
 MAX_ROWS: Final = 31
+# Pods may name any resource, so they make rows only up to here: the others are for what nodes have.
+MAX_ROWS_OF_PODS: Final = 16
 
 
 class ResourceIndex:
@@ -35,11 +41,11 @@ class ResourceIndex:
         """Row of a resource, or None if nobody has named it yet."""
         return self._rows.get(name)
 
-    def ensure(self, resources: ResourceList) -> bool:
-        """Give every resource a row; True if the index grew. Resources beyond MAX_ROWS get none."""
+    def ensure(self, resources: ResourceList, most: int = MAX_ROWS) -> bool:
+        """Give every resource a row; True if the index grew. Resources beyond so many rows get none."""
         before = len(self.names)
         for name in resources:
-            if name not in self._rows and len(self.names) < MAX_ROWS:
+            if name not in self._rows and len(self.names) < most:
                 self._rows[name] = len(self.names)
                 self.names.append(name)
         return len(self.names) > before

@@ -33,9 +33,12 @@ class ClassCache:
         self._answer: NodeScores | None = None
         self._newest: NodeScores | None = None
         self._calls = Calls()
+        self._resources = len(state.index)
 
     def get(self, signature: Hashable) -> NodeScores | None:
         """What is known of a class, as it was when last asked for."""
+        if self._resources != len(self._state.index):
+            self._forget_all()
         if signature is not self._asked:
             self._asked, self._answer = signature, self._classes.get(signature)
         return self._answer
@@ -62,6 +65,12 @@ class ClassCache:
             return scores.all_bits(self._state)
         except BaseException as error:
             raise self._broken(cycle, error) from error
+
+    def _forget_all(self) -> None:
+        """A resource has a row that had none: what is kept of a pod may leave out that it asks for it."""
+        self._resources = len(self._state.index)
+        self._classes.clear()
+        self._asked = self._answer = self._newest = None
 
     def _broken(self, cycle: Cycle, error: BaseException) -> BaseException:
         """What to raise: what broken code left half done must not be taken for an answer the next time."""

@@ -11,13 +11,22 @@ from scheduler_core.arrays.intern import ABSENT, Interner
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.affinity import NodeAffinity
 from scheduler_core.model.names import FIELD_NODE_NAME
-from scheduler_core.model.selectors import EXISTS, IN, NOT_EXISTS, NOT_IN, NodeTerm, Requirement
+from scheduler_core.model.selectors import (
+    EXISTS,
+    GT,
+    IN,
+    NOT_EXISTS,
+    NOT_IN,
+    NodeTerm,
+    Requirement,
+    integer,
+)
 
 Bool = NDArray[np.bool_]
 
 
 def _in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:
-    wanted = [known.find(value) for value in values]
+    wanted = {known.find(value) for value in values}
     out: Bool = np.zeros(len(ids), dtype=np.bool_)  # [M]
     for value in wanted:
         if value != ABSENT:
@@ -27,7 +36,11 @@ def _in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> 
 
 def _compared(ids: NDArray[np.int32], requirement: Requirement, known: Interner[str]) -> Bool:
     """Gt and Lt: the verdict per distinct value, then looked up per node."""
-    verdicts = [requirement.matches({requirement.key: value}) for value in known.values]
+    bound, numbers = integer(requirement.values[0]), [integer(value) for value in known.values]
+    above = requirement.operator == GT
+    if bound is None:
+        return np.zeros(len(ids), dtype=np.bool_)
+    verdicts = [n is not None and (n > bound if above else n < bound) for n in numbers]
     table: Bool = np.array([*verdicts, False], dtype=np.bool_)  # [values + 1]; ABSENT reads the last
     return table[ids]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.errors import ModelError
+from scheduler_core.errors import ModelError, TooLarge
 from scheduler_core.model import names
 from scheduler_core.model.affinity import (
     AffinityWire,
@@ -24,6 +24,7 @@ from scheduler_core.model.affinity import (
 from scheduler_core.model.charging import charged_at_creation, counts_in_quota
 from scheduler_core.model.conditions import ConditionWire, find
 from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode, epoch
+from scheduler_core.model.pod_limits import check_neighbour_terms, check_node_terms
 from scheduler_core.model.requests import (
     NONZERO_DEFAULTS,
     PodResourcesWire,
@@ -201,7 +202,30 @@ def _initialized(status: PodStatusWire) -> float | None:
 
 
 def pod_from(wire: PodWire) -> Pod:
-    """The typed pod of a decoded object. Raises ModelError with the path of what is malformed."""
+    """The typed pod of a decoded object. Raises ModelError with the path of what is malformed.
+
+    One with more terms than are read is an error while it waits. With a node it counts, without its terms.
+    """
+    pod = _as_written(wire)
+    try:
+        check_node_terms(pod.node_selector, pod.node_affinity)
+        check_neighbour_terms(pod.pod_affinity, pod.pod_anti_affinity, pod.spread)
+    except TooLarge:
+        if not pod.assigned:
+            raise
+        none = PodAffinity()
+        return msgspec.structs.replace(
+            pod,
+            node_selector=(),
+            node_affinity=NodeAffinity(),
+            pod_affinity=none,
+            pod_anti_affinity=none,
+            spread=(),
+        )
+    return pod
+
+
+def _as_written(wire: PodWire) -> Pod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     labels = meta.labels or _NO_LABELS
     affinity = spec.affinity or AffinityWire()

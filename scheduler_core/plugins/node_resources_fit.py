@@ -54,13 +54,13 @@ class NodeResourcesFit:
     def pre_filter(self, cycle: Cycle) -> Status:
         """Note which rows are asked for, without the ignored ones.
 
-        A resource without a row (the index is full) could be placed anywhere: such a pod is refused.
+        A resource without a row is one that no node has, or one more than can be counted.
         """
         index = cycle.state.index
         for name, value in cycle.pod.requests.items():
             if value and index.row(name) is None and not self._ignores(name):
                 return unresolvable(
-                    f"{name} is one of more resources than the {MAX_ROWS} this scheduler counts"
+                    f"no node is known to have {name}, and at most {MAX_ROWS} resources are counted"
                 )
         names = cycle.state.index.names
         cycle.slots[self.name] = [

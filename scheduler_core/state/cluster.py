@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
+from scheduler_core.arrays.index import MAX_ROWS_OF_PODS, PODS_ROW, Int64, ResourceIndex
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import Gang
 from scheduler_core.model.namespace import Namespace
@@ -17,7 +17,7 @@ from scheduler_core.model.node import Node
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.events import ClusterEvent, Happened, ended_without_node
+from scheduler_core.state.events import ClusterEvent, Happened, ended_without_node, node_changed
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
 from scheduler_core.state.inherited import Inherited
@@ -29,6 +29,7 @@ from scheduler_core.state.nominations import Nominations
 from scheduler_core.state.placement import Placement
 from scheduler_core.state.pods import PodTable
 from scheduler_core.state.ports import PortUse
+from scheduler_core.state.recount import count_anew, recount
 from scheduler_core.state.storage import Storage
 from scheduler_core.state.unplaced import Unplaced
 
@@ -66,7 +67,7 @@ class ClusterState:
 
     def vector(self, pod: Pod) -> Int64:
         """Effective requests as int64 [R], one of `pods` included; the index grows with new resources."""
-        if self.index.ensure(pod.requests):
+        if self.index.ensure(pod.requests, MAX_ROWS_OF_PODS):
             self.nodes.grow_rows()
         vector = self.index.vector(pod.requests)
         vector[PODS_ROW] = 1
@@ -99,7 +100,10 @@ class ClusterState:
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
             # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
-            self._swap(placement, pod)
+            if placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
+                recount(self, placement, pod)
+            else:
+                self._swap(placement, pod)
             return []
         if not holds:
             self._unplace(pod.uid)
@@ -242,17 +246,11 @@ class ClusterState:
         """A node was added or changed."""
         slot = self.nodes.slot(node.name)
         old = self.nodes.nodes[slot] if slot is not None else None
+        known = len(self.index)
         self.nodes.put(node)
-        if old is None:
-            return [ClusterEvent(Happened.NODE_ADD, node=node)]
-        what = Happened(0)
-        if old.allocatable != node.allocatable:
-            what |= Happened.NODE_ALLOCATABLE
-        if old.labels != node.labels or old.annotations != node.annotations:
-            what |= Happened.NODE_LABELS
-        if old.taints != node.taints or old.unschedulable != node.unschedulable:
-            what |= Happened.NODE_TAINTS
-        return [ClusterEvent(what, node=node, old_node=old)] if what else []
+        if len(self.index) > known:
+            count_anew(self, frozenset(self.index.names[known:]))
+        return node_changed(node, old)
 
     def remove_node(self, name: str) -> list[ClusterEvent]:
         """A node is gone. Pods still on it keep counting in their quota until they are gone too."""

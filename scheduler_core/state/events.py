@@ -70,3 +70,17 @@ def ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
         new = old is None or not old.finished
         return [ClusterEvent(Happened.GROUP, pod=pod)] if new and group_of(pod) is not None else []
     return [ClusterEvent(Happened.OTHER, pod=pod)] if old is not None and not old.terminating else []
+
+
+def node_changed(node: Node, old: Node | None) -> list[ClusterEvent]:
+    """What a node that came, or is not as it was, may be to those who wait."""
+    if old is None:
+        return [ClusterEvent(Happened.NODE_ADD, node=node)]
+    what = Happened(0)
+    if old.allocatable != node.allocatable:
+        what |= Happened.NODE_ALLOCATABLE
+    if old.labels != node.labels or old.annotations != node.annotations:
+        what |= Happened.NODE_LABELS
+    if old.taints != node.taints or old.unschedulable != node.unschedulable:
+        what |= Happened.NODE_TAINTS
+    return [ClusterEvent(what, node=node, old_node=old)] if what else []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.changes import ChangeLog
-from scheduler_core.arrays.index import PODS_ROW, Int64, ResourceIndex
+from scheduler_core.arrays.index import MOST_COUNTED, PODS_ROW, Int64, ResourceIndex
 from scheduler_core.arrays.intern import Int32, Interner, LabelColumn
 from scheduler_core.model.affinity import Taint
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node
@@ -52,6 +52,9 @@ class NodeTable:
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._columns: dict[str, LabelColumn] = {}
+        # The label keys that some node has or had; of all others a single column is enough.
+        self._label_keys: set[str] = set()
+        self._absent = LabelColumn(capacity)
         self._ordinary: dict[int, bool] = {}
         # The sum of the allocatable, as of a position of the static changes.
         self._total: tuple[int, dict[str, int]] = (-1, {})
@@ -104,7 +107,7 @@ class NodeTable:
         self.nonzero, self.alive = wider(self.nonzero), wider(self.alive)
         self.unschedulable, self.taint_set = wider(self.unschedulable), wider(self.taint_set)
         self._requested_cells, self._nonzero_cells = self.requested.data, self.nonzero.data
-        for column in self._columns.values():
+        for column in (*self._columns.values(), self._absent):
             column.grow(capacity)
 
     def grow_rows(self) -> None:
@@ -132,6 +135,7 @@ class NodeTable:
         if node.unschedulable and UNSCHEDULABLE_TAINT not in taints:
             taints = (*taints, UNSCHEDULABLE_TAINT)
         self.taint_set[slot] = self.taint_sets.id(taints)
+        self._label_keys.update(node.labels)
         for key, column in self._columns.items():
             column.set(slot, node.labels.get(key))
         self.static_changes.append(slot)
@@ -184,9 +188,14 @@ class NodeTable:
         return self._by_name[1]
 
     def column(self, key: str) -> LabelColumn:
-        """The column of a label key, made on first use and kept current from then on."""
+        """The column of a label key, made on first use and kept current from then on; read only.
+
+        Pods may name any number of keys. Those that no node has share one column.
+        """
         found = self._columns.get(key)
         if found is None:
+            if key not in self._label_keys:
+                return self._absent
             found = self._columns[key] = LabelColumn(self.alive.shape[0])
             for slot, node in enumerate(self.nodes):
                 if node is not None:
@@ -225,24 +234,35 @@ class NodeTable:
         cells = self._requested_cells
         for row, value in enumerate(vector.tolist()):
             if value:
-                cells[row, slot] += sign * value
+                before = cells[row, slot]
+                after = before + sign * value
+                most = max(before, after) >= MOST_COUNTED
+                cells[row, slot] = self._sum_there(slot, row) if most else after
         cells = self._nonzero_cells
-        cpu, memory = pod.nonzero
-        cells[0, slot] += sign * cpu
-        cells[1, slot] += sign * memory
+        for row, value in enumerate(pod.nonzero):
+            before = cells[row, slot]
+            after = before + sign * value
+            most = max(before, after) >= MOST_COUNTED
+            cells[row, slot] = self._nonzero_there(slot, row) if most else after
         self.usage_changes.append(slot)
+
+    def _sum_there(self, slot: int, row: int) -> int:
+        """What the pods of a slot request of a resource, MOST_COUNTED at most."""
+        if row == PODS_ROW:
+            return len(self.pods[slot])
+        name = self.index.names[row]
+        return min(MOST_COUNTED, sum(pod.requests.get(name, 0) for pod in self.pods[slot].values()))
+
+    def _nonzero_there(self, slot: int, row: int) -> int:
+        return min(MOST_COUNTED, sum(pod.nonzero[row] for pod in self.pods[slot].values()))
 
     def check(self) -> list[str]:
         """Broken invariants in words: requested and nonzero equal the sums over the pods placed."""
         problems: list[str] = []
         for slot, name in enumerate(self.names):
-            expected: Int64 = np.zeros(len(self.index), dtype=np.int64)  # [R]
-            nonzero = [0, 0]
-            for pod in self.pods[slot].values():
-                expected += self.index.vector(pod.requests)
-                expected[PODS_ROW] += 1
-                nonzero = [nonzero[0] + pod.nonzero[0], nonzero[1] + pod.nonzero[1]]
-            if not np.array_equal(expected, self.requested[:, slot]):
+            expected = [self._sum_there(slot, row) for row in range(len(self.index))]
+            nonzero = [self._nonzero_there(slot, row) for row in range(2)]
+            if expected != self.requested[:, slot].tolist():
                 problems.append(f"node {name}: requested {self.requested[:, slot]}, pods sum to {expected}")
             if nonzero != self.nonzero[:, slot].tolist():
                 problems.append(f"node {name}: nonzero {self.nonzero[:, slot]}, pods sum to {nonzero}")

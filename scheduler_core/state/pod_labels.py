@@ -141,8 +141,7 @@ def _passes(ids: Int32, requirement: Requirement, known: Interner[str]) -> Bool:
     if requirement.operator == NOT_EXISTS:
         return ids == ABSENT
     inside: Bool = np.zeros(len(ids), dtype=np.bool_)  # [M]
-    for value in requirement.values:
-        wanted = known.find(value)
+    for wanted in {known.find(value) for value in requirement.values}:
         if wanted != ABSENT:
             inside |= ids == wanted
     return inside if requirement.operator == IN else ~inside

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.index import MOST_COUNTED, Int64
 from scheduler_core.framework.pod_terms import reached_by_all
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.model.elastic_quota import ElasticQuota
@@ -94,7 +94,7 @@ def quota_demand(
         row = state.index.row(name)
         if row is not None and need[row] > 0:
             # Nobody else counts what it uses above its max: that has to go before anything comes free.
-            need[row] += value
+            need[row] = min(MOST_COUNTED, int(need[row]) + value)
     need = np.maximum(need, _max_need(state, asked, quota, own))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state, pod) & (table.namespace[:size] == namespace)
@@ -143,7 +143,8 @@ def _deficit(
     for name, amount in asked.items():
         row = state.index.row(name)
         if amount > 0 and row is not None and name in limit:
-            need[row] = max(0, stays.get(name, 0) + extra.get(name, 0) + amount - limit[name])
+            short = stays.get(name, 0) + extra.get(name, 0) + amount - limit[name]
+            need[row] = min(MOST_COUNTED, max(0, short))
     return need
 
 
@@ -175,14 +176,15 @@ def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
         for name in relevant(ledger, quota):
             row = index.row(name)
             if row is not None:
-                used[number, row] = in_use.get(name, 0)
+                used[number, row] = min(MOST_COUNTED, in_use.get(name, 0))
                 low[number, row] = quota.min.get(name, 0)
                 counts[number, row] = True
         for name, value in above_max(ledger, quota, after_leaving=True).items():
             row = index.row(name)
             if row is not None:
-                excess[number, row] = value
-                hidden[row] += max(0, value - ledger.unplaced(quota.namespace).get(name, 0))
+                excess[number, row] = min(MOST_COUNTED, value)
+                more = max(0, value - ledger.unplaced(quota.namespace).get(name, 0))
+                hidden[row] = min(MOST_COUNTED, int(hidden[row]) + more)
         namespace = state.table.namespaces.find(quota.namespace)
         if namespace >= 0:
             of[namespace] = number

@@ -1,0 +1,175 @@
+"""What one tenant writes into pods: nobody else waits longer for it, and nothing of it ends the scheduler."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from scheduler_core.errors import TooLarge
+from scheduler_core.model.names import CPU, MEMORY
+from scheduler_core.model.pod_limits import (
+    MOST_CONSTRAINTS,
+    MOST_LABEL_REQUIREMENTS,
+    MOST_NODE_REQUIREMENTS,
+    MOST_TERMS,
+)
+from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.gang_scheduler import GangScheduler, placed, rejected
+
+_MOST_SECONDS = 0.25
+
+
+def hostile(name: str) -> PodBuilder:
+    return make_pod(f"evil/{name}").uid(name)
+
+
+def normal(name: str = "p", **requests: Any) -> PodBuilder:
+    return make_pod(f"good/{name}").uid(name).requests(**(requests or {"cpu": 1}))
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory", "ephemeral_storage", "gpu"])
+def test_pods_that_name_a_node_may_request_more_than_a_number_holds(resource: str) -> None:
+    """Nobody asks whether they fit there; the kubelet refuses them later."""
+    world = GangScheduler([4, 4])
+    for number in range(5):
+        world.put(hostile(f"h{number}").requests(**{resource: "9E"}).on("n0", "Pending"))
+    world.put(hostile("small").requests(cpu=1).on("n0", "Running"))
+    world.put(normal())
+    assert placed(world.step()) == {"p": "n1"}
+    for number in range(5):
+        world.scheduler.remove(hostile(f"h{number}").obj(), world.now)
+    world.put(*(normal(f"q{number}") for number in range(6)))
+    assert sorted(placed(world.step(later=20)).values()) == ["n0"] * 3 + ["n1"] * 3
+
+
+def test_what_a_quota_uses_may_be_more_than_a_number_holds() -> None:
+    """Others reclaim all the same."""
+    world = GangScheduler([4])
+    for name, minimum in (("evil", 1), ("good", 3)):
+        quota = make_quota(f"{name}/q").min(cpu=minimum, memory="1Gi").max(cpu=8)
+        world.scheduler.put(quota.obj(), world.now)
+    for number in range(4):
+        world.put(hostile(f"b{number}").requests(cpu=1).on("n0", "Running"))
+        world.put(hostile(f"h{number}").requests(memory="9E").on("nowhere", "Pending"))
+    world.put(normal(cpu=1, memory="1Mi"))
+    decisions = world.step()
+    assert [item.reason for item in rejected(decisions).values()] == ["Unschedulable"], decisions
+
+
+def test_resources_that_pods_invent_leave_room_for_those_of_nodes() -> None:
+    world = GangScheduler([4])
+    for number in range(40):
+        world.put(hostile(f"h{number}").requests(**{f"evil.io/r{number}": 1}))
+    assert len(rejected(world.step())) == 40
+    world.put(normal(gpu=1))
+    assert not placed(world.step())
+    world.scheduler.put(make_node("n1").allocatable(cpu=4, gpu=2).obj(), world.now)
+    assert placed(world.step(later=20)) == {"p": "n1"}
+
+
+def test_what_was_asked_for_before_any_node_had_it_counts_once_one_does() -> None:
+    world = GangScheduler([4])
+    for number in range(40):
+        world.put(hostile(f"h{number}").requests(**{f"evil.io/r{number}": 1}))
+    world.put(normal("early", gpu=2).on("n0", "Running"), normal(gpu=1))
+    world.step()
+    world.scheduler.put(make_node("n0").allocatable(cpu=4, gpu=2).obj(), world.now)
+    assert not placed(world.step(later=20))
+    world.scheduler.remove(normal("early", gpu=2).on("n0", "Running").obj(), world.now)
+    assert placed(world.step(later=20)) == {"p": "n0"}
+
+
+def test_label_keys_that_no_node_has_are_not_kept() -> None:
+    world = GangScheduler([4])
+    keys = {f"k{number}": "v" for number in range(MOST_NODE_REQUIREMENTS)}
+    world.put(hostile("h").spec(nodeSelector=keys))
+    world.step()
+    assert len(world.state.nodes._columns) < 10
+    world.scheduler.put(make_node("n1").allocatable(cpu=4, pods=9).labels(**keys).obj(), world.now)
+    assert placed(world.step(later=20)) == {"h": "n1"}
+
+
+def test_a_resize_while_the_binding_is_under_way_counts() -> None:
+    world = GangScheduler([4])
+    world.put(normal("grows", cpu=1))
+    assert placed(world.step()) == {"grows": "n0"}
+    world.put(normal("grows", cpu=3))
+    world.put(normal("grows", cpu=3).on("n0", "Running"), normal("other", cpu=2))
+    assert not placed(world.step())
+    assert world.state.ledger.used("good")[CPU] == 3000
+    world.put(normal("grows", cpu=1).on("n0", "Running"))
+    assert placed(world.step(later=20)) == {"other": "n0"}
+
+
+def _term(number: int) -> dict[str, Any]:
+    selector = {"matchExpressions": [{"key": f"l{number}", "operator": "DoesNotExist"}]}
+    return {"topologyKey": f"t{number}", "labelSelector": selector, "namespaceSelector": {}}
+
+
+def _affinity(kind: str, count: int) -> dict[str, Any]:
+    preferred = [{"weight": 1, "podAffinityTerm": _term(number)} for number in range(count)]
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+
+
+def _spread(count: int) -> dict[str, Any]:
+    constraints = [
+        {"maxSkew": 1, "topologyKey": f"t{number}", "whenUnsatisfiable": "DoNotSchedule"}
+        for number in range(count)
+    ]
+    return {"topologySpreadConstraints": constraints}
+
+
+def _node_terms(count: int, operator: str = "DoesNotExist") -> dict[str, Any]:
+    value = {"values": ["1"]} if operator == "Gt" else {}
+    term = {"matchExpressions": [{"key": "zone", "operator": operator} | value for _ in range(count)]}
+    required = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def _wide_selector(count: int) -> dict[str, Any]:
+    labels = {f"l{number}": "v" for number in range(count)}
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": labels}}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+LIMITS = [
+    ("affinity", lambda n: _affinity("podAffinity", n), MOST_TERMS),
+    ("anti-affinity", lambda n: _affinity("podAntiAffinity", n), MOST_TERMS),
+    ("spread", _spread, MOST_CONSTRAINTS),
+    ("node affinity", _node_terms, MOST_NODE_REQUIREMENTS),
+    ("node affinity, compared", lambda n: _node_terms(n, "Gt"), MOST_NODE_REQUIREMENTS),
+    ("node selector", lambda n: {"nodeSelector": {f"k{i}": "v" for i in range(n)}}, MOST_NODE_REQUIREMENTS),
+    ("one selector", _wide_selector, MOST_LABEL_REQUIREMENTS),
+]
+
+
+@pytest.mark.parametrize(("spec", "most"), [case[1:] for case in LIMITS], ids=[case[0] for case in LIMITS])
+def test_terms_beyond_the_limit_are_refused_while_a_pod_waits(spec: Any, most: int) -> None:
+    with pytest.raises(TooLarge, match=rf"has {most + 1} .*, at most {most} are read"):
+        hostile("h").spec(**spec(most + 1)).obj()
+    bound = hostile("h").requests(cpu=1, memory="1Gi").spec(**spec(most + 1)).on("n0", "Running").obj()
+    assert (bound.requests[CPU], bound.requests[MEMORY]) == (1000, 1 << 30)
+    assert (bound.spread, bound.node_selector) == ((), ())
+    assert not bound.pod_affinity.preferred
+    assert not bound.pod_anti_affinity.preferred
+
+
+@pytest.mark.parametrize(("spec", "most"), [case[1:] for case in LIMITS], ids=[case[0] for case in LIMITS])
+def test_a_pod_at_the_limit_costs_little_and_others_nothing(spec: Any, most: int) -> None:
+    """Seconds of processor time at 1,000 nodes, with a wide margin for a busy machine."""
+    world = GangScheduler()
+    for number in range(1000):
+        node = make_node(f"n{number}").allocatable(cpu=8, pods=9).labels(zone=f"z{number}")
+        world.scheduler.put(node.obj(), world.now)
+    world.put(normal("first"))
+    world.scheduler.step(world.now)
+    world.put(hostile("h").spec(**spec(most)))
+    began = time.thread_time()
+    world.scheduler.step(world.now)
+    assert time.thread_time() - began < _MOST_SECONDS
+    world.put(normal("second"))
+    began = time.thread_time()
+    assert placed(world.scheduler.step(world.now))
+    assert time.thread_time() - began < _MOST_SECONDS / 5
