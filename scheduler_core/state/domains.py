@@ -23,6 +23,10 @@ _SAMPLES: Final = 8
 _FEW_DOMAINS: Final = 64
 # Of 4 bytes each.
 _MAX_CELLS: Final = 8_000_000
+# Counts over few domains have few cells, and each is looked at when a pod comes or goes.
+_MAX_COUNTS: Final = 8192
+# Stands for every key that no node has: pods may name any number of them, and all have no domain.
+_NOWHERE: Final = "\0"
 
 
 class Domains:
@@ -81,6 +85,8 @@ class DomainCache:
 
     def get(self, key: str, rule: Hashable = None, eligible: Callable[[], Bool] | None = None) -> Domains:
         """Domains of a topology key. `eligible` gives bool [N]; `rule` must say all it depends on."""
+        if key != EACH_NODE and not self._nodes.has_label(key):
+            key = _NOWHERE
         held = self._held.get((key, rule))
         position = self._nodes.static_changes.position
         if held is not None:
@@ -175,7 +181,7 @@ class CountCache:
         made = owner.counts[domains.key] = DomainCounts(owner, domains)
         self._recent[made] = None
         self._cells += len(made.sums)
-        while self._cells > self._limit and len(self._recent) > 1:
+        while (self._cells > self._limit or len(self._recent) > _MAX_COUNTS) and len(self._recent) > 1:
             oldest = next(iter(self._recent))
             self._forget(oldest)
             del oldest.owner.counts[oldest.domains.key]

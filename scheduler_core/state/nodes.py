@@ -187,6 +187,10 @@ class NodeTable:
             self._by_name = (self.layout, ranks)
         return self._by_name[1]
 
+    def has_label(self, key: str) -> bool:
+        """Whether some node has a label key, or had it once."""
+        return key in self._label_keys
+
     def column(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use and kept current from then on; read only.
 
@@ -194,7 +198,7 @@ class NodeTable:
         """
         found = self._columns.get(key)
         if found is None:
-            if key not in self._label_keys:
+            if not self.has_label(key):
                 return self._absent
             found = self._columns[key] = LabelColumn(self.alive.shape[0])
             for slot, node in enumerate(self.nodes):

@@ -173,3 +173,22 @@ def test_a_pod_at_the_limit_costs_little_and_others_nothing(spec: Any, most: int
     began = time.thread_time()
     assert placed(world.scheduler.step(world.now))
     assert time.thread_time() - began < _MOST_SECONDS / 5
+
+
+def test_terms_of_placed_pods_about_everybody_cost_others_little() -> None:
+    """Preferences by topology keys that no node has say nothing, whoever they speak of."""
+    world = GangScheduler()
+    for number in range(1000):
+        world.scheduler.put(make_node(f"n{number}").allocatable(cpu=8, pods=9).obj(), world.now)
+    for number in range(30):
+        preferred = [
+            {"weight": 1, "podAffinityTerm": _term(number * MOST_TERMS + term)} for term in range(MOST_TERMS)
+        ]
+        affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+        world.put(hostile(f"h{number}").spec(affinity=affinity).on(f"n{number}", "Running"))
+    world.put(normal("first"))
+    world.scheduler.step(world.now)
+    world.put(normal("second"))
+    began = time.thread_time()
+    assert placed(world.scheduler.step(world.now))
+    assert time.thread_time() - began < 0.05

@@ -93,13 +93,34 @@ def test_domains_among_chosen_nodes(count: int) -> None:
 
 def test_domains_that_were_not_asked_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(domains_module, "_MAX_DOMAINS", 2)
-    state = cluster("x")
+    state = ClusterState()
+    state.put_node(make_node("n0").allocatable(cpu=9).labels(a="1", b="1", c="1").obj())
     cache = DomainCache(state.nodes)
     first, second = cache.get("a"), cache.get("b")
     assert cache.get("a") is first
     cache.get("c")
     assert cache.get("a") is first
     assert cache.get("b") is not second
+
+
+def test_keys_that_no_node_has_share_their_domains_until_one_has_them() -> None:
+    state = cluster("x")
+    cache = DomainCache(state.nodes)
+    nowhere = cache.get("a")
+    assert cache.get("b") is nowhere
+    assert (nowhere.size, nowhere.occupied.tolist()) == (0, [])
+    state.put_node(make_node("n1").allocatable(cpu=9).label("b", "1").obj())
+    assert cache.get("b").raw.tolist()[:2] == [ABSENT, 0]
+    assert cache.get("a").size == 0
+
+
+def test_counts_over_few_domains_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domains_module, "_MAX_COUNTS", 3)
+    state = cluster("x")
+    for number in range(9):
+        selector = Selector((Requirement(f"k{number}", EXISTS),))
+        state.neighbours.selected(Selection(None, selector, live=False), state.neighbours.domains(ZONE))
+    assert len(state.neighbours._selections.watched) == 3
 
 
 def test_counts_are_made_anew_for_other_domains() -> None:
