@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from scheduler_core.kube.client import PAGE_SIZE
+from scheduler_core.kube.paging import PAGE_SIZE
 
 _VERSION: Final = "1000000"
 _TEMPLATES: Final = 200

@@ -9,8 +9,8 @@ import msgspec
 
 from kubectl_plugin.entry import CommandFailed
 from scheduler_core.errors import ModelError
-from scheduler_core.kube.client import Page
 from scheduler_core.kube.errors import Forbidden, Gone, NotFound
+from scheduler_core.kube.paging import Page, pages
 from scheduler_core.model.kinds import Resource
 
 T = TypeVar("T")
@@ -63,20 +63,18 @@ def list_raw(client: Reader, resource: Resource, scope: Scope) -> list[msgspec.R
 
 
 def _pages(client: Reader, resource: Resource, scope: Scope, limit: int) -> Iterator[msgspec.Raw]:
-    token = ""
-    while True:
-        page = client.get_page(
+    def ask(size: int, token: str) -> Page:
+        return client.get_page(
             resource,
             scope.namespace,
             label_selector=scope.labels,
             field_selector=scope.fields,
-            limit=limit,
+            limit=size,
             continue_token=token,
         )
+
+    for page in pages(ask, limit):
         yield from page.items or ()
-        token = page.metadata.continue_
-        if not token:
-            return
 
 
 def list_or_none(client: Reader, resource: Resource, scope: Scope) -> list[msgspec.Raw] | None:

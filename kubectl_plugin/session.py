@@ -17,6 +17,8 @@ from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, Target, resolve_target
 from scheduler_core.kube.endpoint import ClientCertificate
+from scheduler_core.kube.requests import JSON
+from scheduler_core.kube.response import ANY_SIZE
 from scheduler_core.kube.session import Credentials, Limits, Session
 from scheduler_core.kube.stream import Stream
 
@@ -61,10 +63,15 @@ class TracedSession(Session):
     """Prints every request to stderr, as kubectl does from -v=6 on."""
 
     def request(
-        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        most: int = ANY_SIZE,
     ) -> Answer:
         began = time.monotonic()
-        answer = super().request(method, path, body, content_type)
+        answer = super().request(method, path, body, content_type, most)
         milliseconds = int((time.monotonic() - began) * 1000)
         print(f"{method} {self.endpoint.server}{path} {answer.status} in {milliseconds} ms", file=sys.stderr)
         return answer

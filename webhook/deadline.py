@@ -14,6 +14,8 @@ from math import inf
 from typing import Final
 
 from scheduler_core.kube.answers import Answer
+from scheduler_core.kube.requests import JSON
+from scheduler_core.kube.response import ANY_SIZE
 from scheduler_core.kube.session import Session
 from scheduler_core.model.duration import parse_duration
 
@@ -56,9 +58,14 @@ class BoundedSession(Session):
     """Exchanges that are not begun where the answer could come too late."""
 
     def request(
-        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        most: int = ANY_SIZE,
     ) -> Answer:
         """As the parent's. Raises Unreachable at once where too little time is left."""
         if remaining() < self.limits.read:
             raise self.unreachable(TimeoutError(), method, path, sent=False)
-        return super().request(method, path, body, content_type)
+        return super().request(method, path, body, content_type, most)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
-from scheduler_core.model.kinds import POD_GROUPS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS, Resource
+from scheduler_core.model.kinds import POD_GROUPS, PODS, RESERVATION_LEDGERS, RESOURCE_QUOTAS
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.pod_group import PodGroup, parse_pod_group
 from scheduler_core.model.pod_use import PodUse, parse_pod_use
@@ -22,8 +21,7 @@ from scheduler_core.model.reservation_ledger import (
 )
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.writes import Create, Replace
-
-T = TypeVar("T")
+from webhook.listing import listed
 
 
 class LedgerApi(Protocol):
@@ -72,29 +70,16 @@ class LiveLedgers:
         return msgspec.structs.replace(ledger, resource_version=identity_of(raw).resource_version)
 
     def pods(self, namespace: str) -> tuple[str, list[PodUse]]:
-        return self._list(PODS, namespace, parse_pod_use)
+        return listed(self._client, PODS, namespace, parse_pod_use)
 
     def groups(self, namespace: str) -> list[PodGroup]:
         try:
-            return self._list(POD_GROUPS, namespace, parse_pod_group)[1]
+            return listed(self._client, POD_GROUPS, namespace, parse_pod_group)[1]
         except NotFound:
             return []
 
     def quotas(self, namespace: str) -> list[ResourceQuota]:
-        return self._list(RESOURCE_QUOTAS, namespace, parse_resource_quota)[1]
-
-    def _list(
-        self, resource: Resource, namespace: str, parse: Callable[[msgspec.Raw], T]
-    ) -> tuple[str, list[T]]:
-        """Everything in one page, so that it is of one moment. Objects that cannot be read are left out."""
-        page = self._client.get_page(resource, namespace, limit=0, retry_budget=0.0)
-        found = []
-        for raw in page.items or ():
-            try:
-                found.append(parse(raw))
-            except ModelError:
-                continue
-        return page.metadata.resourceVersion, found
+        return listed(self._client, RESOURCE_QUOTAS, namespace, parse_resource_quota)[1]
 
 
 def _read(raw: bytes, namespace: str, name: str) -> ReservationLedger:

@@ -17,9 +17,11 @@ from scheduler_core.kube.errors import (
     decode_answer,
     error_from_status,
 )
+from scheduler_core.kube.paging import MOST_PAGE_BYTES, PAGE_SIZE, Page, pages
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
+from scheduler_core.kube.response import ANY_SIZE
 from scheduler_core.kube.session import Session
 from scheduler_core.kube.stream import Stream
 from scheduler_core.kube.timestamps import timestamp
@@ -27,22 +29,7 @@ from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DISRUPTION_TARGET
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
 
-PAGE_SIZE = 500
 _MAX_REPEATS = 5
-
-
-class ListMeta(msgspec.Struct):
-    """metadata of a list: its version, and the token of the next page."""
-
-    resourceVersion: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class Page(msgspec.Struct):
-    """One page of a list; the items are left raw. Items carry no kind and apiVersion of their own."""
-
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-    items: list[msgspec.Raw] | None = None
 
 
 _page_decoder = decoder(Page)
@@ -94,7 +81,10 @@ class Client:
         continue_token: str = "",
         retry_budget: float | None = None,
     ) -> Page:
-        """One page of a list at the latest version; `limit` 0 asks for everything at once."""
+        """One page of a list at the latest version; `limit` 0 asks for everything at once.
+
+        Raises AnswerTooLarge where several objects are too large together: `paging.pages` asks for fewer.
+        """
         query = {
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
@@ -102,26 +92,27 @@ class Client:
             "continue": continue_token,
         }
         path = with_query(resource_path(resource, namespace), query)
-        body = self.call("GET", path, retry_budget=retry_budget)
+        most = MOST_PAGE_BYTES if limit != 1 else ANY_SIZE
+        body = self.send("GET", path, b"", retry_budget=retry_budget, most=most)
         return decode_answer(body, _page_decoder, method="GET", path=path)
 
     def list_raw(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Iterator[msgspec.Raw]:
         """Every object of the list, fetched page by page. Raises Gone where a page expired meanwhile."""
-        token = ""
-        while True:
-            page = self.get_page(
+
+        def ask(limit: int, token: str) -> Page:
+            return self.get_page(
                 resource,
                 namespace,
                 label_selector=label_selector,
                 field_selector=field_selector,
+                limit=limit,
                 continue_token=token,
             )
+
+        for page in pages(ask):
             yield from page.items or ()
-            token = page.metadata.continue_
-            if not token:
-                return
 
     def watch(
         self,
@@ -254,18 +245,22 @@ class Client:
         content_type: str = JSON,
         *,
         retry_budget: float | None = None,
+        most: int = ANY_SIZE,
     ) -> bytes:
-        """One request with its body as bytes; returns the body of a 2xx answer."""
+        """One request with its body as bytes; returns the body of a 2xx answer, of at most so many bytes.
+
+        Raises AnswerTooLarge.
+        """
         budget = self.retry_budget if retry_budget is None else retry_budget
         self._admit()
-        answer = self.session.request(method, path, payload, content_type)
+        answer = self.session.request(method, path, payload, content_type, most)
         repeats = 0
         while (delay := _asked_to_wait(answer)) is not None and delay <= budget and repeats < _MAX_REPEATS:
             budget -= delay
             repeats += 1
             self._sleep(delay)
             self._admit()
-            answer = self.session.request(method, path, payload, content_type)
+            answer = self.session.request(method, path, payload, content_type, most)
         if 200 <= answer.status < 300:
             return answer.body
         raise error_from_status(

@@ -137,6 +137,14 @@ class BadAnswer(ApiError):
     maybe_accepted = True
 
 
+class AnswerTooLarge(ApiError):
+    """An answer of more bytes than its reader takes; the rest of it was not read."""
+
+    def __init__(self, most: int, *, method: str = "", path: str = "") -> None:
+        problem = f"the answer has more than {most} bytes"
+        super().__init__(0, "AnswerTooLarge", problem, method=method, path=path)
+
+
 class _Status(msgspec.Struct):
     """The parts of a metav1.Status that we read."""
 

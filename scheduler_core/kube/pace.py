@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler_core.kube.client import PAGE_SIZE
+from scheduler_core.kube.paging import PAGE_SIZE
 
 
 @dataclass(frozen=True)

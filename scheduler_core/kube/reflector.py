@@ -13,9 +13,10 @@ import msgspec
 
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.backoff import Backoff
-from scheduler_core.kube.client import Client, Page
+from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import ApiError, Gone, NotFound, Unreachable, error_from_status
 from scheduler_core.kube.pace import Pace, Restart
+from scheduler_core.kube.paging import Page, pages
 from scheduler_core.kube.reading import Decoder, Metadata, Reader, Sight, is_older, object_key, plain_reader
 from scheduler_core.kube.stream import Stream, StreamCut, StreamSilent
 from scheduler_core.kube.tracker import Event, Tracker
@@ -185,21 +186,20 @@ class Reflector:
     def _list_pages(self, limit: int) -> str:
         self.lists += 1
         seen: set[str] = set()
-        token = ""
-        while not self._stopping.is_set():
-            page = self._page(limit, token)
+        version = ""
+        for page in pages(self._page, limit):
             for raw in page.items or ():
                 sight = self._decoder.item(raw)
                 key = object_key(sight.metadata)
                 seen.add(key)
                 self.tracker.upsert(key, sight)
-            token = page.metadata.continue_
-            if not token:
-                self.tracker.keep_only(seen)
-                return page.metadata.resourceVersion
-        raise Restart("stopped", delay=False)
+            version = page.metadata.resourceVersion
+        self.tracker.keep_only(seen)
+        return version
 
     def _page(self, limit: int, token: str = "") -> Page:
+        if self._stopping.is_set():
+            raise Restart("stopped", delay=False)
         page = self._client.get_page(
             self.resource,
             self._namespace,

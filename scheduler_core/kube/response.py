@@ -6,6 +6,7 @@ Bodies with a length, or up to the end of the connection, stay its business.
 
 from __future__ import annotations
 
+import zlib
 from http.client import (
     BadStatusLine,
     HTTPException,
@@ -21,6 +22,12 @@ from scheduler_core.kube.chunks import Unchunked
 _CHUNK = 1 << 16
 _MAX_LINE = 1 << 16
 _MAX_FIELDS = 200
+# More bytes than any answer has.
+ANY_SIZE = 1 << 62
+
+
+class OverlongBody(Exception):
+    """A body of more bytes than are wanted."""
 
 
 class Response(HTTPResponse):
@@ -47,20 +54,27 @@ class Response(HTTPResponse):
             or (self.length is None and not self.chunked)
         )
 
-    def whole(self) -> bytes:
-        """The body to its end. Raises OSError, HTTPException."""
+    def whole(self, most: int) -> bytes:
+        """The body to its end. Raises OverlongBody beyond `most` bytes; OSError, HTTPException."""
         if not self.chunked:
-            return self.read()
+            if self.length is not None and self.length > most:
+                raise OverlongBody
+            # Without a length there is no other way to see that there is more.
+            ends = self.length is not None or most == ANY_SIZE
+            body = self.read() if ends else self.read(most + 1)
+            return _within(body, most)
         unchunked = Unchunked()
         parts: list[bytes] = []
+        size = 0
         while not unchunked.ended:
             data = self.fp.read1(_CHUNK)
             if not data:
                 raise IncompleteRead(b"".join(parts))
             try:
-                parts.append(unchunked.feed(data))
+                parts.append(_within(unchunked.feed(data), most - size))
             except ValueError as error:
                 raise HTTPException(str(error)) from None
+            size += len(parts[-1])
         self.will_close = self.will_close or bool(unchunked.rest)
         self.close()
         return b"".join(parts)
@@ -71,6 +85,21 @@ class Response(HTTPResponse):
             return 0
         text = fields.get("content-length", "")
         return int(text) if text.isascii() and text.isdigit() and not self.chunked else None
+
+
+def _within(data: bytes, most: int) -> bytes:
+    if len(data) > most:
+        raise OverlongBody
+    return data
+
+
+def unzipped(body: bytes, most: int) -> bytes:
+    """What a body of `Content-Encoding: gzip` holds. Raises OverlongBody, zlib.error."""
+    inflating = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    found = _within(inflating.decompress(body, most + 1), most)
+    if not inflating.eof:
+        raise zlib.error("the compressed answer is not complete")
+    return found
 
 
 def _read_line(stream: BinaryIO) -> bytes:

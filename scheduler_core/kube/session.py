@@ -17,8 +17,9 @@ from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.connection import MAX_IDLE_SECONDS, Connection, Pool, ProxyRefused, Use
 from scheduler_core.kube.contacts import Contacts
 from scheduler_core.kube.endpoint import HTTP_1, ClientCertificate, Endpoint, tls_context
-from scheduler_core.kube.errors import Unreachable
-from scheduler_core.kube.response import Response
+from scheduler_core.kube.errors import AnswerTooLarge, Unreachable
+from scheduler_core.kube.requests import JSON
+from scheduler_core.kube.response import ANY_SIZE, OverlongBody, Response, unzipped
 from scheduler_core.kube.stream import Stream
 
 # A connection that said something so many seconds ago is taken to be alive.
@@ -85,12 +86,20 @@ class Session:
         self._said: tuple[list[tuple[str, str]], str] = ([], self._head)
 
     def request(
-        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        most: int = ANY_SIZE,
     ) -> Answer:
-        """One exchange, whatever the status. Raises Unreachable, KubeconfigError."""
-        answer = self._exchange(method, path, body, content_type)
+        """One exchange, whatever the status. Raises Unreachable, KubeconfigError.
+
+        Raises AnswerTooLarge where the answer has more than `most` bytes.
+        """
+        answer = self._exchange(method, path, body, content_type, most)
         if answer.status == 401 and self._renew():
-            answer = self._exchange(method, path, body, content_type)
+            answer = self._exchange(method, path, body, content_type, most)
         return answer
 
     def stream(self, path: str, silence: float) -> Stream | Answer:
@@ -137,16 +146,21 @@ class Session:
             return Stream(connection, response)
         return self._complete("GET", path, connection, response)
 
-    def _exchange(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
+    def _exchange(self, method: str, path: str, body: bytes, content_type: str, most: int) -> Answer:
         connection, response = self._open_exchange(method, path, body, content_type, self.limits.read)
-        return self._complete(method, path, connection, response)
+        return self._complete(method, path, connection, response, most)
 
-    def _complete(self, method: str, path: str, connection: Connection, response: Response) -> Answer:
+    def _complete(
+        self, method: str, path: str, connection: Connection, response: Response, most: int = ANY_SIZE
+    ) -> Answer:
         """Read the body and hand the connection back to the pool."""
         try:
-            body = response.whole()
+            body = response.whole(most)
             if response.fields.get("content-encoding") == "gzip":
-                body = zlib.decompress(body, wbits=zlib.MAX_WBITS | 16)
+                body = unzipped(body, most)
+        except OverlongBody:
+            connection.close()
+            raise AnswerTooLarge(most, method=method, path=path) from None
         except (OSError, HTTPException, zlib.error) as error:
             connection.close()
             raise self.unreachable(error, method, path, sent=True) from None

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from scheduler_core.kube import errors
-from scheduler_core.kube.client import Page
 from scheduler_core.kube.errors import ApiError, error_from_status
+from scheduler_core.kube.paging import Page
 
 # sentence, HTTP code, body, type
 ANSWERS: list[tuple[str, int, Any, type[ApiError]]] = [

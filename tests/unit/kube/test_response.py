@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import zlib
 from http.client import HTTPException
 from typing import cast
 
 import pytest
 
-from scheduler_core.kube.response import Response
+from scheduler_core.kube.response import ANY_SIZE, OverlongBody, Response, unzipped
 
 
 class Wire:
@@ -90,3 +92,27 @@ def test_a_body_that_ends_early_is_noticed() -> None:
         received(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort").read()
     with pytest.raises(HTTPException):
         received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab").read()
+
+
+LONG = (
+    ("a length", b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabcdef"),
+    ("chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"),
+    ("up to the end", b"HTTP/1.1 200 OK\r\n\r\nabcdef"),
+)
+
+
+@pytest.mark.parametrize("data", [one[1] for one in LONG], ids=[one[0] for one in LONG])
+def test_a_body_is_read_up_to_so_many_bytes(data: bytes) -> None:
+    assert received(data).whole(6) == received(data).whole(ANY_SIZE) == b"abcdef"
+    for most in (0, 3, 5):
+        with pytest.raises(OverlongBody):
+            received(data).whole(most)
+
+
+def test_what_a_compressed_body_holds_is_bounded_and_complete() -> None:
+    body = gzip.compress(b"<" * 1_000_000)
+    assert unzipped(body, 1_000_000) == unzipped(body, ANY_SIZE) == b"<" * 1_000_000
+    with pytest.raises(OverlongBody):
+        unzipped(body, 999_999)
+    with pytest.raises(zlib.error):
+        unzipped(body[:-4], 1_000_000)

@@ -17,8 +17,9 @@ from kubectl_plugin import adoption
 from kubectl_plugin.adoption import carry_out
 from kubectl_plugin.adoption_plan import Step, plan
 from kubectl_plugin.entry import AlreadyReported, CommandFailed
-from scheduler_core.kube.client import Client, Page
+from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable
+from scheduler_core.kube.paging import Page
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, Resource
 from scheduler_core.model.writes import Create, Delete, Patch, Write
 

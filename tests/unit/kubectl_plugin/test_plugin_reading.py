@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from kubectl_plugin.reading import Scope, list_or_none, list_raw
-from scheduler_core.kube.client import ListMeta, Page
 from scheduler_core.kube.errors import Forbidden, Gone, NotFound
+from scheduler_core.kube.paging import ListMeta, Page
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, Resource
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound
+from scheduler_core.kube.paging import ListMeta, Page
 from scheduler_core.model.kinds import POD_GROUPS, Resource
 from scheduler_core.model.reservation_ledger import ReservationLedger
 from scheduler_core.model.writes import Create, Replace
@@ -34,7 +35,7 @@ class FakeClient:
         return cast(Client, self)
 
     def _note(self, resource: Resource, where: str, how: dict[str, Any]) -> None:
-        self.asked.append((resource.plural, where, how))
+        self.asked.append((resource.plural, where, {name: said for name, said in how.items() if said != ""}))
         if self.error is not None:
             raise self.error
 
@@ -43,9 +44,7 @@ class FakeClient:
 
     def get_page(self, resource: Resource, namespace: str, **how: Any) -> Any:
         self._note(resource, namespace, how)
-        metadata = msgspec.defstruct("Meta", [("resourceVersion", str)])("77")
-        items = self._raw(resource) or None
-        return msgspec.defstruct("Page", [("metadata", Any), ("items", Any)])(metadata, items)
+        return Page(ListMeta("77"), self._raw(resource) or None)
 
     def list_raw(self, resource: Resource, **how: Any) -> list[msgspec.Raw]:
         self._note(resource, "", how)
