@@ -14,8 +14,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.correlator import NAME_CHARACTERS, truncate
-from scheduler_core.kube.errors import AlreadyExists, ApiError, KubeconfigError
+from scheduler_core.kube.correlator import event_name, truncate
+from scheduler_core.kube.errors import REFUSALS, AlreadyExists, ApiError, KubeconfigError
 from scheduler_core.kube.timestamps import micro_timestamp
 from scheduler_core.model.kinds import EVENTS
 from scheduler_core.model.names import MUSTER_NAMESPACE
@@ -24,6 +24,7 @@ from webhook.audit import RULES, Slip, broken_rules
 from webhook.cache import Cache
 from webhook.elsewhere import Search, passed_by
 from webhook.service import Settings
+from webhook.turns import in_turns
 
 INTERVAL_SECONDS: Final = 5.0
 EVENTS_PER_ROUND: Final = 50
@@ -103,9 +104,16 @@ class Auditor:
         present = set(slips)
         self._told = {slip: at for slip, at in self._told.items() if slip in present}
         new = [slip for slip in slips if slip.uid and now - self._told.get(slip, 0.0) >= REPEAT_SECONDS]
-        for slip in new[:EVENTS_PER_ROUND]:
-            self._tell(slip, now)
+        refused: list[ApiError] = []
+        for slip in in_turns(new, lambda slip: slip.namespace)[:EVENTS_PER_ROUND]:
+            # A namespace that takes no Events, as it is full or ends, must not keep others from theirs.
+            try:
+                self._tell(slip, now)
+            except REFUSALS as refusal:
+                refused.append(refusal)
             self._told[slip] = now
+        if refused:
+            log.warning("audit: %d Events were refused, as here: %s", len(refused), refused[0])
         self._mend()
 
     def _tell(self, slip: Slip, now: float) -> None:
@@ -139,7 +147,7 @@ def event_of(slip: Slip, now: float) -> dict[str, object]:
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {
-            "name": f"{slip.name[: NAME_CHARACTERS - len(digest) - 1]}.{digest}",
+            "name": event_name(slip.name, f".{digest}"),
             "namespace": slip.namespace,
         },
         "eventTime": micro_timestamp(now),

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal
 
 import msgspec
 
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import Conflict, NotFound
+from scheduler_core.kube.errors import REFUSALS, ApiError, Conflict, NotFound
 from scheduler_core.model.adoption import joining, release
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Delete, Patch
 from webhook.elsewhere import Elsewhere, Search
+from webhook.turns import in_turns
 
 Adoption = Literal["Report", "Recreate"]
 WRITES_PER_ROUND: Final = 100
@@ -52,19 +53,40 @@ class Recreation:
         self._client = client
         self._monotonic = monotonic
         self._turns: dict[str, _Turn] = {}
+        # Pods of which something was refused, and until when nothing is tried with them.
+        self._refused: dict[str, float] = {}
 
     def round(self, found: Iterable[Elsewhere]) -> None:
-        """Bring back what can be, WRITES_PER_ROUND at most; the rest waits for the next. Raises ApiError."""
+        """Bring back what can be, WRITES_PER_ROUND at most; the rest waits for the next. Raises ApiError.
+
+        What is refused of one pod keeps nobody else waiting: it is raised when all others had their turn.
+        """
         elsewhere = list(found)
         due = self._due(elsewhere)
+        now = self._monotonic()
+        self._refused = {uid: until for uid, until in self._refused.items() if until > now}
         left = WRITES_PER_ROUND
-        for item in elsewhere:
+        refused: ApiError | None = None
+        for item in in_turns(elsewhere, lambda item: item.pod.namespace):
             if not left:
-                return
-            if item.pod.node and item.pod.way != "released":
-                left -= self._join(item)
-            elif item.pod.controller is None or item.pod.controller.uid in due:
-                left -= self._make_anew(item)
+                break
+            if item.pod.uid in self._refused:
+                continue
+            try:
+                left -= self._bring_back(item, due)
+            except REFUSALS as refusal:
+                left, refused = left - 1, refused or refusal
+                self._refused[item.pod.uid] = now + FIRST_PAUSE_SECONDS
+        if refused is not None:
+            raise refused
+
+    def _bring_back(self, item: Elsewhere, due: Collection[str]) -> bool:
+        """Whether it was tried. Raises ApiError."""
+        if item.pod.node and item.pod.way != "released":
+            return self._join(item)
+        if item.pod.controller is None or item.pod.controller.uid in due:
+            return self._make_anew(item)
+        return False
 
     def _due(self, elsewhere: Iterable[Elsewhere]) -> set[str]:
         """The controllers whose pods may be deleted now."""

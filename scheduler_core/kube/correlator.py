@@ -132,7 +132,7 @@ class Correlator:
     def _create(self, key: tuple[Any, ...], occurrence: Occurrence, note: str) -> Create:
         self._sequence += 1
         unique = f".{int(occurrence.now * 1e6):x}{self._sequence & 0xFFFF:04x}"
-        name = occurrence.regarding.name[: NAME_CHARACTERS - len(unique)] + unique
+        name = event_name(occurrence.regarding.name, unique)
         namespace = occurrence.regarding.namespace or "default"
         now = occurrence.now
         self._series[key] = _Series(namespace, name, note, 1, now, now, 1)
@@ -162,6 +162,14 @@ class Correlator:
         series.posted_at = max(series.posted_at, series.last_seen)
         body = {"series": {"count": series.count, "lastObservedTime": micro_timestamp(series.last_seen)}}
         return Patch(EVENTS, series.namespace, series.name, body)
+
+
+def event_name(name: str, unique: str) -> str:
+    """The name of an Event about the object `name`; `unique` begins with a dot.
+
+    Every part between dots ends with a letter or digit, wherever a long name is cut.
+    """
+    return name[: NAME_CHARACTERS - len(unique)].rstrip("-.") + unique
 
 
 def truncate(note: str, limit: int = NOTE_BYTES) -> str:

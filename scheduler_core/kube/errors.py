@@ -96,6 +96,10 @@ class Invalid(ApiError):
     """422: the object breaks a rule of its schema or validation."""
 
 
+# What the server says of one object or request, while it serves others.
+REFUSALS = (BadRequest, Forbidden, NotFound, Conflict, Gone, Invalid)
+
+
 class TooManyRequests(ApiError):
     """429: asked to slow down; `retry_after` says for how long."""
 

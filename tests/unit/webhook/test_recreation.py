@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.kube.errors import Conflict, Forbidden
+from scheduler_core.kube.errors import Conflict, Forbidden, Invalid
 from scheduler_core.model.writes import Delete, Patch, Write
 from tests.unit.webhook.passing import GROUP, JOB, found_in, governed, group, home, stranger
 from webhook.elsewhere import Elsewhere
 from webhook.recreation import FIRST_PAUSE_SECONDS, WRITES_PER_ROUND, Recreation
+from webhook.turns import in_turns
 
 BY_JOB: dict[str, Any] = {
     "ownerReferences": [JOB],
@@ -26,6 +27,7 @@ class World:
     def __init__(self) -> None:
         self.written: list[Write] = []
         self.error: Exception | None = None
+        self.refused: dict[str, Exception] = {}
         self.now = 100.0
         self.recreation = Recreation(self, lambda: self.now)  # type: ignore[arg-type]
 
@@ -33,6 +35,8 @@ class World:
         self.written.append(write)
         if self.error is not None:
             raise self.error
+        if isinstance(write, Patch | Delete) and write.name in self.refused:
+            raise self.refused[write.name]
         return b""
 
     def round(self, *pods: dict[str, Any]) -> list[str]:
@@ -112,6 +116,29 @@ def test_a_right_that_is_missing_is_told() -> None:
     world.error = Forbidden(403, "Forbidden", "no", "DELETE", "/pods/p")
     with pytest.raises(Forbidden):
         world.round(stranger(**BY_JOB))
+
+
+def test_a_pod_of_which_something_is_refused_keeps_nobody_else_waiting() -> None:
+    """Its annotations may be as large as they can get, so that it takes no more."""
+    refusal = Invalid(422, "Invalid", "metadata.annotations: Too long", "PATCH", "/pods/p")
+    world = World()
+    world.refused = {"full": refusal}
+    pods = [stranger("full", node="n", **BY_JOB), stranger("other", node="n", **BY_JOB)]
+    with pytest.raises(Invalid):
+        world.round(*pods)
+    assert [write.name for write in world.written if isinstance(write, Patch)] == ["full", "other"]
+    assert world.round(*pods) == ["Patch other"]
+    world.now += FIRST_PAUSE_SECONDS
+    world.refused = {}
+    assert world.round(*pods) == ["Patch full", "Patch other"]
+
+
+def test_namespaces_take_turns() -> None:
+    many = [stranger(f"p{number}", **SET) for number in range(2 * WRITES_PER_ROUND)]
+    one = stranger("mine", node="n", annotations={GROUP: "g"}, **{**SET, "namespace": "b"})
+    items = in_turns([*many, one], lambda pod: pod["metadata"]["namespace"])
+    assert [pod["metadata"]["name"] for pod in items[:3]] == ["p0", "mine", "p1"]
+    assert [pod for pod in items if pod is not one] == many
 
 
 def test_many_are_brought_back_in_parts() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from scheduler_core.kube.errors import AlreadyExists
+from scheduler_core.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unreachable
 from scheduler_core.model.writes import Create
 from tests.unit.webhook.reviews import native, node, quota, synced
 from webhook.audit import Slip, Stored, broken_rules
@@ -97,6 +99,20 @@ class Client:
         if name in self.events:
             raise AlreadyExists(409, "AlreadyExists", "it is there", "POST", "/events")
         self.events[name] = dict(write.body)
+
+
+class Refusing(Client):
+    """Takes no Events in namespace `a`."""
+
+    def __init__(self, refusal: ApiError) -> None:
+        super().__init__()
+        self.refusal = refusal
+
+    def create(self, write: Create) -> None:
+        if write.namespace == "a":
+            self.asked += 1
+            raise self.refusal
+        super().create(write)
 
 
 def slip(name: str = "eq", message: str = "too much", uid: str = "u") -> Slip:
@@ -195,3 +211,51 @@ def test_an_event_names_the_object_and_fits_its_fields() -> None:
     assert len(metadata["name"]) <= 253
     assert len(str(event["note"]).encode()) <= 1024
     assert (event["type"], event["reason"]) == ("Warning", "RuleBroken")
+
+
+REFUSALS = (
+    Forbidden(403, "Forbidden", "namespace a is being terminated"),
+    Forbidden(403, "Forbidden", "exceeded quota: count/events.events.k8s.io"),
+    Invalid(422, "Invalid", "metadata.name"),
+    NotFound(404, "NotFound", "namespace a"),
+)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_an_event_that_one_namespace_does_not_take_keeps_nothing_from_the_others(refusal: ApiError) -> None:
+    world = World(Refusing(refusal))
+    world.slips = [slip(uid="1"), replace(slip("mine", uid="2"), namespace="b")]
+    for _ in range(3):
+        world.auditor.round()
+    assert [event["regarding"]["namespace"] for event in world.client.events.values()] == ["b"]
+    assert world.mended == [1, 1, 1]
+    assert world.client.asked <= 2
+
+
+def test_a_server_that_does_not_answer_ends_the_round() -> None:
+    world = World(Refusing(Unreachable("connection refused", sent=False)))
+    world.slips = [slip(uid="1"), slip("mine", uid="2")]
+    with pytest.raises(Unreachable):
+        world.auditor.round()
+    assert world.client.asked == 1
+
+
+def test_who_has_very_much_to_be_told_of_does_not_keep_others_waiting() -> None:
+    world = World()
+    world.slips = [slip(f"eq{number}", uid=str(number)) for number in range(10 * EVENTS_PER_ROUND)]
+    world.slips.append(replace(slip("mine", uid="mine"), namespace="b"))
+    world.auditor.round()
+    assert "b" in {event["regarding"]["namespace"] for event in world.client.events.values()}
+
+
+@pytest.mark.parametrize("mark", [".", "-", "--"])
+def test_an_event_has_a_name_that_can_be_given(mark: str) -> None:
+    """Long names are cut anywhere, behind a dot too."""
+    for at in range(225, 253 - len(mark)):
+        name = ("a" * at + mark).ljust(253, "b")
+        event = event_of(slip(name), NOW)
+        metadata = event["metadata"]
+        assert isinstance(metadata, dict)
+        assert re.fullmatch(
+            r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", metadata["name"]
+        )
