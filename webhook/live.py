@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import NotFound
+from scheduler_core.kube.errors import NotFound, TooManyRequests
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.kinds import (
@@ -21,6 +26,9 @@ from scheduler_core.model.resource_quota import parse_resource_quota
 from webhook.cache import Fresh
 from webhook.listing import listed
 
+# At the same time; reviews do without the answer where there are more of them. Each takes some 50 MB at most.
+MOST_LARGE_LISTS: Final = 4
+
 
 class LiveReads:
     """Reads through a client whose time limit must be well below the webhooks' `timeoutSeconds`.
@@ -30,6 +38,17 @@ class LiveReads:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._large = threading.BoundedSemaphore(MOST_LARGE_LISTS)
+
+    @contextmanager
+    def _one_of_few(self) -> Iterator[None]:
+        """For lists that are as large as tenants like. Raises TooManyRequests where enough go on."""
+        if not self._large.acquire(blocking=False):
+            raise TooManyRequests(429, "TooManyRequests", "too many large lists are being read at once")
+        try:
+            yield
+        finally:
+            self._large.release()
 
     def quotas(self, namespace: str) -> Fresh:
         """The ElasticQuotas of a namespace. Raises ApiError."""
@@ -51,10 +70,12 @@ class LiveReads:
 
     def topologies(self) -> tuple[ConfigMap, ...]:
         """The topology ConfigMaps of all namespaces, without those at fault. Raises ApiError."""
-        _, found = listed(self._client, CONFIG_MAPS, "", parse_config_map, SAKKARA_TOPOLOGY_LABEL)
+        with self._one_of_few():
+            _, found = listed(self._client, CONFIG_MAPS, "", parse_config_map, SAKKARA_TOPOLOGY_LABEL)
         return tuple(config_map for config_map in found if config_map.content is not None)
 
     def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
         """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""
-        _, pods = listed(self._client, PODS, namespace, parse_pod_use)
+        with self._one_of_few():
+            _, pods = listed(self._client, PODS, namespace, parse_pod_use)
         return tuple(pod for pod in pods if pod.group == group)

@@ -1,4 +1,4 @@
-"""Namespaces take turns where only so much is done at a time: who has much to be done waits, others do not."""
+"""Namespaces take turns where little is done at a time: nobody waits for who has much to be done."""
 
 from __future__ import annotations
 

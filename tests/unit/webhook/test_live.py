@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any, cast
 
 import msgspec
 import pytest
 
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import Conflict, Forbidden, NotFound
+from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, TooManyRequests
 from scheduler_core.kube.paging import ListMeta, Page
 from scheduler_core.model.kinds import POD_GROUPS, Resource
 from scheduler_core.model.reservation_ledger import ReservationLedger
@@ -18,7 +19,8 @@ from tests.support.builders import make_pod
 from tests.unit.webhook.reservations import hold
 from tests.unit.webhook.reviews import Obj, namespace, native, quota
 from webhook.ledger_api import LiveLedgers
-from webhook.live import LiveReads
+from webhook.live import MOST_LARGE_LISTS, LiveReads
+from webhook.reads import Reads
 
 
 class FakeClient:
@@ -126,6 +128,36 @@ def test_topologies_are_those_that_can_be_read() -> None:
     )
     assert [found.name for found in LiveReads(fake.client).topologies()] == ["good"]
     assert fake.asked[0][2] == {"label_selector": "sakkara.topology", "limit": 0, "retry_budget": 0.0}
+
+
+class SlowClient(FakeClient):
+    """Answers no list before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go, self.lists_begun = threading.Event(), threading.Semaphore(0)
+
+    def get_page(self, resource: Resource, namespace: str, **how: Any) -> Any:
+        self.lists_begun.release()
+        assert self.go.wait(20)
+        return super().get_page(resource, namespace, **how)
+
+
+def test_few_lists_of_what_tenants_make_are_read_at_once() -> None:
+    fake = SlowClient()
+    reads = LiveReads(fake.client)
+    reading = [threading.Thread(target=reads.members, args=("a", "g")) for _ in range(MOST_LARGE_LISTS)]
+    for thread in reading:
+        thread.start()
+        assert fake.lists_begun.acquire(timeout=20)
+    for refused in (lambda: reads.members("b", "g"), reads.topologies):
+        with pytest.raises(TooManyRequests):
+            refused()
+    assert Reads(reads).ask(lambda live: live.members("b", "g")) is None
+    fake.go.set()
+    for thread in reading:
+        thread.join(20)
+    assert reads.members("b", "g") == reads.topologies() == ()
 
 
 # Ledgers
