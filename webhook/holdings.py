@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from scheduler_core.kube.reading import is_older
 from scheduler_core.kube.tracker import Event
@@ -18,6 +18,8 @@ from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
 from scheduler_core.model.pod_group import PodGroup
 from scheduler_core.model.reservation_ledger import NAME, ReservationLedger
 from webhook.sightings import Sightings
+
+T = TypeVar("T")
 
 # Deleted uids are remembered for this many objects per kind; what is older falls to the time-out.
 REMEMBERED: Final = 8192
@@ -48,7 +50,10 @@ class Holdings:
         self._lock = threading.Lock()
         self._monotonic = monotonic
         self._ledgers: dict[str, ReservationLedger] = {}
+        # By namespace and uid; the uid of each name; and of the groups those that reserve something.
         self._groups: dict[str, dict[str, PodGroup]] = {}
+        self._uids: dict[str, dict[str, str]] = {}
+        self._reserving: dict[str, dict[str, PodGroup]] = {}
         self._first_seen: dict[str, dict[str, float]] = {}
         self.gone_groups = Gone()
         self.sightings = Sightings(monotonic)
@@ -81,14 +86,17 @@ class Holdings:
             self._ledgers[ledger.namespace] = ledger
 
     def _put_group(self, namespace: str, name: str, event: Event) -> None:
-        groups = self._groups.setdefault(namespace, {})
-        for uid in [uid for uid, group in groups.items() if group.name == name and event.obj is None]:
-            del groups[uid]
-            self.gone_groups.add(uid)
-        if event.obj is not None:
-            groups[event.obj.uid] = event.obj
-        if not groups:
-            del self._groups[namespace]
+        group: PodGroup | None = event.obj
+        old = self._uids.get(namespace, {}).get(name)
+        if old is not None and (group is None or group.uid != old):
+            self.gone_groups.add(old)
+            _put(self._groups, namespace, old, None)
+            _put(self._reserving, namespace, old, None)
+        _put(self._uids, namespace, name, group.uid if group is not None else None)
+        if group is not None:
+            _put(self._groups, namespace, group.uid, group)
+            reserves = group.total and not group.succeeded
+            _put(self._reserving, namespace, group.uid, group if reserves else None)
 
     # Read by requests
 
@@ -103,7 +111,8 @@ class Holdings:
 
     def has_group(self, namespace: str, name: str) -> bool:
         """Whether a PodGroup of that name is known."""
-        return any(group.name == name for group in self.groups(namespace).values())
+        with self._lock:
+            return name in self._uids.get(namespace, {})
 
     def holding(self, namespace: str) -> bool:
         """Whether anything is reserved in the namespace: its pods have to be counted then.
@@ -114,10 +123,8 @@ class Holdings:
         if ledger is not None and ledger.active:
             return True
         known = {hold.uid for hold in ledger.holds} if ledger is not None else set()
-        return any(
-            group.total and not group.succeeded and group.uid not in known
-            for group in self.groups(namespace).values()
-        )
+        with self._lock:
+            return not self._reserving.get(namespace, {}).keys() <= known
 
     def namespaces(self) -> set[str]:
         """Namespaces with a reservation, or with a ledger that still has something to settle."""
@@ -138,3 +145,15 @@ class Holdings:
             if not seen:
                 del self._first_seen[namespace]
         return {uid for uid, since in seen.items() if now - since >= seconds}
+
+
+def _put(table: dict[str, dict[str, T]], namespace: str, key: str, value: T | None) -> None:
+    """Set one entry of a namespace, or take it away; a namespace without entries is forgotten."""
+    if value is not None:
+        table.setdefault(namespace, {})[key] = value
+        return
+    entries = table.get(namespace)
+    if entries is not None:
+        entries.pop(key, None)
+        if not entries:
+            del table[namespace]
