@@ -18,6 +18,7 @@ from scheduler_core.model.reservation_ledger import Charge, Hold
 from scheduler_core.quota.ledger_bounds import Lack
 from scheduler_core.quota.provisional import Key
 from webhook.deadline import remaining, within
+from webhook.lanes import leave
 
 DECIDE_SECONDS: Final = 3.0
 # API servers wait for 5 s for what may take so long, of which `deadline` gives away 3.
@@ -95,6 +96,7 @@ class Batches:
 
     def submit(self, namespace: str, waiter: Waiter) -> Sequence[Lack]:
         """What is short for the waiter, once it was decided with all others. Raises Undecided."""
+        leave()
         queue = self.queue(namespace)
         with self._lock:
             queue.waiting.append(waiter)

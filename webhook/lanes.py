@@ -25,6 +25,18 @@ LONGEST_REST: Final = 1.0
 PATIENCE: Final = 0.8
 # Threads that may rest at the same time; beyond it dear reviews are answered at once.
 MOST_RESTING: Final = 16
+# Threads that may wait for the turn of a large review; the others, of 128, are for usual ones.
+MOST_WAITING: Final = 32
+
+_local = threading.local()
+
+
+def leave() -> None:
+    """What this thread does next waits for others and computes little: the next large review may begin."""
+    lane: threading.Lock | None = getattr(_local, "lane", None)
+    _local.lane = None
+    if lane is not None:
+        lane.release()
 
 
 class Lanes:
@@ -38,6 +50,7 @@ class Lanes:
         self._sleep = sleep
         self._thread_time = thread_time
         self._large = threading.Lock()
+        self._waiting = threading.BoundedSemaphore(MOST_WAITING)
         self._resting = threading.BoundedSemaphore(MOST_RESTING)
 
     @contextmanager
@@ -56,14 +69,24 @@ class Lanes:
     def of(self, size: int) -> Iterator[bool]:
         """The lane of a body of so many bytes: large ones one at a time, while their clients wait.
 
-        False where its turn did not come while there was time to judge it.
+        False where its turn did not come while there was time to judge it, or where too many wait for theirs.
         """
         if size <= LARGE_BYTES:
             yield True
             return
-        turn = self._large.acquire(timeout=max(0.0, min(remaining() * PATIENCE, threading.TIMEOUT_MAX)))
+        turn = self._take_turn()
+        _local.lane = self._large if turn else None
         try:
             yield turn
         finally:
-            if turn:
-                self._large.release()
+            leave()
+
+    def _take_turn(self) -> bool:
+        if self._large.acquire(blocking=False):
+            return True
+        if not self._waiting.acquire(blocking=False):
+            return False
+        try:
+            return self._large.acquire(timeout=max(0.0, min(remaining() * PATIENCE, threading.TIMEOUT_MAX)))
+        finally:
+            self._waiting.release()

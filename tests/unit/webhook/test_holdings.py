@@ -215,7 +215,7 @@ def test_a_pod_of_the_same_name_takes_the_place_of_the_old_one() -> None:
     again = msgspec.structs.replace(use("p"), uid="again")
     out = seen(use("p"), again)
     assert set(out.pods("") or ()) == {"again"}
-    newer = msgspec.structs.replace(again, succeeded=True)
+    newer = msgspec.structs.replace(again, phase="Succeeded")
     out.sink(Event("MODIFIED", PODS, "a/p", "again", newer))
     assert (out.pods("") or {})["again"].phase == "Succeeded"
 

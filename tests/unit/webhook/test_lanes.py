@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from scheduler_core.model.reservation_ledger import Charge
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import envelope, namespace, node, quota, synced
 from webhook import reviews
 from webhook.app import create_app
+from webhook.batches import Batches, Waiter
 from webhook.body import MAX_BODIES
 from webhook.deadline import within
-from webhook.lanes import FREE_SECONDS, LARGE_BYTES, LONGEST_REST, MOST_RESTING, REST, Lanes
+from webhook.lanes import (
+    FREE_SECONDS,
+    LARGE_BYTES,
+    LONGEST_REST,
+    MOST_RESTING,
+    MOST_WAITING,
+    REST,
+    Lanes,
+)
 from webhook.metrics import Metrics
 from webhook.service import Service
 
@@ -124,6 +135,55 @@ def test_large_one_waits_no_longer_than_its_client() -> None:
         assert asked.wait(30)
     thread.join(30)
     assert turns == [True, False]
+
+
+def test_few_threads_wait_for_their_turn_so_that_usual_reviews_find_one() -> None:
+    lanes = Lanes()
+    turns: list[bool] = []
+    begun = threading.Semaphore(0)
+
+    def one() -> None:
+        begun.release()
+        with lanes.of(LARGE_BYTES + 1) as turn:
+            turns.append(turn)
+
+    with lanes.of(LARGE_BYTES + 1):
+        threads = [threading.Thread(target=one) for _ in range(MOST_WAITING + 8)]
+        for thread in threads:
+            thread.start()
+            assert begun.acquire(timeout=30)
+        eventually(lambda: len(turns) == 8, 30)
+        assert not any(turns)
+    for thread in threads:
+        thread.join(30)
+    assert turns.count(True) == MOST_WAITING
+
+
+def test_a_large_review_that_waits_for_something_else_lets_the_next_begin() -> None:
+    """A pod of another scheduler waits for a quarter of a second and more until it is judged."""
+    lanes = Lanes()
+    begun, go = threading.Event(), threading.Event()
+
+    def decide(namespace: str, batch: Sequence[Waiter]) -> str:
+        begun.set()
+        assert go.wait(30)
+        return ""
+
+    batches = Batches(decide, lambda: None)
+
+    def slow() -> None:
+        with lanes.of(LARGE_BYTES + 1):
+            batches.submit("a", Waiter(Charge("u", "p", "", {}, best_effort=False), dry_run=False))
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    assert begun.wait(30)
+    with within(5.0), lanes.of(LARGE_BYTES + 1) as turn:
+        assert turn
+    go.set()
+    thread.join(30)
+    with within(1.0), lanes.of(LARGE_BYTES + 1) as turn:
+        assert turn
 
 
 @pytest.fixture
