@@ -75,11 +75,13 @@ class Lanes:
             yield True
             return
         turn = self._take_turn()
+        outer = getattr(_local, "lane", None)
         _local.lane = self._large if turn else None
         try:
             yield turn
         finally:
             leave()
+            _local.lane = outer
 
     def _take_turn(self) -> bool:
         if self._large.acquire(blocking=False):
