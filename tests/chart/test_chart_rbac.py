@@ -61,8 +61,13 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
     Call("scheduler_core/controllers/topology_group_status.py", "patch"): GROUP_KINDS,
     Call("webhook/ca_bundle.py", "get"): CONFIGURATIONS,
     Call("webhook/ca_bundle.py", "update"): CONFIGURATIONS,
-    Call("webhook/ledger_api.py", "list"): (kinds.PODS, kinds.POD_GROUPS, kinds.RESOURCE_QUOTAS),
-    Call("webhook/live.py", "list"): (kinds.ELASTIC_QUOTAS, kinds.PODS, kinds.RESOURCE_QUOTAS),
+    Call("webhook/listing.py", "list"): (
+        kinds.CONFIG_MAPS,
+        kinds.ELASTIC_QUOTAS,
+        kinds.PODS,
+        kinds.POD_GROUPS,
+        kinds.RESOURCE_QUOTAS,
+    ),
     Call("webhook/owners.py", "get"): WORKLOADS,
     Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
 }
