@@ -204,8 +204,8 @@ def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
 def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:
     """Whether a pod would stay within the min of its quota, had another one not come.
 
-    It looked for victims in other quotas then, and looks for less important pods of its own quota now: the pod
-    alone, or its gang as a whole.
+    It looked for victims in other quotas then, and looks for less important pods of its own quota now: alone,
+    or its gang as a whole.
     """
     quota = state.ledger.quota_of(pod.namespace)
     if quota is None or came.namespace != pod.namespace:

@@ -28,17 +28,23 @@ _NOTHING: Final[ResourceList] = {}
 
 
 def nominated_requests(
-    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING, leaving_count: bool = False
+    state: ClusterState,
+    pod: Pod,
+    *,
+    beside: ResourceList = _NOTHING,
+    leaving_count: bool = False,
+    guaranteed: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(of the pod's own quota, of all quotas): what nominated pods that go first will use.
 
     `beside` is what the pod's quota will use besides, by pods that do not go first. With `leaving_count` all
-    of it is to be added to use in which those are who are on their way out.
+    of it is to be added to use in which those are who are on their way out. `guaranteed`: as if the pod
+    stayed within its min, whether or not it does.
     """
     own = own_nominated(state, pod)
     shift(own, beside)
     total = dict(own)
-    guaranteed = _guaranteed(state, pod, own)
+    guaranteed = guaranteed or _guaranteed(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
     for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
         quota = state.ledger.quota_of(namespace)
