@@ -68,14 +68,38 @@ def _guaranteed_part(
 
     Nothing of a resource of which they, beside those who stay, use more than its min: who borrows one thing
     keeps the right to what it reclaims of another. And no more than its min leaves beside those who have not
-    left yet, where they count: else the room of a pod would count twice until it is gone.
+    left yet, where they count, and nothing of what pods of the quota hold that those wait for: else the room
+    of a pod would count twice until it is gone.
     """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
+    awaited: ResourceList | None = None
     found: dict[str, int] = {}
     for name, value in nominated.items():
-        left = quota.min.get(name, 0) - used.get(name, 0)
-        if value <= left + leaving.get(name, 0):
-            found[name] = min(value, max(left, 0)) if leaving_count else value
+        left, ending = quota.min.get(name, 0) - used.get(name, 0), leaving.get(name, 0)
+        if value > left + ending:
+            continue
+        found[name] = value
+        if leaving_count and ending:
+            awaited = _awaited(state, quota.namespace) if awaited is None else awaited
+            found[name] = max(0, min(value - awaited.get(name, 0), left))
+    return found
+
+
+def _awaited(state: ClusterState, namespace: str) -> dict[str, int]:
+    """What pods of a quota hold for whose end its own nominated pods wait, so that both never use it at once.
+
+    Those are their victims; one that evicted nobody waits for who leaves its node anyhow.
+    """
+    victims, nodes = set[str](), set[str]()
+    for item in state.nominations.waiting(lambda key: key.namespace == namespace and not key.kept):
+        victims |= item.victims
+        if not item.victims:
+            nodes.add(item.node)
+    slots = [slot for slot in map(state.nodes.slot, nodes) if slot is not None]
+    ledger, found = state.ledger, dict[str, int]()
+    for uid in victims.union(*(state.nodes.pods[slot] for slot in slots)):
+        if ledger.is_leaving(namespace, uid):
+            shift(found, charged(ledger.charges(namespace)[uid]))
     return found
 
 
