@@ -130,13 +130,13 @@ def concerns_preemptors(state: ClusterState, event: ClusterEvent) -> bool:
 
 
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    if pod.preemption_policy == NEVER:
-        return False
     nomination = state.nominations.get(pod.uid)
     if event.what & _NODE:
-        # Its node may be of no use any more, so that the end of its victims need not be awaited.
+        # Its node may be of no use any more, so that the end of others there need not be awaited.
         node = event.node or event.old_node
         return nomination is not None and (node is None or node.name == nomination.node)
+    if pod.preemption_policy == NEVER:
+        return False
     if event.what & Happened.POD_ADD and event.pod is not None:
         if nomination is not None and event.pod.assigned and not awaited(state, pod):
             # It came with a node of its own, without regard to those who wait.

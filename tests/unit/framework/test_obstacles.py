@@ -120,3 +120,16 @@ def test_a_gang_that_is_not_within_its_min_any_more_may_evict_in_its_own_quota(
     state.put_pod(came)
     state.assume(came, 0, 0.0)
     assert helps(state, state.pods["w"], ClusterEvent(Happened.POD_ADD, pod=came)) is woken
+
+
+@pytest.mark.parametrize("pod", [make_pod("a/w"), make_pod("a/w").never()], ids=["any", "never preempts"])
+@pytest.mark.parametrize(("name", "woken"), [("n", True), ("m", False)])
+def test_whose_node_goes_looks_anew_though_it_never_preempts(pod: PodBuilder, name: str, woken: bool) -> None:
+    state = ClusterState()
+    for node in ("m", "n"):
+        state.put_node(make_node(node).allocatable(cpu=4).obj())
+    state.put_pod(pod.uid("w").requests(cpu=1).obj())
+    waiting(kept=True)(state)
+    gone = make_node(name).obj()
+    state.remove_node(name)
+    assert helps(state, state.pods["w"], ClusterEvent(Happened.NODE_DELETE, old_node=gone)) is woken
