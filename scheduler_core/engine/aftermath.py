@@ -6,7 +6,7 @@ victims. Where every preemptor takes what its victims leave, nobody else gains, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -28,11 +28,18 @@ def nodes_given(decisions: Iterable[Decision]) -> set[str]:
     return {item.node for item in decisions if isinstance(item, Placed)}
 
 
-def surplus(state: ClusterState, decisions: Iterable[Decision]) -> list[ClusterEvent]:
-    """An event for each pod that was evicted just now, if others than the preemptors may gain by it."""
+def surplus(
+    state: ClusterState, decisions: Iterable[Decision], before: Collection[str] = ()
+) -> list[ClusterEvent]:
+    """An event for each pod that was evicted just now, if others than the preemptors may gain by it.
+
+    Those in `before` (uids) were nominated already: what they take has been counted since then.
+    """
     made = list(decisions)
     victims = [item.pod for item in made if isinstance(item, Evicted)]
-    if not victims or not (_beside_resources(victims) or _below_min(state, victims) or _room(state, made)):
+    if not victims or not (
+        _beside_resources(victims) or _below_min(state, victims) or _room(state, made, before)
+    ):
         return []
     return [ClusterEvent(Happened.POD_LEAVING, pod=victim) for victim in victims]
 
@@ -55,15 +62,15 @@ def _below_min(state: ClusterState, victims: Iterable[Pod]) -> bool:
     return False
 
 
-def _room(state: ClusterState, decisions: Iterable[Decision]) -> bool:
-    """Whether more leaves a node than was nominated there."""
+def _room(state: ClusterState, decisions: Iterable[Decision], before: Collection[str]) -> bool:
+    """Whether more leaves a node than was nominated there just now."""
     left: dict[int, Int64] = {}
     for item in decisions:
         if isinstance(item, Evicted):
             placement = state.placed.get(item.pod.uid)
             if placement is not None:
                 _add(left, placement.slot, placement.vector, 1)
-        elif isinstance(item, Rejected) and item.nominated:
+        elif isinstance(item, Rejected) and item.nominated and item.pod.uid not in before:
             slot = state.nodes.slot(item.nominated)
             nomination = state.nominations.get(item.pod.uid)
             if slot is not None and nomination is not None:

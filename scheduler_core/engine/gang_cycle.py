@@ -218,7 +218,8 @@ class GangCycle:
         if not equal or room_for(self.cycle, *members[0], now, evicting=True).fits >= need:
             # With members to spare, what gets free is for the most important of them.
             in_order = members if equal or need < len(members) else largest_first(self.state, members)
-            outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
+            with self.cycle.backfill.all_kept():
+                outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
         return outcome
 
 

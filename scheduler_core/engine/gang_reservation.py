@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TypeVar
 
 from scheduler_core.engine.gang_capacity import Members, beyond_quota, in_use, leaving
@@ -270,7 +269,7 @@ class GangReservations:
         self.let_go(holder.key)
 
     def aside(self, unit: QueuedUnit, now: float, schedule: Callable[[QueuedUnit, float], T]) -> T:
-        """Schedule a unit; one whose pods all end before the kept gang can start, as if nothing were kept."""
+        """Schedule a unit; one whose pods all end before the kept gang can start as if nothing were kept."""
         if not self._kept_for:
             return schedule(unit, now)
         holder = self._queue.units.get(self._kept_for)
@@ -285,7 +284,7 @@ class GangReservations:
             self._nominate(holder)
         if not _ends_by(unit, now, self.start):
             return schedule(unit, now)
-        with self._aside(holder):
+        with self._cycle.backfill.aside(tuple(holder.pods), lambda: self._keep_again(holder)):
             return schedule(unit, now)
 
     def _ended_early(self) -> bool:
@@ -293,18 +292,9 @@ class GangReservations:
         state = self._cycle.state
         return not self._ending <= state.placed.keys() or bool(state.table.going[self._ending_rows].any())
 
-    @contextmanager
-    def _aside(self, holder: QueuedUnit) -> Iterator[None]:
-        nominations = self._cycle.state.nominations
-        freed = nominations.freed
-        for uid in holder.pods:
-            nominations.remove(uid)
-        nominations.freed = freed
-        try:
-            yield
-        finally:
-            if self._kept_for == holder.key:
-                self._nominate(holder)
+    def _keep_again(self, holder: QueuedUnit) -> None:
+        if self._kept_for == holder.key:
+            self._nominate(holder)
 
 
 def _ends_by(unit: QueuedUnit, now: float, moment: float) -> bool:

@@ -92,7 +92,8 @@ class GroupCycle:
         outcome = self._waits(gang, members, found.reason, now)
         outcome.plugins |= found.plugins | refusing(self.placer.cycle, members, now)
         if found.question is not None and need:
-            outcome.preemption = preempt_groups(self.placer, found.question, now)
+            with self.placer.cycle.backfill.all_kept():
+                outcome.preemption = preempt_groups(self.placer, found.question, now)
         return outcome
 
     def _place(self, gang: Gang, members: Members, now: float) -> Reserved | Refusal:

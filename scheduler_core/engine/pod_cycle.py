@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.backfill import Backfill
 from scheduler_core.engine.binding import Reservation, reserve_plugins, writes_around
 from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.evaluate import Reevaluation
@@ -50,11 +51,12 @@ class Attempt(msgspec.Struct):
 
 
 class PodCycle:
-    """Finds nodes for single pods and reserves them. Holds what is kept per class, and nothing else."""
+    """Finds nodes for single pods and reserves them. Holds what is kept per class, and what is put aside."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.classes = ClassCache(state)
+        self.backfill = Backfill(state.nominations)
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
@@ -94,7 +96,8 @@ class PodCycle:
             diagnosis = self._diagnose(profile, cycle, scores, status)
             if not post_filter:
                 return Attempt(cycle, -1, diagnosis)
-            return self._post_filter(profile, cycle, diagnosis)
+            with self.backfill.all_kept():
+                return self._post_filter(profile, cycle, diagnosis)
         except (PluginError, MemoryError):
             raise
         except Exception as error:

@@ -185,21 +185,22 @@ class Scheduler:
 
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
         """Try a unit that was taken out of the queue, and let others know what that changed."""
+        before = {uid for uid in unit.pods if self.state.nominations.node_of(uid)}
         decisions = self.reservations.aside(unit, now, self._schedule)
         given = nodes_given(decisions)
         self.reservations.look_after(unit, given, now)
-        self._tell_decided(decisions, now)
+        self._tell_decided(decisions, before, now)
         self.queue.reactivate(crowded_out(self.state, given), now)
         self._tell_freed(now)
         self.reviews.heed()
         return decisions
 
-    def _tell_decided(self, decisions: Iterable[Decision], now: float) -> None:
+    def _tell_decided(self, decisions: Iterable[Decision], before: set[str], now: float) -> None:
         """What was placed may be what others want to be near, and is borrowed; what leaves helps others."""
         placed = placements(decisions)
         if placed:
             self.tell(with_loans(self.state, placed), now)
-        self.tell(surplus(self.state, decisions), now)
+        self.tell(surplus(self.state, decisions, before), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
         if not unit.gang:

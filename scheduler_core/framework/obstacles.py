@@ -15,10 +15,12 @@ from scheduler_core.framework.interface import Hint
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
 from scheduler_core.framework.preemption.nominated import own_nominated
+from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
-from scheduler_core.quota.policy import within_min
+from scheduler_core.quota.policy import charge_within_min, within_min
 from scheduler_core.state.affinity_index import carries_terms
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
@@ -128,13 +130,13 @@ def concerns_preemptors(state: ClusterState, event: ClusterEvent) -> bool:
 
 
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    if pod.preemption_policy == NEVER:
-        return False
     nomination = state.nominations.get(pod.uid)
     if event.what & _NODE:
-        # Its node may be of no use any more, so that the end of its victims need not be awaited.
+        # Its node may be of no use any more, so that the end of others there need not be awaited.
         node = event.node or event.old_node
         return nomination is not None and (node is None or node.name == nomination.node)
+    if pod.preemption_policy == NEVER:
+        return False
     if event.what & Happened.POD_ADD and event.pod is not None:
         if nomination is not None and event.pod.assigned and not awaited(state, pod):
             # It came with a node of its own, without regard to those who wait.
@@ -191,23 +193,36 @@ def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
     quota = state.ledger.quota_of(pod.namespace)
     if quota is not None:
         beside = own_nominated(state, pod) if len(state.nominations) else {}
-        reclaims = within_min(state.ledger, quota, pod.requests, beside)
-        if came.namespace != pod.namespace or reclaims:
+        if came.namespace != pod.namespace:
             # Within its min it takes from other quotas, whatever the priority, and else only from its own.
-            return came.namespace != pod.namespace and reclaims
+            return within_min(state.ledger, quota, pod.requests, beside)
+        if _whole_within_min(state, pod, quota, beside):
+            return False
     return state.gangs.lowest_priority(ref.key) < pod.priority
 
 
 def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:
     """Whether a pod would stay within the min of its quota, had another one not come.
 
-    It looked for victims in other quotas then, and looks for less important pods of its own quota now.
+    It looked for victims in other quotas then, and looks for less important pods of its own quota now: alone,
+    or its gang as a whole.
     """
     quota = state.ledger.quota_of(pod.namespace)
     if quota is None or came.namespace != pod.namespace:
         return False
     beside = own_nominated(state, pod) if len(state.nominations) else {}
-    if within_min(state.ledger, quota, pod.requests, beside):
+    if _whole_within_min(state, pod, quota, beside):
         return False
     shift(beside, charged(came.requests), -1)
     return within_min(state.ledger, quota, pod.requests, beside)
+
+
+def _whole_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, beside: ResourceList) -> bool:
+    """Whether a pod stays within the min of its quota; of a gang, as many like it as start together.
+
+    That is too many where some of them hold nodes already, or ask for less, which wakes once too often.
+    """
+    gang = state.gangs.of(pod)
+    number = gang.min_members if gang is not None else 1
+    charge = {name: number * value for name, value in charged(pod.requests).items()}
+    return charge_within_min(state.ledger, quota, charge, beside)

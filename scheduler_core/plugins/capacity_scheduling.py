@@ -8,7 +8,7 @@ from typing import Final
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Hint, PostFilterResult
 from scheduler_core.framework.obstacles import Obstacle
-from scheduler_core.framework.preemption.demand import quota_demand
+from scheduler_core.framework.preemption.demand import quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.nominated import nominated_requests
 from scheduler_core.framework.preemption.search import Search
@@ -62,7 +62,8 @@ class CapacityScheduling:
         if reason or cycle.evaluation is None:
             return must_wait(reason)
         result = refused("No preemption victims found for incoming pod")
-        for demand in in_turn(state.table, quota_demand(state, pod, quota)):
+        demands = quota_demands(state, pod, quota)
+        for demand in (turn for found in demands for turn in in_turn(state.table, found)):
             result = Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
             if result.status.ok:
                 break

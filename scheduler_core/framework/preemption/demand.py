@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -89,17 +89,26 @@ def quota_demand(
     request = state.vector(pod)
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    need = _sum_need(state, asked, total)
-    for name, value in above_max(state.ledger, quota, after_leaving=True).items():
-        row = state.index.row(name)
-        if row is not None and need[row] > 0:
-            # Nobody else counts what it uses above its max: that has to go before anything comes free.
-            need[row] = min(MOST_COUNTED, int(need[row]) + value)
-    need = np.maximum(need, _max_need(state, asked, quota, own))
+    need = _with_hidden(state, quota, _sum_need(state, asked, total))
+    need = np.maximum(need, _own_need(state, asked, quota, own, quota.max))
     namespace = table.namespaces.find(pod.namespace)
     victims = _available(state, pod) & (table.namespace[:size] == namespace)
     victims &= table.priority[:size] < pod.priority
     return Demand(pod, request, need, victims, quota)
+
+
+def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterator[Demand]:
+    """What to look for, one after the other, until something is found: `quota_demand` in the first place.
+
+    Evictions in its own quota may bring a pod within its min. Then less of what others hold stands in its
+    way, so that victims may do which free less.
+    """
+    first = quota_demand(state, pod, quota)
+    yield first
+    if first.lenders is None:
+        need = _need_within_min(state, pod, quota)
+        if (need < first.need).any():
+            yield msgspec.structs.replace(first, need=need)
 
 
 def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand | None:
@@ -155,10 +164,32 @@ def _sum_need(
     return _deficit(state, asked, stays, total, state.ledger.total_min)
 
 
-def _max_need(state: ClusterState, asked: ResourceList, quota: ElasticQuota, own: ResourceList) -> Int64:
+def _with_hidden(state: ClusterState, quota: ElasticQuota, need: Int64) -> Int64:
+    """What pods of a quota have to free for the sum over all quotas to fall by a need (int64 [R])."""
+    for name, value in above_max(state.ledger, quota, after_leaving=True).items():
+        row = state.index.row(name)
+        if row is not None and need[row] > 0:
+            # Nobody else counts what it uses above its max: that has to go before anything comes free.
+            need[row] = min(MOST_COUNTED, int(need[row]) + value)
+    return need
+
+
+def _own_need(
+    state: ClusterState, asked: ResourceList, quota: ElasticQuota, own: ResourceList, limit: ResourceList
+) -> Int64:
+    """int64 [R]: by how much the quota itself would be above a limit."""
     ledger, namespace = state.ledger, quota.namespace
     stays = less(ledger.used(namespace), ledger.leaving(namespace))
-    return _deficit(state, asked, stays, own, quota.max)
+    return _deficit(state, asked, stays, own, limit)
+
+
+def _need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Int64:
+    """int64 [R]: what its own quota must free for a pod to be within the min, and to be let in then."""
+    asked = charged(pod.requests)
+    own, total = nominated_requests(state, pod, guaranteed=True)
+    low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
+    need = _with_hidden(state, quota, _sum_need(state, asked, total, guaranteed=True))
+    return np.maximum(need, _own_need(state, asked, quota, own, low))
 
 
 def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:

@@ -28,17 +28,23 @@ _NOTHING: Final[ResourceList] = {}
 
 
 def nominated_requests(
-    state: ClusterState, pod: Pod, *, beside: ResourceList = _NOTHING, leaving_count: bool = False
+    state: ClusterState,
+    pod: Pod,
+    *,
+    beside: ResourceList = _NOTHING,
+    leaving_count: bool = False,
+    guaranteed: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(of the pod's own quota, of all quotas): what nominated pods that go first will use.
 
     `beside` is what the pod's quota will use besides, by pods that do not go first. With `leaving_count` all
-    of it is to be added to use in which those are who are on their way out.
+    of it is to be added to use in which those are who are on their way out. `guaranteed`: as if the pod
+    stayed within its min, whether or not it does.
     """
     own = own_nominated(state, pod)
     shift(own, beside)
     total = dict(own)
-    guaranteed = _guaranteed(state, pod, own)
+    guaranteed = guaranteed or _guaranteed(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
     for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
         quota = state.ledger.quota_of(namespace)
@@ -62,14 +68,38 @@ def _guaranteed_part(
 
     Nothing of a resource of which they, beside those who stay, use more than its min: who borrows one thing
     keeps the right to what it reclaims of another. And no more than its min leaves beside those who have not
-    left yet, where they count: else the room of a pod would count twice until it is gone.
+    left yet, where they count, and nothing of what pods of the quota hold that those wait for: else the room
+    of a pod would count twice until it is gone.
     """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
+    awaited: ResourceList | None = None
     found: dict[str, int] = {}
     for name, value in nominated.items():
-        left = quota.min.get(name, 0) - used.get(name, 0)
-        if value <= left + leaving.get(name, 0):
-            found[name] = min(value, max(left, 0)) if leaving_count else value
+        left, ending = quota.min.get(name, 0) - used.get(name, 0), leaving.get(name, 0)
+        if value > left + ending:
+            continue
+        found[name] = value
+        if leaving_count and ending:
+            awaited = _awaited(state, quota.namespace) if awaited is None else awaited
+            found[name] = max(0, min(value - awaited.get(name, 0), left))
+    return found
+
+
+def _awaited(state: ClusterState, namespace: str) -> dict[str, int]:
+    """What pods of a quota hold for whose end its own nominated pods wait, so that both never use it at once.
+
+    Those are their victims; one that evicted nobody waits for who leaves its node anyhow.
+    """
+    victims, nodes = set[str](), set[str]()
+    for item in state.nominations.waiting(lambda key: key.namespace == namespace and not key.kept):
+        victims |= item.victims
+        if not item.victims:
+            nodes.add(item.node)
+    slots = [slot for slot in map(state.nodes.slot, nodes) if slot is not None]
+    ledger, found = state.ledger, dict[str, int]()
+    for uid in victims.union(*(state.nodes.pods[slot] for slot in slots)):
+        if ledger.is_leaving(namespace, uid):
+            shift(found, charged(ledger.charges(namespace)[uid]))
     return found
 
 

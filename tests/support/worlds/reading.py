@@ -339,7 +339,24 @@ class View:
                     add(total, {name: value})
                 elif not (name in self.relevant(ns) and sure > low.get(name, 0)):
                     # Until those have left who leave, they count, and not who waits for that as well.
-                    add(total, {name: min(value, max(0, low.get(name, 0) - self.used(ns).get(name, 0)))})
+                    left = low.get(name, 0) - self.used(ns).get(name, 0)
+                    value -= self._awaited(ns).get(name, 0)
+                    add(total, {name: max(0, min(value, left))})
+        return total
+
+    def _awaited(self, ns: str) -> Sums:
+        """What pods of a quota hold that leave, and for whose end nominated pods of it wait: those alone."""
+        total: Sums = {}
+        leaving = [pod for pod in self.holders if going(pod)]
+        alone = [pod for pod in self.waiting if nominated(pod) and not self._in_waiting_group(pod)]
+        mine = [pod for pod in alone if namespace(pod) == ns]
+        evicted = {key(pod): [other for other in leaving if _evicted_by(other, pod)] for pod in mine}
+        for other in leaving:
+            if namespace(other) == ns and any(
+                other in evicted[key(pod)] or (not evicted[key(pod)] and node_of(other) == nominated(pod))
+                for pod in mine
+            ):
+                add(total, cost(other))
         return total
 
     def _in_waiting_group(self, pod: Raw) -> bool:
@@ -389,6 +406,11 @@ class View:
             if asked and name in room and in_use.get(name, 0) + total.get(name, 0) + asked > room[name]:
                 return f"sum(min) of {name}"
         return ""
+
+
+def _evicted_by(victim: Raw, pod: Raw) -> bool:
+    told = (victim.get("status") or {}).get("conditions") or ()
+    return any(str(item.get("message", "")).startswith(f"preempted by {key(pod)} ") for item in told)
 
 
 def _born(pod: Raw) -> tuple[str, str]:

@@ -93,3 +93,13 @@ def test_a_pod_that_is_placed_with_a_better_right_lets_those_look_anew_who_waite
     decisions = made.step()
     assert set(placed(decisions)) == {"own"}
     assert evicted(made.step(20.0)) | evicted(decisions) == {"low"}
+
+
+def test_who_evicts_again_takes_nothing_that_it_had_not_taken_before() -> None:
+    made = GangScheduler([4, 2])
+    made.put(runs("f/x", 2), runs("f/stays", 2, priority=9), runs("f/full", 2, "n1", priority=9))
+    made.put(asks("f/p", 2, 9))
+    decisions = made.step()
+    assert evicted(decisions) == {"x"}
+    assert surplus(made.state, decisions) == []
+    assert [event.pod.name for event in surplus(made.state, decisions, {"p"}) if event.pod] == ["x"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from scheduler_core.framework.preemption.demand import Demand, ordinary_demand, quota_demand
+from scheduler_core.framework.preemption.demand import Demand, ordinary_demand, quota_demand, quota_demands
+from scheduler_core.model.names import CHARGED_ANNOTATION
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 
@@ -219,3 +222,34 @@ def test_pods_are_known_by_every_resource_that_some_node_has(key: str) -> None:
     pod = asking(key)
     found = ordinary_demand(state, pod.obj(), spare_quotas=True) if key == "free/p" else demanded(state, pod)
     assert len(found.request) == len(found.need) == len(state.index) == len(state.table.requests)
+
+
+def charges(state: ClusterState) -> None:
+    """Another scheduler will bind it."""
+    state.put_pod(asking("b/w", 2).annotation(CHARGED_ANNOTATION, "true").scheduler("other").obj())
+
+
+def nominates(state: ClusterState) -> None:
+    waiting = asking("b/w", 2).obj()
+    state.put_pod(waiting)
+    state.nominations.put(waiting, "n", state.vector(waiting))
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        pytest.param([], [2], id="nobody else is in its way"),
+        pytest.param([charges], [4, 2], id="pods without a node are not, once it is within its min"),
+        pytest.param([nominates], [4, 2], id="nor are pods that would borrow what they evicted for"),
+        pytest.param([charges, lambda state: state.condemn("a/low")], [0], id="it reclaims its min anyhow"),
+    ],
+)
+def test_evictions_in_its_own_quota_may_bring_a_pod_within_its_min(
+    changes: list[Callable[[ClusterState], object]], needs: list[int]
+) -> None:
+    state = with_memory(runs("a/low", cpu=3), runs("a/more", cpu=1), a={"cpu": 3}, b={"cpu": 0})
+    for change in changes:
+        change(state)
+    quota = state.ledger.quota_of("a")
+    assert quota is not None
+    assert [need(found) for found in quota_demands(state, asking("a/p").obj(), quota)] == needs

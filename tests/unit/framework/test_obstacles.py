@@ -92,3 +92,44 @@ def test_a_gang_with_one_more_than_it_needs_can_spare_single_members(
     event = ClusterEvent(Happened.POD_ADD, pod=came)
     assert concerns_preemptors(state, event) is concerns
     assert helps(state, pod.uid("w").obj(), event) is woken
+
+
+# The quota is guaranteed 6 CPUs, and the pods of the gang ask for 1 each; then one of its quota gets a node.
+FILLS: list[tuple[str, int, int, int, bool]] = [
+    ("one of them alone is beyond the min now", 1, 4, 2, True),
+    ("two of them are, and only two may start", 2, 4, 1, True),
+    ("two of them still are within the min", 2, 3, 1, False),
+    ("none was within the min before", 2, 6, 1, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("needed", "used", "comes", "woken"), [f[1:] for f in FILLS], ids=[f[0] for f in FILLS]
+)
+def test_a_gang_that_is_not_within_its_min_any_more_may_evict_in_its_own_quota(
+    needed: int, used: int, comes: int, woken: bool
+) -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=8).obj())
+    state.put_quota(make_quota("g/q").min(cpu=6).obj())
+    state.put_gang(make_group("g/g").needs(needed).obj())
+    state.put_pod(make_pod("g/v").uid("v").requests(cpu=used).on("n").obj())
+    for uid in "wx":
+        state.put_pod(make_pod(f"g/{uid}").uid(uid).group("g").requests(cpu=1).priority(5).obj())
+    came = make_pod("g/c").uid("c").requests(cpu=comes).obj()
+    state.put_pod(came)
+    state.assume(came, 0, 0.0)
+    assert helps(state, state.pods["w"], ClusterEvent(Happened.POD_ADD, pod=came)) is woken
+
+
+@pytest.mark.parametrize("pod", [make_pod("a/w"), make_pod("a/w").never()], ids=["any", "never preempts"])
+@pytest.mark.parametrize(("name", "woken"), [("n", True), ("m", False)])
+def test_whose_node_goes_looks_anew_though_it_never_preempts(pod: PodBuilder, name: str, woken: bool) -> None:
+    state = ClusterState()
+    for node in ("m", "n"):
+        state.put_node(make_node(node).allocatable(cpu=4).obj())
+    state.put_pod(pod.uid("w").requests(cpu=1).obj())
+    waiting(kept=True)(state)
+    gone = make_node(name).obj()
+    state.remove_node(name)
+    assert helps(state, state.pods["w"], ClusterEvent(Happened.NODE_DELETE, old_node=gone)) is woken
