@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import tls_socket
 from tests.support.server import SERVERS
 from tests.tools.build import possible
 
 END_TO_END = Path(__file__).parent / "e2e"
+
+tls_socket.install()
 
 # The machine's speed says nothing about the code: no deadlines, and the same examples for everybody.
 settings.register_profile(
