@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -251,8 +253,16 @@ def _run(process: Process) -> None:
     """Until SIGTERM or SIGINT."""
     from scheduler_core.logs.lines import Lines
 
+    asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def stop_when_asked() -> None:
+        asked.get()
+        process.stop()
+
+    # An Event may be set by no handler: one that comes while its own thread waits on it waits for itself.
+    threading.Thread(target=stop_when_asked, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: process.stop())
+        signal.signal(number, lambda number, _: asked.put(number))
     said = Lines(sys.stdout)
     process.run(lambda line: said.write(f"muster-webhook: {line}"))
 

@@ -82,7 +82,7 @@ class Options:
 
 
 class Process:
-    """One running webhook. `stop` may be called from a signal handler, any number of times."""
+    """One running webhook. `stop` may be called from any thread, any number of times."""
 
     def __init__(self, options: Options, clock: Callable[[], float] = time.time) -> None:
         self._options = options
