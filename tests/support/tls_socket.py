@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 
 
@@ -19,6 +20,8 @@ class TlsSocket(ssl.SSLSocket):
         try:
             return super().getpeername()
         except OSError as error:
+            if self.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                raise  # one that listens never had a peer, and `ssl` knows it
             self.close()
             raise ConnectionResetError("the peer reset the connection before the handshake") from error
 

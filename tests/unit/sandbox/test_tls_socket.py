@@ -36,3 +36,12 @@ def test_a_connection_reset_before_its_handshake_is_closed(side: str) -> None:
             context.wrap_socket(reset_by_its_peer(), server_side=side == "server")
         gc.collect()
     assert [str(warning.message) for warning in caught if warning.category is ResourceWarning] == []
+
+
+def test_a_socket_that_listens_never_had_a_peer() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        context.wrap_socket(listener, server_side=True) as wrapped,
+    ):
+        assert wrapped.getsockname()[1]
