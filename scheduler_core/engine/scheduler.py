@@ -260,7 +260,7 @@ class Scheduler:
         try:
             outcome = self.groups.run(gang, pairs, now)
             if outcome is None:
-                if gang is None or (members and not whole):
+                if gang is None or not whole:
                     self.reservations.not_whole(unit)
                     decisions, plugins = self._try_each(members, now)
                     return decisions, plugins and plugins | self._of_groups(pairs)

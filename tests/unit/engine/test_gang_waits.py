@@ -12,7 +12,7 @@ from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.model.names import REASON_UNSCHEDULABLE
-from tests.support.builders import make_node, make_pod, make_quota
+from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed, rejected
 from tests.unit.engine.test_pod_cycle import Rig
 from tests.unit.engine.topology_scheduler import TopologyScheduler, members, nodes, why
@@ -175,3 +175,16 @@ def test_room_that_is_kept_for_others_is_none() -> None:
     waiting = made.state.pods["w"]
     made.state.nominations.put(waiting, "n0", made.state.vector(waiting))
     assert capacity(made.state, slots(made, 1)).tolist() == [1, 2]
+
+
+def test_the_rest_of_a_gang_is_gated_when_the_only_free_member_goes_before_its_turn() -> None:
+    made = GangScheduler([10])
+    made.scheduler.put(make_group("a/g").needs(1).obj(), made.now)
+    made.put(member("first"))
+    assert placed(made.step()) == {"first": "n0"}, "so that the gang lacks nobody"
+    free = member("free")
+    made.put(member("held").gate("hold"), free)
+    made.scheduler.remove(free.obj(), made.now)
+    assert made.step() == []
+    made.put(member("held"))
+    assert placed(made.step(60.0)) == {"held": "n0"}
