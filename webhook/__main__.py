@@ -259,7 +259,8 @@ def _run(process: Process) -> None:
         asked.get()
         process.stop()
 
-    # An Event may be set by no handler: one that comes while its own thread waits on it waits for itself.
+    # A handler interrupts the main thread, which may hold the lock of the Event that `stop` sets: the handler
+    # would wait for that lock for ever.
     threading.Thread(target=stop_when_asked, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: asked.put(number))
