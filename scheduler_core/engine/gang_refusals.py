@@ -20,7 +20,7 @@ _MOST_KINDS: Final = 16
 
 def refusing(cycle: PodCycle, members: Members, now: float) -> frozenset[str]:
     """Names of those whose events may help a gang that found no room. Raises PluginError."""
-    found = set().union(*(searched_for(pod) for _, pod in members))
+    found = set().union(*(searched_for(cycle.state, pod) for _, pod in members))
     if _others_are_nominated(cycle, members):
         found.add(NOMINATED_PODS)
     kinds = dict(zip(kinds_of(cycle.state, members), members, strict=True))

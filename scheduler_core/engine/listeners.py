@@ -6,25 +6,32 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
+from scheduler_core.engine.class_turns import Wake
+from scheduler_core.engine.news import Concern
 from scheduler_core.engine.unit import QueuedUnit
-from scheduler_core.framework.interface import EventsPlugin, Hint
-from scheduler_core.framework.obstacles import (
-    PREEMPTION,
-    NominatedPods,
-    Preemption,
-    PreemptionBeside,
-    concerns_preemptors,
-)
+from scheduler_core.framework.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
+from scheduler_core.framework.interface import EventsPlugin
+from scheduler_core.framework.obstacles import NominatedPods, Preemption, PreemptionBeside, WithinMin
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.quota_obstacles import OwnMax, Reclaim, SumOfMin
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
 
 # What no plugin refuses by itself, whatever the profile.
-_ALWAYS: Final[tuple[EventsPlugin, ...]] = (NominatedPods(), Preemption(), PreemptionBeside())
+_ALWAYS: Final[tuple[EventsPlugin, ...]] = (
+    NominatedPods(),
+    Preemption(),
+    PreemptionBeside(),
+    OwnMax(),
+    SumOfMin(),
+    Reclaim(),
+    WithinMin(),
+)
 
 
 class Listeners:
@@ -39,29 +46,60 @@ class Listeners:
             (name, tuple(hints)) for known in self._hints.values() for name, hints in known.items()
         ]
         self._found: dict[Happened, frozenset[str]] = {}
+        self._heard: dict[Happened, list[tuple[str, Hint | None]]] = {}
 
-    def wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> bool:
+    def wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
         """Whether an event may help any pod of a unit that waits."""
         asked = unit.distinct()
         if unit.gang and len(state.nominations):
             asked = [*asked, *_waiting_for_nodes(state, unit, event)]
-        return any(self._accept(state, unit.plugins, pod, event) for pod in asked)
+        found = Wake.NO
+        for pod in asked:
+            answer = self._accept(state, unit.plugins, pod, event)
+            if answer is Wake.YES:
+                return answer
+            found = found if answer is Wake.NO else answer
+        return found
 
-    def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> bool:
+    def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> Wake:
         """Whether an event may help a pod that these plugins refused."""
         known = self._hints[pod.scheduler_name]
+        found = Wake.NO
         for name in self.of(event.what) & refused_by:
             for kinds, hint in known.get(name, {}).items():
                 if event.what & kinds and (hint is None or _accepts(hint, state, pod, event)):
-                    return True
-        return False
+                    if not isinstance(hint, StandingHint):
+                        return Wake.YES
+                    found = Wake.WHILE_SO
+        return found
 
-    def concerned(self, state: ClusterState, event: ClusterEvent) -> frozenset[str]:
-        """Names of those whose pods an event may help at all."""
-        names = self.of(event.what)
-        if PREEMPTION in names and not concerns_preemptors(state, event):
-            return names - {PREEMPTION}
-        return names
+    def concerns(
+        self, state: ClusterState, event: ClusterEvent, has_refused: Callable[[str], bool]
+    ) -> list[Concern]:
+        """Who listens to an event, and whom it can concern at most of those that they refused.
+
+        `has_refused` says of a plugin whether anybody waits because of it.
+        """
+        found: dict[tuple[object, ...], Concern] = {}
+        for name, hint in self._listening(event.what):
+            concern = _concern(state, event, name, hint) if has_refused(name) else None
+            if concern is not None:
+                by = id(hint) if concern.room is not None else concern.reach
+                found.setdefault((name, by), concern)
+        return list(found.values())
+
+    def _listening(self, what: Happened) -> list[tuple[str, Hint | None]]:
+        """Names and hints of those that have one for one of these kinds."""
+        found = self._heard.get(what)
+        if found is None:
+            found = self._heard[what] = [
+                (name, hint)
+                for known in self._hints.values()
+                for name, kinds in known.items()
+                for kind, hint in kinds.items()
+                if what & kind
+            ]
+        return found
 
     def of(self, what: Happened) -> frozenset[str]:
         """Names of those that have a hint for one of these kinds."""
@@ -70,6 +108,18 @@ class Listeners:
             names = (name for name, kinds in self._kinds if any(what & kind for kind in kinds))
             found = self._found[what] = frozenset(names)
         return found
+
+
+def _concern(state: ClusterState, event: ClusterEvent, name: str, hint: Hint | None) -> Concern | None:
+    """Whom an event can concern of those that a plugin refused; None for nobody."""
+    if not isinstance(hint, NarrowHint | StandingHint):
+        return Concern(name, EVERYBODY)
+    reach, room = hint.reach(state, event), None
+    if isinstance(hint, StandingHint) and hint.room is not None and hint.room(state, event) is not None:
+        room = partial(hint.room, state, event)
+    if reach == NOBODY and room is None:
+        return None
+    return Concern(name, reach, room, tuple(state.nominations.uids) if reach.nominated else ())
 
 
 def _accepts(hint: Hint, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

@@ -264,7 +264,12 @@ class PodCycle:
             if result.message:
                 # It was its case: it may find victims after what its own hints accept, those of the filters
                 # that refused the nodes which it looked at, or what makes others victims.
-                asked = diagnosis.plugins | {plugin.name} | searched_for(cycle.pod) | evaluation.refusing()
+                asked = (
+                    diagnosis.plugins
+                    | {plugin.name}
+                    | searched_for(self.state, cycle.pod)
+                    | evaluation.refusing()
+                )
                 diagnosis = msgspec.structs.replace(diagnosis, post_filter=result.message, plugins=asked)
             if result.status.ok:
                 return Attempt(cycle, -1, diagnosis, result)

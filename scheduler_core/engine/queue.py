@@ -3,7 +3,8 @@
 A unit is what is tried together: a pod alone, or a gang. It is in exactly one part. Active units wait for
 their turn in the order of QueueSort. A unit that failed is unschedulable until an event comes that one of
 those who rejected it accepts by hint, until a time that it was given, or until five minutes pass; if its
-backoff is not over it waits in the backoff part first. Gated units are kept out by PreEnqueue.
+backoff is not over it waits in the backoff part first. Units that cannot be told apart wait as one class
+(engine.waiting), of which one is tried for all. Gated units are kept out by PreEnqueue.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
+from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.engine.active import ActiveQueue
+from scheduler_core.engine.class_turns import ClassTurns, Wake, Wakes
+from scheduler_core.engine.news import Concern
 from scheduler_core.engine.unit import Part, QueuedUnit
+from scheduler_core.engine.waiting import Traits, WaitingClass
+from scheduler_core.engine.waiting_table import NodesOfKinds, WaitingTable
 from scheduler_core.framework.interface import Unit
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.events import ClusterEvent
@@ -26,13 +32,19 @@ _MIN_RETRY_SECONDS: Final = 0.1
 
 SortKey = Callable[[Unit], tuple[Any, ...]]
 Gate = Callable[[QueuedUnit], str]
-Wakes = Callable[[QueuedUnit, ClusterEvent], bool]
+TraitsOf = Callable[[QueuedUnit], Traits]
+
+
+def alone(unit: QueuedUnit) -> Traits:
+    """Each unit is a class of its own."""
+    return Traits(unit.key)
 
 
 class SchedulingQueue:
     """Units by key. `gate` names the PreEnqueue plugin that refuses a unit (empty: none).
 
-    `wakes` says whether an event may help an unschedulable unit. Times are the caller's `now`.
+    `wakes` says whether an event may help an unschedulable unit, `traits` what it has in common with others;
+    `table` holds that in columns. Times are the caller's `now`.
     """
 
     def __init__(
@@ -41,21 +53,26 @@ class SchedulingQueue:
         gate: Gate,
         wakes: Wakes,
         *,
+        traits: TraitsOf = alone,
+        table: WaitingTable | None = None,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
         self._wakes = wakes
+        self._traits = traits
         self._initial_backoff = initial_backoff
         self._max_backoff = max_backoff
         self.units: dict[str, QueuedUnit] = {}
         self._active = ActiveQueue()
         self._backoff: list[tuple[float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
-        self._waiting: dict[Part, dict[str, QueuedUnit]] = {Part.UNSCHEDULABLE: {}, Part.GATED: {}}
-        # The same units by who refused them: most events concern few plugins.
-        self._shelves: dict[frozenset[str], dict[str, QueuedUnit]] = {}
+        if table is None:
+            table = WaitingTable(NodesOfKinds(ChangeLog()))
+        self.classes = ClassTurns(table, wakes, sort_key, self.activate, self._wait_on, self._class_of)
+        # By the plugin that keeps them out.
+        self._gated: dict[str, dict[str, QueuedUnit]] = {}
         self._entries = 0
         # How many units entered which part because of what, under kube-scheduler's event names.
         self.incoming: Counter[tuple[str, str]] = Counter()
@@ -75,6 +92,7 @@ class SchedulingQueue:
         unit.pods[pod.uid] = pod
         unit.kinds = {}
         self._by_pod[pod.uid] = key
+        self.classes.stand_down(unit)
         self.activate(unit, now, "PodAdd")
 
     def refresh(self, pod: Pod) -> bool:
@@ -93,6 +111,8 @@ class SchedulingQueue:
             unit.created, unit.gang_priority = created, priority
             if unit.part is Part.ACTIVE:
                 self.activate(unit, now)
+            elif unit.waits_in is not None:
+                self.classes.reorder(unit, self._ready_at(unit), now)
 
     def get(self, uid: str) -> Pod | None:
         """The queued form of a pod."""
@@ -110,6 +130,7 @@ class SchedulingQueue:
         if not unit.pods:
             self._leave(unit)
             del self.units[key]
+            self.classes.stand_down(unit)
 
     def withdraw(self, uid: str, now: float) -> None:
         """A waiting pod is gone: take it out, and let the rest of its gang say what it lacks now."""
@@ -129,25 +150,49 @@ class SchedulingQueue:
     # Moving between the parts
 
     def _leave(self, unit: QueuedUnit) -> None:
-        waiting = self._waiting.get(unit.part)
-        if waiting is not None and waiting.pop(unit.key, None) is not None:
-            shelf = self._shelves[unit.shelf]
-            del shelf[unit.key]
-            if not shelf:
-                del self._shelves[unit.shelf]
+        if unit.part is Part.GATED:
+            self._open_gate(unit)
+        self.classes.leave(unit)
         unit.entry = -1
+
+    def _open_gate(self, unit: QueuedUnit) -> None:
+        """A unit is not kept out any more."""
+        for gate in unit.plugins:
+            held = self._gated.get(gate, {})
+            held.pop(unit.key, None)
+            if not held:
+                self._gated.pop(gate, None)
 
     def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
         self._leave(unit)
         self._entries += 1
         self.incoming[part, cause] += 1
         unit.part, unit.entry, unit.entered = part, self._entries, now
-        waiting = self._waiting.get(part)
-        if waiting is not None:
-            waiting[unit.key] = unit
-            unit.shelf = unit.plugins
-            self._shelves.setdefault(unit.shelf, {})[unit.key] = unit
         return self._entries
+
+    def _ready_at(self, unit: QueuedUnit) -> float:
+        """When the unit's backoff ends."""
+        return unit.failed_at + self.backoff(unit.attempts)
+
+    def _class_of(self, uid: str) -> WaitingClass | None:
+        """The class of a pod that waits for an event."""
+        unit = self.units.get(self._by_pod.get(uid, ""))
+        return unit.waits_in or unit.stands_for if unit is not None else None
+
+    def _is_worth_it(self, unit: QueuedUnit, now: float) -> bool:
+        """Whether what opened the class of a unit may still help it; else the unit waits on."""
+        if self.classes.is_worth_it(unit):
+            return True
+        self._wait_on(unit, now)
+        return False
+
+    def _wait_on(self, unit: QueuedUnit, now: float) -> None:
+        """Put a unit that was to be tried for its class back, as if it had waited all the time."""
+        entered = unit.entered
+        self._leave(unit)
+        self._entries += 1
+        unit.part, unit.entry, unit.entered = Part.UNSCHEDULABLE, self._entries, entered
+        self.classes.wait_on(unit, self._ready_at(unit), now)
 
     def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
         """Let a unit be tried as soon as its backoff allows, unless a gate holds it."""
@@ -155,8 +200,10 @@ class SchedulingQueue:
         if gate:
             unit.plugins = frozenset({gate})
             self._enter(unit, Part.GATED, now, cause)
+            self._gated.setdefault(gate, {})[unit.key] = unit
+            self.classes.stand_down(unit)
             return
-        ready = unit.failed_at + self.backoff(unit.attempts) if unit.attempts else now
+        ready = self._ready_at(unit) if unit.attempts else now
         if ready > now:
             heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now, cause), unit.key))
             return
@@ -175,7 +222,7 @@ class SchedulingQueue:
         while self._active:
             _, entry, key = self._active.pop()
             unit = self.units.get(key)
-            if unit is not None and unit.entry == entry:
+            if unit is not None and unit.entry == entry and self._is_worth_it(unit, now):
                 unit.attempts += 1
                 unit.entry = -1
                 return unit
@@ -192,8 +239,11 @@ class SchedulingQueue:
             return
         unit.plugins = frozenset(plugins)
         unit.failed_at = now
+        unit.failures += 1
         unit.since = now if unit.since is None else unit.since
         entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
+        self.classes.add(unit, self._traits(unit), self._ready_at(unit), now)
+        self.classes.stand_down(unit)
         if due < now + FLUSH_AFTER_SECONDS:
             heapq.heappush(self._due, (due, entry, unit.key))
 
@@ -206,6 +256,7 @@ class SchedulingQueue:
         ready = now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS)
         entry = self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
         heapq.heappush(self._backoff, (ready, entry, unit.key))
+        self.classes.stand_down(unit)
 
     def undone(self, uid: str, now: float) -> None:
         """What was decided for a pod failed: if it waits here, then for a backoff, as after an attempt."""
@@ -214,27 +265,28 @@ class SchedulingQueue:
             unit.attempts = max(1, unit.attempts)
             self.retry(unit, now)
 
-    def on_event(self, event: ClusterEvent, now: float, listening: frozenset[str] | None = None) -> int:
+    def on_event(self, event: ClusterEvent, now: float, concerns: Collection[Concern] | None = None) -> int:
         """Wake the unschedulable and gated units that the event may help; returns how many.
 
-        `listening` are the plugins that the event concerns, all of them unless given.
+        `concerns` are the plugins that listen, and whom of theirs it can concern: anybody unless given.
         """
-        woken = [
+        cause = _cause(event)
+        gates = self._gated.keys() if concerns is None else {concern.plugin for concern in concerns}
+        opened = [
             unit
-            for plugins, units in self._shelves.items()
-            if listening is None or not listening.isdisjoint(plugins)
-            for unit in units.values()
-            if self._wakes(unit, event)
+            for gate in gates
+            for unit in self._gated.get(gate, {}).values()
+            if self._wakes(unit, event) is not Wake.NO
         ]
-        # In the order in which they began to wait, whoever refused them.
-        woken.sort(key=lambda unit: unit.entry)
-        cause = _cause(event) if woken else ""
-        for unit in woken:
-            self.activate(unit, now, cause)
-        return len(woken)
+        return self.classes.tell(event, concerns, now, cause, opened)
+
+    def is_refused_by(self, plugin: str) -> bool:
+        """Whether a plugin refused anybody who waits."""
+        return plugin in self.classes.waiting.plugins or plugin in self._gated
 
     def flush(self, now: float) -> None:
         """Move what its time has come for: backoffs that ended, and units forgotten by all events."""
+        self.classes.go_on(now)
         while self._backoff and self._backoff[0][0] <= now:
             _, entry, key = heapq.heappop(self._backoff)
             unit = self.units.get(key)
@@ -245,29 +297,23 @@ class SchedulingQueue:
             unit = self.units.get(key)
             if unit is not None and unit.entry == entry:
                 self.activate(unit, now, "TimeCome")
-        waiting = self._waiting[Part.UNSCHEDULABLE]
-        while waiting:
-            # Insertion order is order of time, so the first one is the oldest.
-            unit = next(iter(waiting.values()))
-            if unit.entered + FLUSH_AFTER_SECONDS > now:
-                break
-            self.activate(unit, now, "UnschedulableTimeout")
+        while self.classes.open_oldest(now, now - FLUSH_AFTER_SECONDS):
+            pass
 
     @property
     def anybody_waits(self) -> bool:
         """Whether some unit waits for an event."""
-        return bool(self._shelves)
+        return bool(self.classes.waiting) or bool(self._gated)
 
     def has_active(self) -> bool:
         """Whether a unit waits for its turn (entries that were overtaken count until they are popped)."""
-        return len(self._active) > 0
+        return len(self._active) > 0 or bool(self.classes)
 
     def next_time(self) -> float | None:
         """When `flush` has something to do next, or None."""
         times = [heap[0][0] for heap in (self._backoff, self._due) if heap]
-        waiting = self._waiting[Part.UNSCHEDULABLE]
-        if waiting:
-            times.append(next(iter(waiting.values())).entered + FLUSH_AFTER_SECONDS)
+        if (oldest := self.classes.waiting.oldest) is not None:
+            times.append(oldest.tried_at + FLUSH_AFTER_SECONDS)
         return min(times, default=None)
 
     def count(self, part: Part) -> int:

@@ -23,10 +23,10 @@ _FEW: Final = 64
 
 
 class _Tried(NamedTuple):
-    """A try that found no node: the unit's place in the queue since, when it was, and on which cluster."""
+    """A try that found no node: which of the unit's it was, when, and on which cluster."""
 
     unit: QueuedUnit
-    entry: int
+    number: int
     at: float
     version: int
 
@@ -49,12 +49,12 @@ class Reviews:
         self._nominations = nominations
         self._nominated = nominations.digest
         self._decide = decide
-        self._version = 0
+        self.version = 0
         self._tried: deque[_Tried] = deque()
 
     def changed(self) -> None:
         """Something happened in the cluster that may matter to somebody who waits."""
-        self._version += 1
+        self.version += 1
 
     def heed(self) -> None:
         """A node that is nominated, or not any more, is room that others do not have, or have."""
@@ -64,7 +64,7 @@ class Reviews:
 
     def tried(self, unit: QueuedUnit, now: float) -> None:
         """A unit found no node and waits for an event."""
-        self._tried.append(_Tried(unit, unit.entry, now, self._version))
+        self._tried.append(_Tried(unit, unit.failures, now, self.version))
         if len(self._tried) > 2 * len(self._queue.units) + _FEW:
             self._tried = deque(filter(_waits, self._tried))
 
@@ -94,10 +94,11 @@ class Reviews:
         while self._tried and not _waits(self._tried[0]):
             self._tried.popleft()
         # Tries are in the order of their versions, so that behind a recent one there are only recent ones.
-        stale = self._tried and self._tried[0].version != self._version
+        stale = self._tried and self._tried[0].version != self.version
         return self._tried[0] if stale else None
 
 
 def _waits(tried: _Tried) -> bool:
-    """Whether the unit has waited for an event since that try."""
-    return tried.unit.part is Part.UNSCHEDULABLE and tried.unit.entry == tried.entry
+    """Whether that was the unit's last try, and it waits for an event."""
+    unit = tried.unit
+    return unit.part is Part.UNSCHEDULABLE and unit.entry >= 0 and unit.failures == tried.number

@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 from scheduler_core.engine.aftermath import nodes_given, placements, surplus
+from scheduler_core.engine.alike import traits_of
 from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
 from scheduler_core.engine.intake import let_lapse, take_in, take_out
+from scheduler_core.engine.known_refusals import KnownRefusals
 from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.loans import with_loans
 from scheduler_core.engine.messages import topology_notices
@@ -23,9 +25,11 @@ from scheduler_core.engine.reviews import Reviews
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
+from scheduler_core.engine.waiting_table import NodesOfKinds, WaitingTable
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.preemption.crowding import crowded_out
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.quota_obstacles import of_a_gang
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.gang import Gang, group_of
@@ -60,15 +64,19 @@ class Scheduler:
         self.groups = GroupCycle(self.cycle, clock)
         set_up(state, profiles)
         self._listeners = Listeners(profiles.values())
+        traits = partial(traits_of, state, profiles)
         self.queue = SchedulingQueue(
             next(iter(profiles.values())).queue_sort.sort_key,
             self._gate,
             partial(self._listeners.wake, state),
+            traits=traits,
+            table=WaitingTable(NodesOfKinds(state.nodes.static_changes)),
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )
         self.reservations = GangReservations(self.cycle, self.queue, profiles)
         self.reviews = Reviews(self.queue, state.topology, state.nominations, self._decide)
+        self.refusals = KnownRefusals(self.queue, self.reviews, traits)
 
     # Objects come and go
 
@@ -145,9 +153,9 @@ class Scheduler:
         """Let cluster events wake what they may help."""
         for event in events if self.queue.anybody_waits else ():
             self.reviews.changed()
-            listening = self._listeners.concerned(self.state, event)
-            if listening:
-                self.queue.on_event(event, now, listening)
+            concerns = self._listeners.concerns(self.state, event, self.queue.is_refused_by)
+            if concerns:
+                self.queue.on_event(event, now, concerns)
 
     def _tell_freed(self, now: float) -> None:
         """Let those know who may use it that room is not kept for a nominated pod any more."""
@@ -203,6 +211,11 @@ class Scheduler:
         self.tell(surplus(self.state, decisions, before), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
+        known = self.refusals.of(unit)
+        if known is not None:
+            self.queue.failed(unit, known.plugins, now)
+            self.reviews.tried(unit, now)
+            return [known.rejected]
         if not unit.gang:
             decisions, plugins = self._try(next(iter(unit.pods.values())), now)
         else:
@@ -217,8 +230,9 @@ class Scheduler:
             self.queue.activate(unit, now)
         elif plugins:
             due = self.reservations.due(unit, now) if unit.gang else math.inf
-            self.queue.failed(unit, plugins, now, due=due)
+            self.queue.failed(unit, of_a_gang(plugins) if unit.gang else plugins, now, due=due)
             self.reviews.tried(unit, now)
+            self.refusals.learn(unit, decisions, plugins)
         return decisions
 
     def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:

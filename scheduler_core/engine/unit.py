@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from scheduler_core.engine.signature import signature
 from scheduler_core.model.pod import Pod
+
+if TYPE_CHECKING:
+    from scheduler_core.engine.waiting import WaitingClass
 
 
 class Part(StrEnum):
@@ -27,6 +31,7 @@ class QueuedUnit:
         "entered",
         "entry",
         "failed_at",
+        "failures",
         "gang",
         "gang_priority",
         "key",
@@ -34,8 +39,9 @@ class QueuedUnit:
         "part",
         "plugins",
         "pods",
-        "shelf",
         "since",
+        "stands_for",
+        "waits_in",
     )
 
     def __init__(self, key: str, created: float, gang: bool = False) -> None:
@@ -48,13 +54,16 @@ class QueuedUnit:
         self.part = Part.GATED
         self.attempts = 0
         self.failed_at = 0.0
+        # Tries that found no node, those of reviews as well.
+        self.failures = 0
         self.entered = 0.0
         self.entry = -1
         # What `distinct` gives; emptied when a pod comes, changes or goes.
         self.kinds: dict[Hashable, Pod] = {}
         self.plugins: frozenset[str] = frozenset()
-        # The set of plugins under which it lies while it waits for an event.
-        self.shelf: frozenset[str] = frozenset()
+        # The class with which it waits for an event, or for which it is tried.
+        self.waits_in: WaitingClass | None = None
+        self.stands_for: WaitingClass | None = None
 
     def distinct(self) -> Iterable[Pod]:
         """One pod of each kind that plugins can tell apart."""

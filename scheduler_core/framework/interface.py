@@ -15,7 +15,7 @@ depend on several nodes or on the pods that run there, and are computed anew for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,16 +25,15 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.status import Bits, Diagnosis, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import Happened
 
 MAX_NODE_SCORE = 100
-
-Hint = Callable[[ClusterState, Pod, ClusterEvent], bool]
 
 
 class Scope(Enum):

@@ -11,10 +11,19 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from scheduler_core.framework.interface import Hint
+from scheduler_core.framework.hints import (
+    EVERYBODY,
+    NOBODY,
+    NOMINATED,
+    Hint,
+    NarrowHint,
+    Reach,
+    StandingHint,
+)
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
 from scheduler_core.framework.preemption.nominated import own_nominated
+from scheduler_core.framework.widest_victims import is_within_min
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import NEVER, Pod
@@ -33,9 +42,9 @@ class Obstacle(Enum):
     """An obstacle; its value are the events that can take it away.
 
     KIND: no node is of the kind that the pod asks for. ROOM: resources or ports of nodes are taken.
-    NEIGHBOURS: rules between pods. VOLUMES, LOAD: what they are. QUOTA: max, or the sum of min. GROUP: the
-    group is not there, or too few members are. TOPOLOGY: no placement on the tree meets the constraints.
-    NOMINATED: what is free is kept for nominated pods. VICTIMS: nobody may be evicted, or it does not help.
+    NEIGHBOURS: rules between pods. VOLUMES, LOAD: what they are. GROUP: the group is not there, or too few
+    members are. TOPOLOGY: no placement on the tree meets the constraints. NOMINATED: what is free is kept for
+    nominated pods. VICTIMS: nobody may be evicted, or it does not help. Quotas: see `quota_obstacles`.
     """
 
     KIND = Happened.NODE_ADD | Happened.NODE_LABELS | Happened.NODE_TAINTS
@@ -49,7 +58,6 @@ class Obstacle(Enum):
         | Happened.NODE_ALLOCATABLE
         | Happened.POD_DELETE
     )
-    QUOTA = Happened.QUOTA | Happened.LOAN | Happened.NOMINATION | Happened.POD_DELETE | Happened.POD_LEAVING
     GROUP = (
         Happened.GROUP | Happened.POD_ADD | Happened.POD_UPDATE | Happened.POD_DELETE | Happened.POD_LEAVING
     )
@@ -65,14 +73,22 @@ class Obstacle(Enum):
         | Happened.POD_LEAVING
     )
 
-    def hints(self, narrow: Hint | None = None) -> dict[Happened, Hint | None]:
-        """The hints of a plugin whose refusals are this obstacle; `narrow` may leave out single events."""
-        return {self.value: narrow}
+    def hints(
+        self, narrow: Hint | None = None, freed: StandingHint | None = None
+    ) -> dict[Happened, Hint | None]:
+        """The hints of a plugin whose refusals are this obstacle; `narrow` may leave out single events.
+
+        `freed` says of a pod that went whether what it left still suffices.
+        """
+        if freed is None:
+            return {self.value: narrow}
+        return {self.value & ~Happened.POD_DELETE: narrow, Happened.POD_DELETE: freed}
 
 
 NOMINATED_PODS: Final = "NominatedPods"
 PREEMPTION: Final = "Preemption"
 PREEMPTION_BESIDE: Final = "PreemptionBesideOthers"
+WITHIN_MIN: Final = "PreemptionWithinMin"
 
 
 class NominatedPods:
@@ -92,7 +108,7 @@ class Preemption:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """What makes others victims, or frees the pod to look for some."""
-        return Obstacle.VICTIMS.hints(_may_find_victims)
+        return Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims))
 
 
 class PreemptionBeside:
@@ -105,28 +121,64 @@ class PreemptionBeside:
         return {Happened.POD_ADD | Happened.POD_UPDATE: None}
 
 
-def searched_for(pod: Pod) -> frozenset[str]:
+class WithinMin:
+    """The same for a pod within the min of its quota, which looks for victims in other quotas."""
+
+    name = WITHIN_MIN
+
+    def hints(self) -> Mapping[Happened, Hint | None]:
+        """Another quota borrows more; or a pod of its own came, so that it looks for victims there now."""
+        return {
+            Happened.LOAN: NarrowHint(_may_reclaim),
+            Happened.POD_ADD: NarrowHint(_above_min_since, _own_namespace),
+        }
+
+
+def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
     """What stands for the search for victims of a pod that found none."""
-    return frozenset({PREEMPTION, PREEMPTION_BESIDE}) if looks_around(pod) else frozenset({PREEMPTION})
+    found = {PREEMPTION, PREEMPTION_BESIDE} if looks_around(pod) else {PREEMPTION}
+    if group_of(pod) is not None or is_within_min(state, pod):
+        # A group is judged as a whole.
+        found.add(WITHIN_MIN)
+    return frozenset(found)
 
 
-def concerns_preemptors(state: ClusterState, event: ClusterEvent) -> bool:
-    """Whether an event may let anybody find victims who found none; told without looking at who waits."""
-    came = event.pod
-    if event.what is not Happened.POD_ADD or came is None or came.assigned:
-        return True
+def _reach_of_victims(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Whom an event may let find victims who found none."""
+    what, pod = event.what, event.pod
+    if what & Happened.POD_ADD and pod is not None:
+        return _reach_of_one_more(state, pod)
+    if what & Happened.POD_DELETE and pod is not None:
+        return EVERYBODY if _was_torn(state, pod) else NOMINATED
+    if what & Happened.GROUP and (event.group or pod is not None):
+        key = event.group or (ref.key if pod is not None and (ref := group_of(pod)) is not None else "")
+        # Who has no node is nobody's victim.
+        return EVERYBODY if take_census(state, key).allocated else NOBODY
+    return NOMINATED if what & _NODE else EVERYBODY
+
+
+def _reach_of_one_more(state: ClusterState, came: Pod) -> Reach:
+    """Whom a pod that came may let find other victims: all, where a gang can spare a member now."""
     if _leaves_one_to_spare(state, came):
-        return True
-    # Else a pod that was placed here matters only if it took its quota above min, where it was not before.
-    ledger, quota = state.ledger, state.ledger.quota_of(came.namespace)
-    if quota is None:
-        return False
+        return EVERYBODY
+    # What we have placed ourselves had regard to those who wait.
+    return NOMINATED if came.assigned else NOBODY
+
+
+def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Whom a pod that came may have taken the rest of the min: those of its quota, where there was some."""
+    came = event.pod
+    ledger, quota = state.ledger, state.ledger.quota_of(came.namespace) if came is not None else None
+    if came is None or quota is None:
+        return NOBODY
     used = ledger.used(came.namespace)
-    return any(
+    if any(
         used.get(name, 0) - amount < quota.min.get(name, 0)
         for name, amount in charged(came.requests).items()
         if amount > 0 and (name in ledger.total_min or name in quota.max)
-    )
+    ):
+        return Reach(namespaces=frozenset({came.namespace}))
+    return NOBODY
 
 
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
@@ -141,7 +193,7 @@ def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> boo
         if nomination is not None and event.pod.assigned and not awaited(state, pod):
             # It came with a node of its own, without regard to those who wait.
             return True
-        return _above_min_since(state, pod, event.pod) or _may_evict_a_sibling(state, pod, event.pod)
+        return _may_evict_a_sibling(state, pod, event.pod)
     if event.what & Happened.POD_LEAVING and event.pod is not None:
         return nomination is None and _may_wait_for(state, pod, event.pod)
     if event.what & Happened.POD_DELETE and event.pod is not None:
@@ -201,14 +253,24 @@ def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
     return state.gangs.lowest_priority(ref.key) < pod.priority
 
 
-def _above_min_since(state: ClusterState, pod: Pod, came: Pod) -> bool:
+def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Another quota began to borrow, and the pod would stay within the min of its own."""
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is None or quota.namespace == event.namespace or pod.preemption_policy == NEVER:
+        return False
+    if not within_min(state.ledger, quota, pod.requests):
+        return False
+    return within_min(state.ledger, quota, pod.requests, own_nominated(state, pod))
+
+
+def _above_min_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether a pod would stay within the min of its quota, had another one not come.
 
     It looked for victims in other quotas then, and looks for less important pods of its own quota now: alone,
     or its gang as a whole.
     """
-    quota = state.ledger.quota_of(pod.namespace)
-    if quota is None or came.namespace != pod.namespace:
+    quota, came = state.ledger.quota_of(pod.namespace), event.pod
+    if quota is None or came is None or came.namespace != pod.namespace or pod.preemption_policy == NEVER:
         return False
     beside = own_nominated(state, pod) if len(state.nominations) else {}
     if _whole_within_min(state, pod, quota, beside):

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint, PostFilterResult
-from scheduler_core.framework.members import PlacedTogether
+from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.members import OWN_GROUP, PlacedTogether
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import (
     SUCCESS,
@@ -23,7 +24,7 @@ from scheduler_core.framework.status import (
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import Happened
 from scheduler_core.state.keeping import DEFAULT_LIMIT_SECONDS
 
 
@@ -68,10 +69,4 @@ class Coscheduling(PlacedTogether):
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """The group came or changed, or a sibling took a node, lost it or ends."""
-        return Obstacle.GROUP.hints(_own_group)
-
-
-def _own_group(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    if event.pod is None:
-        return not event.namespace or event.namespace == pod.namespace
-    return group_of(event.pod) == group_of(pod) is not None
+        return Obstacle.GROUP.hints(OWN_GROUP)

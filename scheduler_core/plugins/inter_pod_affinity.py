@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import MAX_NODE_SCORE, Hint, Scope
+from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.pod_terms import reached, reached_by_all
 from scheduler_core.framework.scoring import chosen

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.config.muster_args import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.matching import match_required, match_term
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import default_normalize

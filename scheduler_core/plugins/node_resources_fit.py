@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import MAX_ROWS, PODS_ROW, Int64
+from scheduler_core.arrays.index import MAX_ROWS, MOST_COUNTED, PODS_ROW, Int64
 from scheduler_core.framework.allocation import LEAST, Strategy
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
+from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, Numbers, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.gang import group_of
+from scheduler_core.framework.widest_victims import beneath, freed_by_victims
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -120,32 +122,44 @@ class NodeResourcesFit:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """Room came: a node, more allocatable, a pod that went or shrank."""
-        return Obstacle.ROOM.hints(_may_make_room)
+        return Obstacle.ROOM.hints(_may_make_room, StandingHint(self._has_room, _unless_known, self._room))
+
+    def _has_room(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        """Whether the pod fits the node that another one has left, now or after evictions there."""
+        slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
+        if slot is None:
+            return True
+        asked = state.vector(pod)
+        free = self._free_on(state, slot)
+        if ((asked <= free) | (asked == 0)).all():
+            return True
+        free[: len(asked)] += freed_by_victims(state, pod, slot)
+        return bool(((asked <= free) | (asked == 0)).all())
+
+    def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
+        """What is free on the node that a pod has left; None where it is not known."""
+        slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
+        if slot is None:
+            return None
+        return Room(self._free_on(state, slot), slot, partial(beneath, state, slot))
+
+    def _free_on(self, state: ClusterState, slot: int) -> Int64:
+        """int64 [R]: what is free on a node. Of what others account for there is always enough."""
+        free: Int64 = state.nodes.allocatable[:, slot] - state.nodes.requested[:, slot]  # [R]
+        for row, name in enumerate(state.index.names):
+            if self._ignores(name):
+                free[row] = MOST_COUNTED
+        return free
+
+
+def _unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Everybody where it is not known which node has more room now."""
+    node = event.pod.node_name if event.pod is not None else ""
+    return EVERYBODY if state.nodes.slot(node) is None else NOBODY
 
 
 def _may_make_room(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """A node that could take the pod when empty, or a pod that held what is asked for."""
+    """A node that could take the pod when empty."""
     if event.node is None:
-        return _frees_what_is_asked(state, pod, event)
+        return True
     return all(event.node.allocatable.get(name, 0) >= value for name, value in pod.requests.items() if value)
-
-
-def _frees_what_is_asked(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """Any pod that ends frees a pod slot; it helps unless it frees nothing of what is asked for."""
-    asked = [name for name, value in pod.requests.items() if value]
-    if event.pod is None or not asked:
-        return True
-    if any(event.pod.requests.get(name) for name in asked):
-        return True
-    # Beside what is kept for nominated pods, a slot for one more pod may be all that was missing.
-    ref = group_of(pod)
-    together = len(state.gangs.members(ref.key)) if ref is not None else 1
-    return len(state.nominations) > 0 or _short_of_pods(state, together)
-
-
-def _short_of_pods(state: ClusterState, together: int) -> bool:
-    """Whether some node had too few slots, in its pod limit, for so many pods until one more came free."""
-    nodes, size = state.nodes, state.nodes.size
-    room = nodes.allocatable[PODS_ROW, :size] - nodes.requested[PODS_ROW, :size]  # [N]
-    room = room[nodes.alive[:size]]
-    return bool(((room > 0) & (room <= together)).any())

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint, Scope
+from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView

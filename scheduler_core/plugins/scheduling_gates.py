@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduler_core.framework.interface import Hint
+from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.status import SUCCESS, Status, unresolvable
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.interface import Hint, PostFilterResult, Scope, Unit
-from scheduler_core.framework.members import PlacedTogether
+from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.interface import PostFilterResult, Scope, Unit
+from scheduler_core.framework.members import OWN_GROUP, PlacedTogether
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Diagnosis, Status, unschedulable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import Happened
 from scheduler_core.state.topology import TopologySettings
 
 
@@ -58,10 +58,4 @@ class ClusterTopologyPlacementGroup(PlacedTogether):
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """The group or the tree changed, a node did, or pods went that were in the way."""
-        return Obstacle.TOPOLOGY.hints(_own_group) | Obstacle.GROUP.hints(_own_group)
-
-
-def _own_group(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    if event.pod is None:
-        return not event.namespace or event.namespace == pod.namespace
-    return group_of(event.pod) == group_of(pod) is not None
+        return Obstacle.TOPOLOGY.hints(OWN_GROUP) | Obstacle.GROUP.hints(OWN_GROUP)

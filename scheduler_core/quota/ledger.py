@@ -168,6 +168,7 @@ class QuotaLedger:
         self._count(account, amounts, -1)
         (account.leaving_uids.add if sign > 0 else account.leaving_uids.discard)(uid)
         shift(account.leaving, amounts, sign)
+        self.version += 1
         self._count(account, amounts, +1)
         account.known.clear()
 

@@ -52,8 +52,9 @@ class Happened(Flag):
 class ClusterEvent(msgspec.Struct, frozen=True):
     """One event. `pod` is an assigned pod that came, changed or went; `node` the new form of a node.
 
-    `namespace` is that of the quota or group concerned, empty where it could be any. `obj` is the new form of
-    an object of another kind (claims, volumes), None where it is gone.
+    `namespace` is that of the quota or group concerned, empty where it could be any; `group` is the key of
+    the group, where it is one. `obj` is the new form of an object of another kind (claims, volumes), None
+    where it is gone.
     """
 
     what: Happened
@@ -61,6 +62,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     old_node: Node | None = None
     pod: Pod | None = None
     namespace: str = ""
+    group: str = ""
     obj: Any = None
 
 

@@ -64,13 +64,13 @@ class GangTable:
         self.gangs[gang.key] = gang
         self.mark(gang.ref)
         same = old is not None and _asks(old) == _asks(gang)
-        return [] if same else [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
+        return [] if same else [_of_group(gang.ref)]
 
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
         self.keeping.forget(gang.key)
-        return [ClusterEvent(Happened.GROUP, namespace=gang.ref.namespace)]
+        return [_of_group(gang.ref)]
 
     def put_ledger(self, ledger: ReservationLedger) -> None:
         """What the groups of a namespace have reserved changed; it is said in their status.
@@ -104,6 +104,7 @@ class GangTable:
             self.mark(ref)
         if old is None or before == ref:
             return []
+        # It is another victim than before, too, so that this concerns more than the two groups.
         return [ClusterEvent(Happened.GROUP, namespace=pod.namespace)]
 
     def touch(self, pod: Pod) -> None:
@@ -185,6 +186,10 @@ def _differing(old: Iterable[Hold | Charge], new: Iterable[Hold | Charge]) -> se
         for uid, entry in entries.items()
         if others.get(uid) != entry
     }
+
+
+def _of_group(ref: GroupRef) -> ClusterEvent:
+    return ClusterEvent(Happened.GROUP, namespace=ref.namespace, group=ref.key)
 
 
 def _asks(gang: Gang) -> tuple[object, ...]:

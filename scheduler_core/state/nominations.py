@@ -7,7 +7,7 @@ fewer rights (`Nomination.kept`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -74,6 +74,9 @@ class Nominations:
         self.touched: set[str] = set()
         # The same as long as the same nodes are nominated with the same rights.
         self.digest = 0
+        # What was found out about the sums while they, and the ledger, were those of a version.
+        self.version = 0
+        self.known: tuple[tuple[int, int], dict[Any, Any]] = ((-1, -1), {})
         self._ours: set[str] = set()
         # Those that wait, by standing, and what they will charge to a quota.
         self._by_standing: dict[Standing, dict[str, Nomination]] = {}
@@ -84,6 +87,11 @@ class Nominations:
         # What they will take of every node [R, N], valid for one layout of the node table.
         self._room: Int64 = np.zeros((0, 0), dtype=np.int64)
         self._layout = -1
+
+    @property
+    def uids(self) -> Iterable[str]:
+        """Uids of the nominated pods."""
+        return self._by_uid.keys()
 
     def put(
         self,
@@ -203,6 +211,7 @@ class Nominations:
 
     def _count(self, item: Nomination, sign: int) -> None:
         key = item.standing
+        self.version += 1
         if key.group:
             self.touched.add(key.group)
         self._first.pop(key, None)

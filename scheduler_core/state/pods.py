@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32, Interner
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.levels import Levels
 from scheduler_core.state.pod_grid import EMPTY, PodGrid
 
 Bool = NDArray[np.bool_]
@@ -51,6 +52,7 @@ class PodTable:
         self.pods: list[Pod | None] = []
         self.grid = PodGrid()
         self.namespaces: Interner[str] = Interner()
+        self.levels = Levels()
         self._free: dict[int, None] = {}
         self._order: NDArray[np.int64] | None = None
         self._cells = self._by_cell()
@@ -103,7 +105,8 @@ class PodTable:
             self.requests[len(vector) :, row] = 0
         cells = self._cells
         cells.slot[row], cells.priority[row] = slot, pod.priority
-        cells.namespace[row] = self.namespaces.id(pod.namespace)
+        namespace = cells.namespace[row] = self.namespaces.id(pod.namespace)
+        self.levels.add(namespace, pod.priority)
         cells.lasts[row] = inf if pod.lasts is None else pod.lasts
         cells.alive[row], cells.going[row] = True, pod.terminating
         self.grid.touch(row, slot)
@@ -114,6 +117,8 @@ class PodTable:
         cells = self._cells
         start = cells.start[row] if pod.start_time is None else pod.start_time
         if cells.priority[row] != pod.priority or cells.start[row] != start:
+            self.levels.remove(cells.namespace[row], cells.priority[row])
+            self.levels.add(cells.namespace[row], pod.priority)
             cells.priority[row], cells.start[row] = pod.priority, start
             self._order = None
             self.grid.touch(row, cells.slot[row])
@@ -124,6 +129,7 @@ class PodTable:
         """Give a row back."""
         self.alive[row] = False
         self.pods[row] = None
+        self.levels.remove(self._cells.namespace[row], self._cells.priority[row])
         self.grid.touch(row, int(self.slot[row]))
         self._free[row] = None
 

@@ -10,7 +10,7 @@ evicted for its room.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -46,11 +46,35 @@ def nominated_requests(
     total = dict(own)
     guaranteed = guaranteed or _guaranteed(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
-    for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
-        quota = state.ledger.quota_of(namespace)
-        if quota is not None and namespace != pod.namespace:
-            shift(total, _guaranteed_part(state, quota, sums, leaving_count) if guaranteed else sums)
+    others, by_namespace = _of_quotas(state, without_kept, guaranteed, leaving_count)
+    shift(total, others)
+    shift(total, by_namespace.get(pod.namespace, _NOTHING), -1)
     return own, total
+
+
+def _of_quotas(
+    state: ClusterState, without_kept: bool, guaranteed: bool, leaving_count: bool
+) -> tuple[ResourceList, Mapping[str, ResourceList]]:
+    """(together, by namespace): what counts of the nominated pods of quotas against a pod of another one.
+
+    The same for all that have the same right, so that it is found out once while nothing changes.
+    """
+    nominations, version = state.nominations, (state.ledger.version, state.nominations.version)
+    if nominations.known[0] != version:
+        nominations.known = (version, {})
+    variant = (without_kept, guaranteed, leaving_count)
+    found: tuple[ResourceList, Mapping[str, ResourceList]] | None = nominations.known[1].get(variant)
+    if found is None:
+        total: dict[str, int] = {}
+        parts: dict[str, ResourceList] = {}
+        for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
+            quota = state.ledger.quota_of(namespace)
+            if quota is not None:
+                part = _guaranteed_part(state, quota, sums, leaving_count) if guaranteed else sums
+                parts[namespace] = part
+                shift(total, part)
+        found = nominations.known[1][variant] = total, parts
+    return found
 
 
 def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[str, int]]:

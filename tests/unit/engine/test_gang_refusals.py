@@ -9,12 +9,12 @@ import pytest
 
 from scheduler_core.engine import gang_refusals
 from scheduler_core.engine.gang_refusals import refusing
-from scheduler_core.framework.obstacles import NOMINATED_PODS, PREEMPTION, PREEMPTION_BESIDE
+from scheduler_core.framework.obstacles import NOMINATED_PODS, PREEMPTION, PREEMPTION_BESIDE, WITHIN_MIN
 from scheduler_core.framework.status import unschedulable
 from tests.support.builders import PodBuilder, make_node
 from tests.support.gang_scheduler import GangScheduler, member
 
-ALWAYS = {"NodeResourcesFit", "NodePorts", "CapacityScheduling", PREEMPTION}
+ALWAYS = {"NodeResourcesFit", "NodePorts", "CapacityScheduling", PREEMPTION, WITHIN_MIN}
 
 
 def asked(made: GangScheduler, *pods: PodBuilder) -> set[str]:
@@ -75,7 +75,7 @@ def test_of_many_kinds_everybody_is_in_the_way(
     made = GangScheduler([4], g=1)
     (profile,) = made.scheduler.profiles.values()
     found = asked(made, *(member(f"m{number}", cpu=number + 1) for number in range(kinds)), member("last"))
-    assert found == (profile.enabled | {PREEMPTION} if all_of_them else ALWAYS)
+    assert found == (profile.enabled | {PREEMPTION, WITHIN_MIN} if all_of_them else ALWAYS)
 
 
 def test_what_refuses_a_kind_before_the_nodes_counts(monkeypatch: pytest.MonkeyPatch) -> None:

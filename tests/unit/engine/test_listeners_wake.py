@@ -7,13 +7,14 @@ from typing import Any, cast
 
 import pytest
 
+from scheduler_core.engine.class_turns import Wake
 from scheduler_core.engine.listeners import Listeners
 from scheduler_core.engine.unit import QueuedUnit
-from scheduler_core.framework.interface import Hint
-from scheduler_core.framework.obstacles import PREEMPTION
+from scheduler_core.framework.hints import Hint, Reach
+from scheduler_core.framework.obstacles import NOMINATED_PODS, PREEMPTION, WITHIN_MIN
 from scheduler_core.framework.profile import Profile
 from scheduler_core.state.events import ClusterEvent, Happened
-from tests.support.builders import make_node, make_pod
+from tests.support.builders import make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member
 
 QUOTA, NODE = ClusterEvent(Happened.QUOTA), ClusterEvent(Happened.NODE_ADD)
@@ -66,7 +67,9 @@ CASES: list[tuple[str, dict[str, dict[Happened, Hint | None]], QueuedUnit, Clust
 def test_who_wakes(
     hints: dict[str, dict[Happened, Hint | None]], unit: QueuedUnit, event: ClusterEvent, wakes: bool
 ) -> None:
-    assert Listeners([listening(hints)]).wake(GangScheduler().state, unit, event) is wakes
+    assert Listeners([listening(hints)]).wake(GangScheduler().state, unit, event) is (
+        Wake.YES if wakes else Wake.NO
+    )
 
 
 def test_a_plugin_listens_as_the_profile_of_the_pod_says() -> None:
@@ -78,7 +81,9 @@ def test_a_plugin_listens_as_the_profile_of_the_pod_says() -> None:
         ("y", QUOTA, False),
         ("y", NODE, True),
     ):
-        assert listeners.wake(state, unit_of("p", scheduler=scheduler), event) is wakes
+        assert listeners.wake(state, unit_of("p", scheduler=scheduler), event) is (
+            Wake.YES if wakes else Wake.NO
+        )
     assert "One" in listeners.of(Q)
     assert "One" in listeners.of(N)
     assert "One" not in listeners.of(Happened.GROUP)
@@ -121,21 +126,36 @@ def test_members_with_a_node_are_asked_for_themselves(
         pod = unit.pods["m0"]
         made.state.nominations.put(pod, "n0", made.state.vector(pod), kept=kept)
     listeners = Listeners([listening({"One": {N: named("m0")}}, "muster-scheduler")])
-    assert listeners.wake(made.state, unit, event) is wakes
+    assert listeners.wake(made.state, unit, event) is (Wake.NO, Wake.YES)[wakes]
 
 
 # Whom an event concerns at all
 
 
+def anybody(plugin: str) -> bool:
+    return True
+
+
 def test_a_placement_concerns_who_looks_for_victims_only_if_it_borrows() -> None:
     made = GangScheduler([4])
     listeners = Listeners(made.scheduler.profiles.values())
+
+    def heard(event: ClusterEvent) -> dict[str, Reach]:
+        return {item.plugin: item.reach for item in listeners.concerns(made.state, event, anybody)}
+
     came = ClusterEvent(Happened.POD_ADD, pod=make_pod("a/p").requests(cpu=1).obj())
-    assert PREEMPTION in listeners.of(came.what)
-    found = listeners.concerned(made.state, came)
-    assert found == listeners.of(came.what) - {PREEMPTION}
+    assert {PREEMPTION, WITHIN_MIN}.isdisjoint(heard(came))
+    made.scheduler.put(make_quota("a/q").min(cpu=4).obj(), made.now)
+    assert heard(came)[WITHIN_MIN] == Reach(namespaces=frozenset({"a"}))
     gone = ClusterEvent(Happened.POD_DELETE, pod=make_pod("a/p").obj())
-    assert listeners.concerned(made.state, gone) == listeners.of(gone.what)
-    assert PREEMPTION in listeners.concerned(made.state, gone)
-    metric = ClusterEvent(Happened.NODE_METRIC)
-    assert listeners.concerned(made.state, metric) == listeners.of(metric.what)
+    assert heard(gone)[PREEMPTION] == Reach(nominated=True)
+    assert set(heard(ClusterEvent(Happened.NODE_METRIC))) == {NOMINATED_PODS}
+
+
+def test_nobody_is_asked_of_a_plugin_that_refused_nobody() -> None:
+    made = GangScheduler([4])
+    listeners = Listeners(made.scheduler.profiles.values())
+    gone = ClusterEvent(Happened.POD_DELETE, pod=make_pod("a/p").on("n0").obj())
+    found = listeners.concerns(made.state, gone, lambda plugin: plugin == "NodeResourcesFit")
+    assert [item.plugin for item in found] == ["NodeResourcesFit"]
+    assert found[0].room is not None

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from scheduler_core.engine.class_turns import Wake
 from scheduler_core.engine.queue import FLUSH_AFTER_SECONDS, SchedulingQueue
 from scheduler_core.engine.unit import Part, QueuedUnit
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -26,8 +27,8 @@ class Setting:
             self.wakes,
         )
 
-    def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
-        return bool(unit.plugins & {"Quota" if event is QUOTA else "Fit"})
+    def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> Wake:
+        return Wake.YES if unit.plugins & {"Quota" if event is QUOTA else "Fit"} else Wake.NO
 
     def put(self, key: str, now: float = 0.0, priority: int = 0, created: float = 0.0) -> None:
         self.queue.put(make_pod(key).uid(key).priority(priority).obj(), key, created, now)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler_core.engine.class_turns import Wake
+from scheduler_core.engine.news import Concern
 from scheduler_core.engine.queue import FLUSH_AFTER_SECONDS, Part, QueuedUnit, SchedulingQueue
+from scheduler_core.framework.hints import EVERYBODY
 from scheduler_core.state.events import ClusterEvent, Happened
 from tests.support.builders import PodBuilder, make_pod
 
@@ -25,9 +28,9 @@ class Setting:
             **options,
         )
 
-    def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> bool:
+    def wakes(self, unit: QueuedUnit, event: ClusterEvent) -> Wake:
         self.asked.append(unit.key)
-        return ("Quota" if event is QUOTA else "Fit") in unit.plugins
+        return Wake.YES if ("Quota" if event is QUOTA else "Fit") in unit.plugins else Wake.NO
 
     def put(self, name: str, now: float = 0.0, key: str = "", **more: int) -> None:
         gang = bool(key)
@@ -61,7 +64,7 @@ def test_only_units_refused_by_a_listening_plugin_are_asked() -> None:
     for name, plugin in (("p", "Quota"), ("q", "Fit")):
         setting.put(name)
         setting.fail(name, plugin=plugin)
-    assert setting.queue.on_event(QUOTA, 5.0, frozenset({"Quota"})) == 1
+    assert setting.queue.on_event(QUOTA, 5.0, [Concern("Quota", EVERYBODY)]) == 1
     assert (setting.asked, setting.popped(5.0)) == (["p"], ["p"])
     assert setting.queue.on_event(NODE, 5.0) == 1
     assert setting.popped(5.0) == ["q"]
@@ -69,10 +72,9 @@ def test_only_units_refused_by_a_listening_plugin_are_asked() -> None:
 
 def test_those_that_wake_together_go_in_the_order_of_the_queue_and_of_their_wait() -> None:
     setting = Setting()
-    for name, plugin in (("c", "Fit"), ("a", "Quota"), ("b", "Fit")):
+    for name in ("c", "a", "b"):
         setting.put(name)
-        setting.fail(name, plugin=plugin)
-        setting.queue.units[name].plugins |= {"Fit"}
+        setting.fail(name, plugin="Fit")
     assert setting.queue.on_event(NODE, 5.0) == 3
     assert setting.popped(5.0) == ["c", "a", "b"]
 

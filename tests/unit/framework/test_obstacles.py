@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.framework.obstacles import Preemption, concerns_preemptors
+from scheduler_core.framework.hints import NOBODY, NarrowHint
+from scheduler_core.framework.obstacles import Preemption, WithinMin
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, Happened
@@ -15,7 +16,7 @@ from tests.support.builders import PodBuilder, make_group, make_node, make_pod, 
 
 
 def helps(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    hints = Preemption().hints()
+    hints = {**Preemption().hints(), **WithinMin().hints()}
     return any(
         event.what & kinds and (hint is None or hint(state, pod, event)) for kinds, hint in hints.items()
     )
@@ -90,7 +91,9 @@ def test_a_gang_with_one_more_than_it_needs_can_spare_single_members(
     state.put_pod(came)
     state.assume(came, 0, 0.0)
     event = ClusterEvent(Happened.POD_ADD, pod=came)
-    assert concerns_preemptors(state, event) is concerns
+    (hint,) = Preemption().hints().values()
+    assert isinstance(hint, NarrowHint)
+    assert (hint.reach(state, event) != NOBODY) is concerns
     assert helps(state, pod.uid("w").obj(), event) is woken
 
 

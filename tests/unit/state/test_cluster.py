@@ -325,7 +325,7 @@ def test_events_of_a_namespace() -> None:
 def test_events_of_a_group() -> None:
     state = ClusterState()
     group = make_group("a/g").needs(2)
-    changed = [ClusterEvent(Happened.GROUP, namespace="a")]
+    changed = [ClusterEvent(Happened.GROUP, namespace="a", group=group.obj().key)]
     assert state.put_gang(group.obj()) == changed
     assert state.put_gang(group.version("2").obj()) == []
     assert state.put_gang(group.needs(3).obj()) == changed

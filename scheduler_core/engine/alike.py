@@ -1,0 +1,49 @@
+"""Which waiting units cannot be told apart: what refuses one of them refuses them all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.engine.signature import kind, static_signature
+from scheduler_core.engine.unit import QueuedUnit
+from scheduler_core.engine.waiting import Traits
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.gang import group_of
+from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.state.cluster import ClusterState
+
+# Below every priority.
+_NOBODY: Final = np.iinfo(np.int64).min
+
+
+def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUnit) -> Traits:
+    """What a unit that waits has in common with others; its key is its own where nobody is like it."""
+    pods = list(unit.distinct())
+    pod, ref = pods[0], group_of(pods[0])
+    vectors = [state.vector(one) for one in pods]
+    least = np.minimum.reduce([vector[: min(map(len, vectors))] for vector in vectors])
+    kinds = {static_signature(one) for one in pods}
+    own = unit.gang or state.nominations.get(pod.uid) is not None
+    return Traits(
+        # Who is nominated has room of its own, and may wait for its victims.
+        unit.key if own else like(state, profiles[pod.scheduler_name], pod),
+        pod.namespace,
+        ref.key if ref is not None else "",
+        state.table.namespaces.id(pod.namespace),
+        max((one.priority for one in pods if one.preemption_policy != NEVER), default=_NOBODY),
+        least,
+        kinds.pop() if len(kinds) == 1 else None,
+    )
+
+
+def like(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
+    """Equal for pods of which each is refused where one is.
+
+    Labels count only where somebody looks at them. Where nobody does at this pod's, another pod may have
+    labels that somebody looks at: that refuses it the more.
+    """
+    labels_matter = bool(profile.agendas.of(state, pod).filter)
+    return kind(pod, labels_matter=labels_matter), pod.preemption_policy, pod.lasts, group_of(pod)

@@ -1,0 +1,61 @@
+"""What was said of one pod is true of its equals, as long as nothing happened.
+
+A controller creates thousands of equal pods at once. Where the first finds no node, neither do the others; to
+try each of them would cost as much as all the rest of their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler_core.engine.decisions import Decision, Rejected
+from scheduler_core.engine.queue import SchedulingQueue
+from scheduler_core.engine.reviews import Reviews
+from scheduler_core.engine.unit import QueuedUnit
+from scheduler_core.engine.waiting import Traits
+
+
+class Said(NamedTuple):
+    """What was decided of a pod, who refused it, and on which cluster."""
+
+    rejected: Rejected
+    plugins: frozenset[str]
+    version: int
+
+
+class KnownRefusals:
+    """The last refusals of classes of waiting pods; `traits` finds the class of a pod that waits alone."""
+
+    def __init__(
+        self, queue: SchedulingQueue, reviews: Reviews, traits: Callable[[QueuedUnit], Traits]
+    ) -> None:
+        self._queue = queue
+        self._reviews = reviews
+        self._traits = traits
+
+    def of(self, unit: QueuedUnit) -> Said | None:
+        """What to say of a pod that is tried for the first time, if its equals wait; None to try it."""
+        if unit.gang or unit.failures or unit.stands_for is not None:
+            return None
+        (pod,) = unit.pods.values()
+        if not self._queue.classes.waiting.of_namespace(pod.namespace):
+            return None
+        resting = self._queue.classes.resting(self._traits(unit).key)
+        said: Said | None = resting.said if resting is not None else None
+        if said is None or said.version != self._reviews.version:
+            return None
+        return said._replace(rejected=msgspec.structs.replace(said.rejected, pod=pod))
+
+    def learn(self, unit: QueuedUnit, decisions: Sequence[Decision], plugins: frozenset[str]) -> None:
+        """A pod was refused, and waits."""
+        found = unit.waits_in
+        if unit.gang or found is None:
+            return
+        found.said = None
+        if len(decisions) == 1 and isinstance(decisions[0], Rejected):
+            said = decisions[0]
+            if not said.nominated and not said.writes:
+                found.said = Said(said, plugins, self._reviews.version)

@@ -1,0 +1,228 @@
+"""Waiting classes in columns: which of them can an amount of room help, and who of these goes first?
+
+A class has a row while it waits. Everything is an upper bound: nobody is left out whom the room could help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.arrays.index import Int64
+from scheduler_core.framework.hints import Beneath, Room
+from scheduler_core.framework.obstacles import WITHIN_MIN
+from scheduler_core.framework.quota_obstacles import RECLAIM
+
+Bool = NDArray[np.bool_]
+
+# Who was refused under one of these names was within the min of its quota.
+TAKING_BACK: Final = frozenset({WITHIN_MIN, RECLAIM})
+
+_FIRST: Final = 64
+# Bytes of what is known of nodes; kinds of pods beyond it count as if every node were of theirs.
+_MOST_BYTES: Final = 16 * 2**20
+
+
+class NodesOfKinds:
+    """Which nodes a kind of pod may use at all, as STATIC filters said when one was last refused.
+
+    A node that has changed since counts as one that the pod may use.
+    """
+
+    def __init__(self, changes: ChangeLog) -> None:
+        self._changes = changes
+        self._seen = changes.position
+        self._ok: Bool = np.ones((0, 0), dtype=np.bool_)  # [K, N]
+        self._rows: dict[Hashable, int] = {}
+        self._known: dict[int, Hashable] = {}
+        self._users: dict[int, int] = {}
+        self._free: list[int] = []
+
+    def use(self, kind: Hashable) -> int:
+        """The row of a kind for one more class, or -1 where there is no room for one."""
+        row = self._rows.get(kind)
+        if row is None:
+            row = self._free.pop() if self._free else len(self._users)
+            if row >= len(self._ok) and not self._grow(row + 1, self._ok.shape[1]):
+                return -1
+            self._rows[kind] = row
+            self._known[row] = None
+            self._ok[row] = True
+        self._users[row] = self._users.get(row, 0) + 1
+        return row
+
+    def drop(self, kind: Hashable, row: int) -> None:
+        """A class of a kind is no more."""
+        self._users[row] -= 1
+        if not self._users[row]:
+            del self._rows[kind]
+            self._free.append(row)
+
+    def learn(self, row: int, version: Hashable, ok: Bool) -> None:
+        """What the filters say of all nodes, bool [N]; equal versions say the same."""
+        self._heed_changes()
+        if self._known.get(row) == version or not self._grow(len(self._ok), len(ok)):
+            return
+        self._known[row] = version
+        self._ok[row] = True
+        self._ok[row, : len(ok)] = ok
+
+    def may_use(self, rows: Int64, slot: int) -> Bool:
+        """bool [M]: whether the kinds of some rows (-1: unknown) may use a node."""
+        self._heed_changes()
+        if slot >= self._ok.shape[1] or not len(self._ok):
+            return np.ones(len(rows), dtype=np.bool_)
+        return self._ok[rows, slot] | (rows < 0)
+
+    def _heed_changes(self) -> None:
+        if self._seen == self._changes.position:
+            return
+        changed = self._changes.since(self._seen)
+        self._seen = self._changes.position
+        self._known = dict.fromkeys(self._known)
+        if changed is None:
+            self._ok[:] = True
+        else:
+            self._ok[:, [slot for slot in changed if slot < self._ok.shape[1]]] = True
+
+    def _grow(self, rows: int, slots: int) -> bool:
+        have_rows, have_slots = self._ok.shape
+        if rows <= have_rows and slots <= have_slots:
+            return True
+        rows = max(have_rows, rows if rows <= have_rows else max(_FIRST, 2 * rows))
+        slots = have_slots if slots <= have_slots else slots + slots // 4
+        if rows * slots > _MOST_BYTES:
+            return False
+        grown: Bool = np.ones((rows, slots), dtype=np.bool_)
+        grown[:have_rows, :have_slots] = self._ok
+        self._ok = grown
+        return True
+
+
+class WaitingTable:
+    """Columns by class: requests [R, C], who refused it, when, its place in the queue, and its nodes.
+
+    `priorities` is the highest at which a pod of it evicts others, `namespaces` their id in the pod table.
+    `place` are the first two numbers of the sort key of its first unit, in front of which none of its units
+    is; a key that does not begin with numbers says nothing.
+    """
+
+    def __init__(self, nodes: NodesOfKinds) -> None:
+        self.nodes = nodes
+        self.requests: Int64 = np.zeros((0, _FIRST), dtype=np.int64)  # [R, C]
+        self.closed: Int64 = np.zeros(_FIRST, dtype=np.int64)
+        self.waits: Bool = np.zeros(_FIRST, dtype=np.bool_)
+        self.kinds: Int64 = np.full(_FIRST, -1, dtype=np.int64)
+        self.namespaces: Int64 = np.full(_FIRST, -1, dtype=np.int64)
+        self.priorities: Int64 = np.zeros(_FIRST, dtype=np.int64)
+        self.reclaims: Bool = np.zeros(_FIRST, dtype=np.bool_)
+        self.place: NDArray[np.float64] = np.zeros((2, _FIRST))
+        self._refused: dict[str, Bool] = {}
+        self._free = list(range(_FIRST - 1, -1, -1))
+
+    def take_row(self) -> int:
+        """A row for a class that begins to wait."""
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self.requests[:, row] = 0
+        self.closed[row] = 0
+        self.waits[row] = False
+        self.kinds[row] = -1
+        self.reclaims[row] = False
+        return row
+
+    def give_back(self, row: int) -> None:
+        """A class waits no more."""
+        self.waits[row] = False
+        for column in self._refused.values():
+            column[row] = False
+        self._free.append(row)
+
+    def set_refused(self, row: int, plugins: Iterable[str]) -> None:
+        """Who refused a class the last time."""
+        for column in self._refused.values():
+            column[row] = False
+        self.reclaims[row] = not TAKING_BACK.isdisjoint(plugins)
+        for name in plugins:
+            found = self._refused.get(name)
+            if found is None:
+                found = self._refused[name] = np.zeros(len(self.waits), dtype=np.bool_)
+            found[row] = True
+
+    def set_pods(self, row: int, namespace: int, priority: int, vector: Int64) -> None:
+        """The id of the pods' namespace, their highest priority, the least that one asks for, int64 [R]."""
+        self.namespaces[row], self.priorities[row] = namespace, priority
+        if len(vector) > len(self.requests):
+            more = np.zeros((len(vector) - len(self.requests), self.requests.shape[1]), dtype=np.int64)
+            self.requests = np.concatenate([self.requests, more])
+        self.requests[:, row] = 0
+        self.requests[: len(vector), row] = vector
+
+    def set_place(self, row: int, key: tuple[Any, ...]) -> None:
+        """The place in the queue that the class has from now on."""
+        first, second = [*key[:2], 0, 0][:2]
+        known = isinstance(first, int | float) and isinstance(second, int | float)
+        self.place[:, row] = (first, second) if known else -np.inf
+
+    def whom(self, plugin: str, room: Room, number: int) -> NDArray[np.intp]:
+        """int [M]: rows that a plugin refused before the event of that number, and that the room may help."""
+        refused = self._refused.get(plugin)
+        if refused is None:
+            return np.zeros(0, dtype=np.intp)
+        rows = np.flatnonzero(refused & self.waits & (self.closed < number))
+        if len(rows):
+            rows = rows[self._fits(rows, room)]
+        if len(rows) and room.slot is not None:
+            rows = rows[self.nodes.may_use(self.kinds[rows], room.slot)]
+        return rows
+
+    def _fits(self, rows: NDArray[np.intp], room: Room) -> Bool:
+        """bool [M]: whether the room, and what evictions may add to it, is enough."""
+        bound = min(len(room.free), len(self.requests))
+        asked = self.requests[:bound, rows]
+        free = room.free[:bound, None]
+        fits: Bool = ((asked <= free) | (asked == 0)).all(axis=0)
+        if room.beneath is not None and not fits.all():
+            fits |= self._fits_after_evictions(rows, asked, free, room.beneath())
+        if room.lowest is not None:
+            known = self.namespaces[rows] >= 0
+            fits |= known & (room.lowest[self.namespaces[rows]] < self.priorities[rows])
+        return fits
+
+    def _fits_after_evictions(
+        self, rows: NDArray[np.intp], asked: Int64, free: Int64, beneath: Beneath
+    ) -> Bool:
+        held = beneath.held[: len(asked)]
+        number = np.searchsorted(beneath.priorities, self.priorities[rows])
+        # Who may take back from others may evict anybody.
+        number[self.reclaims[rows]] = len(beneath.priorities)
+        more = free + held[:, number] + beneath.leaving[: len(asked), None]
+        fits: Bool = ((asked <= more) | (asked == 0)).all(axis=0)
+        return fits
+
+    def foremost(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of some rows whose place none of the others is in front of, as far as numbers say."""
+        for line in self.place:
+            values = line[rows]
+            rows = rows[values == values.min()]
+        return rows
+
+    def _grow(self) -> None:
+        size = len(self.waits)
+        self._free = list(range(2 * size - 1, size - 1, -1))
+        self.requests = np.concatenate([self.requests, np.zeros_like(self.requests)], axis=1)
+        self.closed = np.concatenate([self.closed, np.zeros_like(self.closed)])
+        self.waits = np.concatenate([self.waits, np.zeros_like(self.waits)])
+        self.kinds = np.concatenate([self.kinds, np.full_like(self.kinds, -1)])
+        self.namespaces = np.concatenate([self.namespaces, np.full_like(self.namespaces, -1)])
+        self.priorities = np.concatenate([self.priorities, np.zeros_like(self.priorities)])
+        self.reclaims = np.concatenate([self.reclaims, np.zeros_like(self.reclaims)])
+        self.place = np.concatenate([self.place, np.zeros_like(self.place)], axis=1)
+        self._refused = {
+            name: np.concatenate([column, np.zeros_like(column)]) for name, column in self._refused.items()
+        }
