@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from scheduler_core.app.announcer import Announcer
+from scheduler_core.app.crowds import Crowds, pod_reference
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
-from scheduler_core.app.rejections import Rejections
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
@@ -36,15 +37,12 @@ _NO_TIMING = Timing()
 _REPEAT_DELAYS = (0.0, 0.2, 1.0)
 
 
-def pod_reference(pod: Pod) -> ObjectReference:
-    """The pod as an event's object."""
-    return ObjectReference("v1", "Pod", pod.namespace, pod.name, pod.uid)
-
-
 class Effects:
     """Carries decisions out. `report` takes outcomes, from any thread; `identity` names this process.
 
     `accepted` holds (time, decision) of bindings that the API took, oldest first, until the loop takes them.
+    `waiting` gives a pod in its newest form while it waits, `home` the object on which many of them are told
+    of.
     """
 
     def __init__(
@@ -56,6 +54,9 @@ class Effects:
         identity: str,
         metrics: Metrics,
         wall: Callable[[], float] = time.time,
+        *,
+        waiting: Callable[[str], Pod | None],
+        home: Callable[[Pod], ObjectReference | None] = lambda pod: None,
     ) -> None:
         self.accepted: deque[tuple[float, Placed]] = deque()
         self._client = client
@@ -66,7 +67,7 @@ class Effects:
         self._metrics = metrics
         self._wall = wall
         self._stopping = threading.Event()
-        self._told_of = Rejections()
+        self._announcer = Announcer(writer, self._warn, Crowds(home, waiting), waiting, wall)
 
     @property
     def backlog(self) -> int:
@@ -83,11 +84,11 @@ class Effects:
             case Rejected():
                 self._reject(decision)
             case Noticed():
-                self._notice(decision)
+                self._announcer.notice(decision)
 
     def review(self, decision: Decision, timing: Timing = _NO_TIMING) -> None:
         """Carry out what looking again at a waiting pod says, where that is news."""
-        if not isinstance(decision, Rejected | Noticed) or self._told_of.is_news(decision):
+        if not isinstance(decision, Rejected | Noticed) or self._announcer.is_news(decision):
             self.submit(decision, timing)
 
     def submit_write(self, write: Write) -> None:
@@ -96,6 +97,14 @@ class Effects:
             self._writer.slow.submit(partial(self._in_turn, write))
         else:
             self._writer.submit(write, partial(self._written, write))
+
+    def catch_up(self, now: float) -> None:
+        """Write what waiting pods have to say, as much of it as may go now."""
+        self._announcer.catch_up(now)
+
+    def next_time(self) -> float | None:
+        """When `catch_up` has something to do next, or None."""
+        return self._announcer.next_time()
 
     def stop(self, timeout: float) -> None:
         """Finish what was sent; what was not is dropped and decided again by the next leader."""
@@ -109,6 +118,7 @@ class Effects:
 
     def _place(self, decision: Placed, timing: Timing) -> None:
         bind = decision.bind
+        self._announcer.bound()
         if decision.pre_bind or not isinstance(bind, Bind):
             self._writer.slow.submit(partial(self._bind_in_turn, decision, timing))
         else:
@@ -213,36 +223,15 @@ class Effects:
 
     # Refusals and evictions
 
-    def _notice(self, decision: Noticed) -> None:
-        self._told_of.noticed(decision)
-        about = ObjectReference(
-            decision.api_version, decision.kind, decision.namespace, decision.name, decision.uid
-        )
-        self._recorder.record(
-            Occurrence(
-                about,
-                names.EVENT_WARNING,
-                decision.reason,
-                "Scheduling",
-                decision.message,
-                decision.profile,
-                self._identity,
-                self._wall(),
-            )
-        )
-
     def _reject(self, decision: Rejected) -> None:
-        pod, profile = decision.pod, decision.profile
-        self._event(pod, profile, names.EVENT_WARNING, decision.event, "Scheduling", decision.message)
         for write in decision.writes:
             self.submit_write(write)
-        patch = self._told_of.patch(decision, self._wall())
-        if patch is not None:
-            self._writer.submit(patch, partial(self._told, pod))
+        self._announcer.say(decision, self._wall())
 
-    def _told(self, pod: Pod, error: MusterError | None) -> None:
-        if error is not None and not isinstance(error, NotFound | Conflict):
-            log.warning("writing the condition of a pod: %s", error, extra=fields(pod=pod.key))
+    def _warn(self, about: ObjectReference, profile: str, reason: str, note: str) -> None:
+        """An event on what waits."""
+        kind, action, me = names.EVENT_WARNING, "Scheduling", self._identity
+        self._recorder.record(Occurrence(about, kind, reason, action, note, profile, me, self._wall()))
 
     def _evict(self, decision: Evicted) -> None:
         pod, preemptor = decision.pod, decision.preemptor

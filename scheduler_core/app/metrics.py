@@ -81,6 +81,12 @@ class Metrics:
         self.bound_past = Counter(
             "muster_pods_bound_past_max", "Pods that somebody else bound beyond their quota's max.", **own
         )
+        self.slow_turns = Counter(
+            "muster_slow_turns", "Turns of the scheduling loop that took more than 2 s.", **own
+        )
+        self.oldest_event = Gauge(
+            "muster_oldest_event_age_seconds", "How long the oldest event waits for the loop.", **own
+        )
         self.leader = Gauge("muster_leader", "1 while this process leads.", **own)
         dropped = Gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.", **own)
         dropped.set_function(dropped_lines)

@@ -57,8 +57,14 @@ class Ask(msgspec.Struct, frozen=True):
     act: Callable[[Scheduler], None]
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """The loop had no time for more: what comes after this came later than at `at`."""
+
+    at: float
+
+
 class Stop(msgspec.Struct, frozen=True):
     """End the loop."""
 
 
-Inbox = Event | BindFailed | BindRead | EvictFailed | WriteFailed | Ask | Stop
+Inbox = Event | BindFailed | BindRead | EvictFailed | WriteFailed | Ask | Mark | Stop

@@ -93,7 +93,7 @@ class Run:
             self._lead()
         problem = self._wait(campaign)
         if problem:
-            log.error("ending: %s", problem)
+            log.error("ending: %s", problem, extra=fields(loop=self.process.doing()))
             return 1
         self._stop(campaign)
         return 0
@@ -157,7 +157,7 @@ class Run:
         checks = {
             "/healthz": alive,
             "/livez": alive,
-            "/readyz": [*alive, ("watches", process.unsynced)],
+            "/readyz": [*alive, ("watches", process.unsynced), ("events", process.loop.lag.problem)],
         }
         # What names objects of others, and how the cluster is run, is for those who may see it.
         gate = DelegatedAccess(Client(self._client.session, retry_budget=0.0))

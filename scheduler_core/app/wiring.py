@@ -7,17 +7,21 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final
 
 from scheduler_core.app.clock import SteadyClock
+from scheduler_core.app.contracts import Controller
+from scheduler_core.app.crowds import home_of
 from scheduler_core.app.effects import Effects
 from scheduler_core.app.load_reporter import LoadReporter, View, load_view
-from scheduler_core.app.loop import Controller, Loop
+from scheduler_core.app.loop import Loop
 from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.app.metrics import Metrics, SampledMetrics
-from scheduler_core.app.outcomes import Ask, Stop
+from scheduler_core.app.outcomes import Ask
 from scheduler_core.app.plugin_loading import Plugins, load_plugins
 from scheduler_core.app.pod_reader import PodNews, PodReader
+from scheduler_core.app.pulse import Watchdog, where
 from scheduler_core.app.sample import Sample, take_sample
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
@@ -46,8 +50,6 @@ from scheduler_core.state.cluster import ClusterState
 log = logging.getLogger(__name__)
 
 VERSION: Final = "0.1.0"
-# A loop that has not turned for so long hangs; the longest decision is far shorter.
-HANG_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 5.0
 
 
@@ -106,8 +108,19 @@ class Process:
         self.recorder = Recorder(
             client, writer=self.writer, limiter=events_limiter, on_error=_events_failed, wall=wall
         )
-        put = self.loop.inbox.put
-        self.effects = Effects(client, self.writer, self.recorder, put, identity, self.metrics, wall)
+        self._watchdog = Watchdog(self.loop.pulse)
+        self.metrics.oldest_event.set_function(self.loop.lag.age)
+        self.effects = Effects(
+            client,
+            self.writer,
+            self.recorder,
+            self.loop.inbox.put,
+            identity,
+            self.metrics,
+            wall,
+            waiting=scheduler.queue.get,
+            home=partial(home_of, scheduler.state),
+        )
         record, submit = self.recorder.record, self.effects.submit_write
         pods = PodReader()
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.make)
@@ -160,7 +173,7 @@ class Process:
 
     def stop_deciding(self, timeout: float) -> None:
         """No new decisions; bindings under way are finished, for at most `timeout` seconds."""
-        self.loop.inbox.put(Stop())
+        self.loop.stop()
         self._thread.join(timeout)
         self.effects.stop(timeout)
         self.metrics.leader.set(0)
@@ -212,13 +225,16 @@ class Process:
         """Why the process is of no use any more, or empty."""
         if not self._thread.is_alive():
             return "the scheduling loop ended"
-        hanging = self._wall() - self.loop.turned
-        if hanging > HANG_SECONDS:
-            return f"the scheduling loop hangs for {hanging:.0f} s"
+        if hangs := self._watchdog.look():
+            return hangs
         for reflector in self.reflectors:
             if not reflector.alive:
                 return f"the watch of {reflector.resource.plural} ended"
         return "" if self.writer.alive else "the writer ended"
+
+    def doing(self) -> str:
+        """What the loop is at, for whoever wants to know why it hangs."""
+        return where(self._thread)
 
     def unsynced(self) -> str:
         """Which resources have not been listed yet, or empty."""

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from scheduler_core.controllers.events import warning
+from scheduler_core.controllers.portion import portion
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.names import REASON_GANG_RESTART, REASON_UNSCHEDULABLE
 from scheduler_core.model.pod import Pod
@@ -43,12 +44,13 @@ class GangLifecycle:
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
+        self._more = False
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Events and evictions for the gangs that are torn apart."""
         writes: list[Write] = []
         due = {key for key, told in self._told.items() if 0.0 < told.due <= now}
-        for key in sorted(state.gangs.unreviewed | due):
+        for key in sorted(due.union(portion(state.gangs.unreviewed, lambda key: True))):
             gang = state.gangs.gangs.get(key)
             census = take_census(state, key)
             left = _left(state, key)
@@ -56,7 +58,7 @@ class GangLifecycle:
                 self._told.pop(key, None)
                 continue
             writes += self._review(gang, census, left, now)
-        state.gangs.unreviewed.clear()
+        self._more = bool(state.gangs.unreviewed)
         return writes
 
     def _review(self, gang: Gang, census: Census, left: list[Pod], now: float) -> list[Write]:
@@ -74,7 +76,9 @@ class GangLifecycle:
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
-        """When evictions that had no effect are due again, or None."""
+        """When evictions that had no effect are due again, at once where there was too much, or None."""
+        if self._more:
+            return 0.0
         return min((told.due for told in self._told.values() if told.due), default=None)
 
 

@@ -12,6 +12,7 @@ from scheduler_core.controllers.gang_elsewhere import elsewhere_condition
 from scheduler_core.controllers.gang_kept import kept_condition
 from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.controllers.gang_reserved import reserved_condition
+from scheduler_core.controllers.portion import Rests, portion
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.writes import Patch, Write
@@ -33,19 +34,15 @@ class GangStatusController:
     def __init__(
         self, min_interval: float = MIN_INTERVAL_SECONDS, others: Collection[str] = frozenset()
     ) -> None:
-        self._min_interval = min_interval
+        self._rests = Rests(min_interval)
         self._others = others
-        self._written: dict[str, float] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Status patches that are due; gangs written less than a second ago stay dirty."""
+        """Status patches that are due; gangs written less than a second ago, or too many, stay dirty."""
         writes: list[Write] = []
         state.gangs.dirty |= state.gangs.keeping.changed
         state.gangs.keeping.changed.clear()
-        for key in sorted(state.gangs.dirty):
-            if self._written.get(key, -self._min_interval) + self._min_interval > now:
-                continue
-            state.gangs.dirty.discard(key)
+        for key in portion(state.gangs.dirty, lambda key: self._rests.end(key) <= now):
             gang = state.gangs.gangs.get(key)
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
@@ -58,14 +55,13 @@ class GangStatusController:
             ]
             patch = _patch(gang, census, conditions)
             if patch is not None:
-                self._written[key] = now
+                self._rests.begin(key, now)
                 writes.append(patch)
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        times = [self._written.get(key, 0.0) for key in state.gangs.dirty]
-        return min(times) + self._min_interval if times else None
+        return min(map(self._rests.end, state.gangs.dirty), default=None)
 
 
 def phase_of(gang: Gang, census: Census) -> str:

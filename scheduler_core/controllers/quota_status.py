@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from scheduler_core.controllers.portion import Rests, portion
 from scheduler_core.model.conditions import condition, find, rfc3339_micro
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
@@ -34,31 +35,26 @@ class QuotaStatus:
     """Looks only at namespaces whose use or quota changed since the last pass (`state.quota_dirty`)."""
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
-        self._min_interval = min_interval
-        self._written: dict[str, float] = {}
+        self._rests = Rests(min_interval)
         self._short: dict[str, tuple[int, int]] | None = None
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Status patches that are due; namespaces written less than a second ago stay dirty."""
+        """Status patches that are due; namespaces written less than a second ago, or too many, stay dirty."""
         short = overcommitted(state.ledger.total_min, state.nodes.allocatable_total())
         if short != self._short:
             self._short = short
             state.quota_dirty.update(quota.namespace for quota in state.ledger.quotas())
         writes: list[Write] = []
-        for namespace in sorted(state.quota_dirty):
-            if self._written.get(namespace, -self._min_interval) + self._min_interval > now:
-                continue
-            state.quota_dirty.discard(namespace)
+        for namespace in portion(state.quota_dirty, lambda key: self._rests.end(key) <= now):
             found = self._namespace(state, namespace, now)
             if found:
-                self._written[namespace] = now
+                self._rests.begin(namespace, now)
                 writes.extend(found)
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        times = [self._written.get(namespace, 0.0) for namespace in state.quota_dirty]
-        return min(times) + self._min_interval if times else None
+        return min(map(self._rests.end, state.quota_dirty), default=None)
 
     def _namespace(self, state: ClusterState, namespace: str, now: float) -> list[Write]:
         bound = state.ledger.quota_of(namespace)

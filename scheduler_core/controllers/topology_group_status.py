@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.controllers.gang_status import MIN_INTERVAL_SECONDS
+from scheduler_core.controllers.portion import portion
 from scheduler_core.controllers.topology_results import results_of, shortened
 from scheduler_core.model import names
 from scheduler_core.model.config_map import ConfigMap
@@ -45,12 +46,9 @@ class TopologyGroupStatus:
         self._written: dict[str, _Written] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Patches that are due; groups written less than a second ago stay dirty."""
+        """Patches that are due; groups written less than a second ago, or too many, stay dirty."""
         writes: list[Write] = []
-        for key in sorted(state.gangs.group_dirty):
-            if self._due(key) > now:
-                continue
-            state.gangs.group_dirty.discard(key)
+        for key in portion(state.gangs.group_dirty, lambda key: self._due(key) <= now):
             gang = state.gangs.gangs.get(key)
             patch = _patch(state, gang) if gang is not None else None
             if patch is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.answers import Answer, Answering
@@ -19,15 +20,24 @@ Done = Callable[[MusterError | None], None]
 Encoded = tuple[bytes, bytes]
 
 
+class Rank(IntEnum):
+    """What goes before what: whatever is decided, what is said on objects, and events."""
+
+    URGENT = 0
+    CONDITION = 1
+    EVENT = 2
+
+
 class Job:
     """A write, what to tell its outcome to, and its request once it was made."""
 
-    __slots__ = ("done", "request", "urgent", "write")
+    __slots__ = ("done", "rank", "request", "urgent", "write")
 
-    def __init__(self, write: SingleWrite, done: Done, urgent: bool) -> None:
+    def __init__(self, write: SingleWrite, done: Done, rank: Rank) -> None:
         self.write = write
         self.done = done
-        self.urgent = urgent
+        self.rank = rank
+        self.urgent = rank is Rank.URGENT
         self.request: Request | None = None
 
     def made(self) -> Request:

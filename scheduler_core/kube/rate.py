@@ -39,20 +39,31 @@ class RateLimiter:
             self._sleep(delay)
         return delay
 
-    def take(self) -> bool:
-        """Take a token only if one is there now."""
+    @property
+    def half(self) -> float:
+        """What those leave of a full bucket who yield to others: half of it, and never all that they need."""
+        return min(self._burst / 2, self._burst - 1.0)
+
+    def take(self, cost: float = 1.0, spare: float = 0.0) -> bool:
+        """Take `cost` tokens only if they are there now, and `spare` more that stay for others."""
         with self._lock:
             self._fill()
-            if self._tokens < 1:
+            if self._tokens < cost + spare:
                 return False
-            self._tokens -= 1
+            self._tokens -= cost
             return True
 
-    def delay(self) -> float:
+    def spend(self, cost: float) -> None:
+        """Somebody else did so much of it: those who ask wait the longer, at most for twice a full bucket."""
+        with self._lock:
+            self._fill()
+            self._tokens = max(-float(self._burst), self._tokens - cost)
+
+    def delay(self, cost: float = 1.0, spare: float = 0.0) -> float:
         """Seconds until `take` may succeed."""
         with self._lock:
             self._fill()
-            return max(0.0, (1 - self._tokens) / self._qps)
+            return max(0.0, (cost + spare - self._tokens) / self._qps)
 
     def _reserve(self) -> float:
         """Tokens may go below zero: each waiter has reserved a place in the future."""

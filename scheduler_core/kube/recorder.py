@@ -13,6 +13,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import Correlator, Occurrence
 from scheduler_core.kube.errors import AlreadyExists, ApiError
+from scheduler_core.kube.exchange import Rank
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writer import Writer
 from scheduler_core.model.writes import Create, Patch
@@ -67,7 +68,7 @@ class Recorder:
             with self._lock:
                 writes = self._correlator.observe(occurrence)
             for write in writes:
-                self._writer.submit(write, partial(self._outcome, occurrence, write), urgent=False)
+                self._writer.submit(write, partial(self._outcome, occurrence, write), Rank.EVENT)
 
     def _put(self, occurrence: Occurrence, write: Create | Patch | None) -> None:
         try:

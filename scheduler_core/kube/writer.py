@@ -21,7 +21,7 @@ from scheduler_core.kube.answers import Answer, NotBegun
 from scheduler_core.kube.breath import Breath
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import error_from_status
-from scheduler_core.kube.exchange import Done, Job, Lane
+from scheduler_core.kube.exchange import Done, Job, Lane, Rank
 from scheduler_core.kube.lanes import Lanes
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import SingleWrite, with_precondition
@@ -39,8 +39,9 @@ _CROWD: Final = 8
 class Writer:
     """`submit` never blocks; `done` is called once per write, on a thread of the writer, None for success.
 
-    Urgent writes (bindings, conditions) go before the others (events), and only while `may_write` says yes
-    (leadership); it is asked before every one. `limiters`: of urgent and of other writes.
+    Urgent writes (bindings, nominations, statuses) go before conditions, and those before events; all but
+    events only while `may_write` says yes (leadership), which is asked before every one. `limiters`: of all
+    but events, where conditions leave half of a burst to what is urgent; and of events.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class Writer:
     ) -> None:
         self._client = client
         self.may_write = may_write
-        self._limiters = {True: limiters[0], False: limiters[1]}
+        self._limiters = {Rank.URGENT: limiters[0], Rank.CONDITION: limiters[0], Rank.EVENT: limiters[1]}
         self._monotonic = monotonic
-        self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
+        self._queues: dict[Rank, deque[Job]] = {rank: deque() for rank in Rank}
         # Writes that left their queue and have no outcome yet.
-        self._flying = {True: 0, False: 0}
+        self._flying = dict.fromkeys(Rank, 0)
         self._selector = selectors.DefaultSelector()
         self._lanes = Lanes(client.session, self._selector, connections, monotonic)
         self._wake_in, self._wake_out = socket.socketpair()
@@ -80,29 +81,31 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Writes that are not urgent and not sent yet."""
-        return len(self._queues[False])
+        """Events that are not sent yet."""
+        return len(self._queues[Rank.EVENT])
 
     @property
     def pending(self) -> int:
         """Writes that are queued or on their way."""
-        return self.backlog + len(self._queues[False]) + self._flying[False]
+        return self.slow.pending + sum(len(self._queues[rank]) + self._flying[rank] for rank in Rank)
 
     @property
     def backlog(self) -> int:
         """Urgent writes that are queued or on their way."""
-        return len(self._queues[True]) + self._flying[True] + self.slow.pending
+        return len(self._queues[Rank.URGENT]) + self._flying[Rank.URGENT] + self.slow.pending
 
-    def submit(self, write: SingleWrite, done: Done, *, urgent: bool = True) -> None:
+    def submit(self, write: SingleWrite, done: Done, rank: Rank = Rank.URGENT) -> None:
         """Carry a write out, soon."""
-        self._queues[urgent].append(Job(write, done, urgent))
+        self._queues[rank].append(Job(write, done, rank))
         if self._asleep:
             self._wake()
 
     def drop_unsent(self) -> int:
-        """Forget urgent writes that have not been sent; how many."""
-        dropped = len(self._queues[True])
-        self._queues[True].clear()
+        """Forget all that only the leader may write and that has not been sent; how many."""
+        queues = self._queues[Rank.URGENT], self._queues[Rank.CONDITION]
+        dropped = sum(map(len, queues))
+        for queue in queues:
+            queue.clear()
         return dropped
 
     def stop(self, timeout: float) -> None:
@@ -135,7 +138,9 @@ class Writer:
                     time.sleep(breath.after(found))
                 self._asleep = True
                 # A job that came just now found us awake: look once more before sleeping.
-                if delay is None and any(self._queues[u] and self._lanes.room(u) > 0 for u in (True, False)):
+                if delay is None and any(
+                    self._queues[rank] and self._lanes.room(rank is Rank.URGENT) > 0 for rank in Rank
+                ):
                     delay = 0.0
                 ready = self._selector.select(_TICK if delay is None else delay)
                 self._asleep = False
@@ -161,10 +166,10 @@ class Writer:
     def _begin_all(self) -> float | None:
         """Send what may be sent now; seconds until the rate or the gate is asked again, or None."""
         delays: list[float] = []
-        for urgent in (True, False):
-            queue = self._queues[urgent]
+        for rank in Rank:
+            queue, urgent = self._queues[rank], rank is Rank.URGENT
             while queue and self._lanes.room(urgent) > 0:
-                jobs, delay = self._admitted(urgent, self._lanes.share(len(queue), urgent))
+                jobs, delay = self._admitted(rank, self._lanes.share(len(queue), urgent))
                 if jobs:
                     self._begin(jobs)
                 if delay is not None:
@@ -172,22 +177,23 @@ class Writer:
                     break
         return min(delays, default=None)
 
-    def _admitted(self, urgent: bool, most: int) -> tuple[list[Job], float | None]:
+    def _admitted(self, rank: Rank, most: int) -> tuple[list[Job], float | None]:
         """At most so many jobs that may go now, and where fewer may, seconds until more can."""
-        queue, limiter = self._queues[urgent], self._limiters[urgent]
+        queue, limiter = self._queues[rank], self._limiters[rank]
+        spare = limiter.half if limiter is not None and rank is Rank.CONDITION else 0.0
         jobs: list[Job] = []
         while queue and len(jobs) < most:
-            if urgent and not self.may_write():
+            if rank is not Rank.EVENT and not self.may_write():
                 return jobs, _GATE_SECONDS
-            if limiter is not None and not limiter.take():
-                return jobs, limiter.delay()
+            if limiter is not None and not limiter.take(spare=spare):
+                return jobs, limiter.delay(spare=spare)
             # Counted before it leaves the queue, so that nobody finds it nowhere.
-            self._flying[urgent] += 1
+            self._flying[rank] += 1
             try:
                 jobs.append(queue.popleft())
             except IndexError:
                 # Dropped by another thread at this very moment.
-                self._flying[urgent] -= 1
+                self._flying[rank] -= 1
         return jobs, None
 
     def _begin(self, jobs: list[Job]) -> None:
@@ -247,7 +253,9 @@ class Writer:
         if answer.status == 401:
             # Perhaps it was made with a certificate that is not taken any more.
             lane.retire()
-        if answer.status == 401 or _may_wait(answer, self._client.retry_budget):
+        # Who says later what is said on objects is asked by nobody to hold up what was decided.
+        patient = job.rank is not Rank.CONDITION and _may_wait(answer, self._client.retry_budget)
+        if answer.status == 401 or patient:
             # Not begun by the server: the ordinary way renews the credentials, or waits on, and repeats.
             self._repeat_all([job], answer.retry_after or 0.0)
         else:
@@ -262,7 +270,7 @@ class Writer:
             self._tell(job, self._client.session.unreachable(error, request.method, request.path, sent=True))
 
     def _tell(self, job: Job, error: MusterError | None) -> None:
-        self._flying[job.urgent] -= 1
+        self._flying[job.rank] -= 1
         job.tell(error)
 
     def _repeat_all(self, jobs: list[Job], delay: float = 0.0) -> None:
@@ -270,7 +278,7 @@ class Writer:
         due = self._monotonic() + delay
         for job in jobs:
             self.slow.submit(partial(self._repeat, job, due))
-            self._flying[job.urgent] -= 1
+            self._flying[job.rank] -= 1
 
     def _repeat(self, job: Job, due: float) -> None:
         # Those that had to wait for a thread have waited already.

@@ -27,10 +27,21 @@ class Rig:
         self.writer = Writer(client)
         self.recorder = Recorder(client, writer=self.writer)
         metrics = Metrics("test")
-        self.effects = Effects(client, self.writer, self.recorder, self.reported.append, "me", metrics)
+        self.pods: dict[str, Pod] = {}
+        self.effects = Effects(
+            client,
+            self.writer,
+            self.recorder,
+            self.reported.append,
+            "me",
+            metrics,
+            waiting=self.pods.get,
+        )
 
     def pod(self) -> Pod:
-        return parse_pod(self.server.put("pods", "a", "p", spec={"containers": []}))
+        pod = parse_pod(self.server.put("pods", "a", "p", spec={"containers": []}))
+        self.pods[pod.uid] = pod
+        return pod
 
     def place(self, pod: Pod) -> Placed:
         placed = Placed(pod, "one", "own", Bind("a", "p", pod.uid, "one"))

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, Forbidden, TooManyRequests, Unreachable
+from scheduler_core.kube.exchange import Rank
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.writer import Writer
 from tests.support.bulk_writes import Outcomes, create
@@ -194,3 +195,57 @@ def test_the_rate_of_urgent_writes_leaves_the_others_alone(
     assert sum(name.startswith("event") for name in outcomes.by_name) == 5
     assert writer.drop_unsent() == 3
     writer.stop(2)
+
+
+def test_what_was_decided_goes_before_what_is_said_and_that_before_events(
+    server: FaultServer, narrow: Writer, outcomes: Outcomes
+) -> None:
+    for number in range(5):
+        for rank in reversed(Rank):
+            outcomes.submit(narrow, f"{rank.name.lower()}-{number}", rank=rank)
+    narrow.start()
+    outcomes.await_all(15)
+    ranks = [name.partition("-")[0] for name in outcomes.by_name]
+    assert ranks == ["urgent"] * 5 + ["condition"] * 5 + ["event"] * 5
+
+
+def test_conditions_leave_half_of_a_burst_to_bindings(
+    server: FaultServer, client: Client, outcomes: Outcomes
+) -> None:
+    writer = Writer(client, limiters=(RateLimiter(0.001, 8), RateLimiter(1000, 1000)))
+    for number in range(20):
+        outcomes.submit(writer, f"condition-{number}", rank=Rank.CONDITION)
+    writer.start()
+    outcomes.await_all(4)
+    outcomes.submit(writer, "binding")
+    outcomes.await_all(5)
+    assert (writer.backlog, writer.pending) == (0, 16)
+    assert writer.drop_unsent() == 16
+    writer.stop(2)
+    assert [name.partition("-")[0] for name in outcomes.by_name] == ["condition"] * 4 + ["binding"]
+
+
+def test_only_the_leader_says_why_pods_wait(client: Client, outcomes: Outcomes) -> None:
+    leads = threading.Event()
+    writer = Writer(client, may_write=leads.is_set)
+    writer.start()
+    outcomes.submit(writer, "condition", rank=Rank.CONDITION)
+    outcomes.submit(writer, "event", rank=Rank.EVENT)
+    outcomes.await_all(1)
+    assert set(outcomes.by_name) == {"event"}
+    leads.set()
+    outcomes.await_all(2)
+    writer.stop(2)
+
+
+def test_a_condition_that_the_server_puts_off_is_told_and_holds_up_nobody(
+    server: FaultServer, client: Client, outcomes: Outcomes, slept: list[float]
+) -> None:
+    writer = Writer(client, monotonic=lambda: 0.0)
+    writer.start()
+    server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=1))
+    outcomes.submit(writer, "condition", rank=Rank.CONDITION)
+    outcomes.await_all(1)
+    writer.stop(2)
+    assert isinstance(outcomes.of("condition"), TooManyRequests)
+    assert (server.count("POST"), slept) == (1, [])

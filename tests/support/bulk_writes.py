@@ -10,6 +10,7 @@ from functools import partial
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.credentials import StaticCredentials
 from scheduler_core.kube.errors import Unreachable
+from scheduler_core.kube.exchange import Rank
 from scheduler_core.kube.requests import SingleWrite
 from scheduler_core.kube.session import Limits
 from scheduler_core.kube.writer import Writer
@@ -40,10 +41,18 @@ class Outcomes:
         self.by_name: dict[str, list[MusterError | None]] = {}
 
     def submit(
-        self, writer: Writer, name: str, write: SingleWrite | None = None, *, urgent: bool = True
+        self,
+        writer: Writer,
+        name: str,
+        write: SingleWrite | None = None,
+        *,
+        urgent: bool = True,
+        rank: Rank | None = None,
     ) -> None:
         """Carry a write out, the creation of a pod of that name if nothing else is given."""
-        writer.submit(write or create(name), partial(self._done, name), urgent=urgent)
+        if rank is None:
+            rank = Rank.URGENT if urgent else Rank.EVENT
+        writer.submit(write or create(name), partial(self._done, name), rank)
 
     def _done(self, name: str, error: MusterError | None) -> None:
         self.by_name.setdefault(name, []).append(error)

@@ -97,6 +97,6 @@ def test_our_own_binding_that_shows_after_we_gave_it_up_is_no_breach() -> None:
 def test_pods_that_are_gone_are_not_remembered() -> None:
     made = rig()
     made.turn(seen(PODS, pod(cpu="4")))
-    assert len(made.loop._bound_past) == 1
+    assert len(made.loop._intake._bound_past) == 1
     made.turn(seen(PODS, pod(cpu="4"), "DELETED"))
-    assert len(made.loop._bound_past) == 0
+    assert len(made.loop._intake._bound_past) == 0

@@ -16,6 +16,7 @@ from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Write
 from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, ServerError, Timeout, Unreachable
+from scheduler_core.kube.exchange import Rank
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Bind, Evict, Patch, Write
 from tests.support.builders import make_pod
@@ -64,12 +65,24 @@ class Rig:
         self.reported: list[Any] = []
         here = cast(Any, self)
         self.effects = Effects(
-            cast(Any, server), here, here, self.reported.append, "me", Metrics("test"), lambda: 7.0
+            cast(Any, server),
+            here,
+            here,
+            self.reported.append,
+            "me",
+            Metrics("test"),
+            lambda: 7.0,
+            waiting={"p": PARSED}.get,
         )
 
     # The writer
 
-    def submit(self, what: Any, done: Callable[[MusterError | None], None] | None = None) -> None:
+    def submit(
+        self,
+        what: Any,
+        done: Callable[[MusterError | None], None] | None = None,
+        rank: Rank = Rank.URGENT,
+    ) -> None:
         if done is None:
             what()
             return

@@ -36,6 +36,8 @@ class Carried:
         self.timings: list[Timing] = []
         self.verified: list[Placed] = []
         self.reviewed: list[Decision] = []
+        self.caught_up: list[float] = []
+        self.due: float | None = None
 
     def review(self, decision: Decision, timing: Timing) -> None:
         self.reviewed.append(decision)
@@ -46,6 +48,12 @@ class Carried:
 
     def submit_write(self, write: Write) -> None:
         raise AssertionError("no controller writes here")
+
+    def catch_up(self, now: float) -> None:
+        self.caught_up.append(now)
+
+    def next_time(self) -> float | None:
+        return self.due
 
     def verify(self, decision: Placed) -> None:
         self.verified.append(decision)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.app.rejections import Rejections, rejection_patch
+from scheduler_core.app.rejections import Rejections, Said, rejection_patch
 from scheduler_core.engine.decisions import Rejected
+from scheduler_core.model.writes import Patch
 from tests.support.builders import PodBuilder, make_pod, timestamp
 
 POD = make_pod("a/p").uid("p")
@@ -15,6 +16,14 @@ POD = make_pod("a/p").uid("p")
 
 def refused(pod: PodBuilder, nominated: str = "", reason: str = "Unschedulable") -> Rejected:
     return Rejected(pod.obj(), "own", reason, "no node", nominated=nominated)
+
+
+def written(known: Rejections, decision: Rejected, now: float) -> Patch | None:
+    return known.patch(decision.pod, said_by(decision), now)
+
+
+def said_by(decision: Rejected) -> Said:
+    return Said(decision.reason, decision.message, decision.nominated)
 
 
 def told(**more: str) -> PodBuilder:
@@ -36,11 +45,11 @@ PATCHES: list[tuple[str, Rejected, bool, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("decision", "written", "nominated"), [p[1:] for p in PATCHES], ids=[p[0] for p in PATCHES]
+    ("decision", "news", "nominated"), [p[1:] for p in PATCHES], ids=[p[0] for p in PATCHES]
 )
-def test_a_refusal_is_written_where_it_is_news(decision: Rejected, written: bool, nominated: Any) -> None:
-    patch = rejection_patch(decision, 7.0)
-    assert (patch is not None) is written
+def test_a_refusal_is_written_where_it_is_news(decision: Rejected, news: bool, nominated: Any) -> None:
+    patch = rejection_patch(decision.pod, said_by(decision), 7.0)
+    assert (patch is not None) is news
     if patch is not None:
         status: Any = patch.body["status"]
         (said,) = status["conditions"]
@@ -59,18 +68,18 @@ def said(patch: Any) -> tuple[str, Any]:
 
 def test_what_was_said_last_counts_before_what_the_watch_shows() -> None:
     known = Rejections()
-    assert said(known.patch(refused(POD, "n"), 1.0)) == ("no node", "n")
+    assert said(written(known, refused(POD, "n"), 1.0)) == ("no node", "n")
     waits = told().nominated("n")
-    assert known.patch(refused(waits, "n"), 2.0) is None
+    assert written(known, refused(waits, "n"), 2.0) is None
     other = Rejected(told().obj(), "own", "Unschedulable", "other words")
-    assert said(known.patch(other, 3.0)) == ("other words", None)
+    assert said(written(known, other, 3.0)) == ("other words", None)
     # The watch still shows the first words and the node.
-    assert said(known.patch(refused(waits, "n"), 4.0)) == ("no node", "n")
-    assert known.patch(refused(waits, "n"), 5.0) is None
+    assert said(written(known, refused(waits, "n"), 4.0)) == ("no node", "n")
+    assert written(known, refused(waits, "n"), 5.0) is None
 
 
 def test_each_pod_is_remembered_by_itself() -> None:
     known = Rejections()
-    known.patch(refused(POD, "n"), 1.0)
+    written(known, refused(POD, "n"), 1.0)
     other = make_pod("a/q").uid("q").status(conditions=told().raw["status"]["conditions"])
-    assert known.patch(refused(other), 2.0) is None
+    assert written(known, refused(other), 2.0) is None

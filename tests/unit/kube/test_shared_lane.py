@@ -11,7 +11,7 @@ from hyperframe.frame import PingFrame, SettingsFrame
 
 from scheduler_core.kube.credentials import StaticCredentials
 from scheduler_core.kube.endpoint import Endpoint
-from scheduler_core.kube.exchange import Job
+from scheduler_core.kube.exchange import Job, Rank
 from scheduler_core.kube.session import Limits, Session
 from scheduler_core.kube.shared_lane import SharedLane
 from scheduler_core.kube.wire import Wire
@@ -30,7 +30,7 @@ def lane_and_peer() -> Iterator[tuple[SharedLane, socket.socket]]:
 
 
 def begun(lane: SharedLane) -> Job:
-    job = Job(create("p"), lambda error: None, urgent=True)
+    job = Job(create("p"), lambda error: None, Rank.URGENT)
     encoded = lane.encode(job)
     assert encoded is not None
     lane.begin([(job, encoded)], now=0.0)
