@@ -57,7 +57,7 @@ def refusal_of(state: ClusterState, pod: Pod, *, after_leaving: bool = False) ->
 def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str]:
     """Under which names beside the plugin's a refused pod waits."""
     found = {OWN_MAX if refusal.rule == "max" else SUM_OF_MIN}
-    if pod.preemption_policy != NEVER and is_within_min(state, pod):
+    if is_within_min(state, pod):
         found.add(RECLAIM)
     return found
 
@@ -104,12 +104,12 @@ class SumOfMin:
 
 
 class Reclaim:
-    """Stands for a pod within its min that quotas refuse: it found nobody to take back from."""
+    """Stands for a pod within its min that quotas refuse: less of what others hold stands in its way."""
 
     name = RECLAIM
 
     def hints(self) -> Mapping[Happened, Hint | None]:
-        """What it has to take back beside what is free is less."""
+        """A pod of any quota went: the pod may get in, or has to take back less."""
         return {Happened.POD_DELETE: StandingHint(_stays_within_min, _of_quotas)}
 
 
@@ -158,6 +158,8 @@ def _may_evict_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 
 def _stays_within_min(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if pod.preemption_policy == NEVER:
+        return _is_let_in(state, pod, event)
     return is_within_min(state, pod)
 
 
