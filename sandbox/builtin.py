@@ -63,6 +63,8 @@ REPLICATION_CONTROLLERS = ApiKind(
     subresources=_SCALED,
     generation=True,
 )
+POD_TEMPLATES = ApiKind("", "v1", "podtemplates", "PodTemplate", generation=True)
+RUNTIME_CLASSES = ApiKind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 PRIORITY_CLASSES = ApiKind(
     "scheduling.k8s.io",
     "v1",

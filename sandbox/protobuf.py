@@ -25,6 +25,7 @@ from scheduler_core.decoding import decode
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _DEPTH_LIMIT = 64
 Fields = dict[int, tuple[str, str, str]]
 
@@ -133,9 +134,28 @@ def _value(kind: str, raw: Any, depth: int) -> Any:
     if kind == "b":
         return base64.b64encode(raw).decode()
     if kind == "d":
-        return raw
+        return int(raw) if raw == raw // 1 else raw
+    if kind in _SCHEMA_OR:
+        return _schema_or(kind, raw, depth)
     special = _SPECIAL.get(kind)
     return special(raw) if special else _message(kind, raw, depth + 1)
+
+
+_SCHEMA_OR = {"SchemaOrSchemas": 1, "SchemaOrNames": 1, "SchemaOrBool": 2}
+"""Places in a schema that hold a schema or something else; the field number of the schema."""
+
+
+def _schema_or(kind: str, raw: Any, depth: int) -> Any:
+    others = []
+    for number, value in _parts(raw):
+        if number == _SCHEMA_OR[kind]:
+            return _message(_SCHEMA, value, depth + 1)
+        others.append(value)
+    if kind == "SchemaOrBool":
+        return any(others)
+    if kind == "SchemaOrNames":
+        return [bytes(value).decode() for value in others]
+    return [_message(_SCHEMA, value, depth + 1) for value in others]
 
 
 def _quantity(raw: Any) -> str:
@@ -166,6 +186,11 @@ def _micro_time(raw: Any) -> str | None:
     return moment.strftime("%Y-%m-%dT%H:%M:%S") + f".{int(parts.get(2, 0)) // 1000:06d}Z"
 
 
+def _json(raw: Any) -> Any:
+    """A JSON value; null for none, as an absent default is no default."""
+    return msgspec.json.decode(dict(_parts(raw)).get(1, b"null"))
+
+
 def _raw_extension(raw: Any) -> Any:
     inner = dict(_parts(raw)).get(1)
     return msgspec.json.decode(inner) if inner else None
@@ -177,4 +202,5 @@ _SPECIAL = {
     "Time": _time,
     "MicroTime": _micro_time,
     "RawExtension": _raw_extension,
+    "JSON": _json,
 }

@@ -2,8 +2,8 @@
 
     python tests/tools/builtin_wire.py MODULES
 
-reads the tags of the Go structs in the modules k8s.io/api and k8s.io/apimachinery under MODULES (for example
-`$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a value),
+reads the tags of the Go structs in the modules k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver
+under MODULES (for example `$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a value),
 `!` shown even when zero, `[` list, `{` map of strings, `^` inlined. Types: `s` text, `b` bytes, `i` integer,
 `t` boolean, `d` floating point, otherwise the name of a message.
 """
@@ -28,11 +28,15 @@ SPECIAL = {
     "MicroTime": "MicroTime",
     "runtime.RawExtension": "RawExtension",
     "FieldsV1": "RawExtension",
+    "JSON": "JSON",
+    "JSONSchemaPropsOrArray": "SchemaOrSchemas",
+    "JSONSchemaPropsOrBool": "SchemaOrBool",
+    "JSONSchemaPropsOrStringArray": "SchemaOrNames",
 }
 _STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.M | re.S)
 _NAMED = re.compile(r"^type (\w+) (\S+)$", re.M)
 _FIELD = re.compile(r'^\s*(?:(\w+) )?\s*(\S+)\s+`.*?json:"([^"]*)".*?protobuf:"(\w+),(\d+),(\w+)', re.M)
-_IMPORT = re.compile(r'^\s*(\w+)?\s*"(k8s\.io/(?:api|apimachinery)/[^"]+)"', re.M)
+_IMPORT = re.compile(r'^\s*(\w+)?\s*"(k8s\.io/(?:api|apimachinery|apiextensions-apiserver)/[^"]+)"', re.M)
 Wire = list[str]
 
 
@@ -85,7 +89,7 @@ class Reader:
     def _kind(self, package: Package, go_type: str, wire: str) -> tuple[str, str]:
         flags = "*" if go_type.startswith("*") else ""
         go_type = go_type.lstrip("*")
-        go_type = package.named.get(go_type, go_type)
+        package, go_type = self._resolved(package, go_type)
         if go_type.startswith("map["):
             return "{", self._item(package, go_type.partition("]")[2], "bytes")
         if go_type == "[]byte":
@@ -94,15 +98,24 @@ class Reader:
             return "[", self._item(package, go_type[2:], wire)
         return flags, self._item(package, go_type, wire)
 
+    def _resolved(self, package: Package, go_type: str) -> tuple[Package, str]:
+        """What a named type stands for (`v1.ResourceList` is a map), and the package that says so."""
+        alias, dot, short = go_type.rpartition(".")
+        home = self.package(package.imports[alias]) if dot and alias in package.imports else package
+        return (home, home.named[short]) if short in home.named else (package, go_type)
+
     def _item(self, package: Package, go_type: str, wire: str) -> str:
         go_type = go_type.lstrip("*")
         if go_type in SPECIAL:
             return SPECIAL[go_type]
         if go_type == "[]byte":
             return "b"
+        # Tags of schemas say "bytes" for everything; the generated code goes by the Go type.
+        if go_type == "bool":
+            return "t"
         if wire == "varint" or go_type in ("int", "int32", "int64"):
-            return "t" if go_type == "bool" else "i"
-        if wire.startswith("fixed"):
+            return "i"
+        if wire.startswith("fixed") or go_type == "float64":
             return "d"
         alias, dot, short = go_type.rpartition(".")
         home = self.package(package.imports[alias]) if dot and alias in package.imports else package
@@ -117,8 +130,7 @@ def main() -> None:
     reader = Reader(Path(sys.argv[1]))
     kinds = json.loads(TYPES.read_text())["kinds"]
     for name in [*kinds.values(), *EXTRA_ROOTS]:
-        if "apiextensions" not in name:
-            reader.read(name)
+        reader.read(name)
     lines = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(reader.messages.items())]
     TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
