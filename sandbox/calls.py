@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sandbox import errors
 from sandbox.admit import AdmissionRequest, Operation
+from sandbox.duplicates import NONE, Duplicates
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj
 
@@ -14,7 +15,8 @@ from sandbox.objects import Obj
 class Call:
     """Who writes and how.
 
-    `warnings` collects texts for the client; `field_validation` is Strict, Warn or Ignore.
+    `warnings` collects texts for the client; `field_validation` is Strict, Warn or Ignore. `duplicates` are
+    the keys that the body names twice; `patch` is what a refusal shows of a patch, None for whole objects.
     """
 
     user: str = "system:sandbox"
@@ -24,18 +26,27 @@ class Call:
     field_validation: str = "Ignore"
     force: bool = False
     warnings: list[str] = field(default_factory=list)
+    duplicates: Duplicates = NONE
+    patch: str | None = None
 
 
 def report_unknown(kind: ApiKind, paths: list[str], call: Call) -> None:
-    """Refuse or warn of unknown fields, as the request's fieldValidation says. Raises BadRequest."""
-    texts = [f'unknown field "{path}"' for path in paths]
-    if texts and call.field_validation == "Strict":
-        raise errors.bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding '
-            f"error: {', '.join(texts)}"
-        )
+    """Refuse or warn of unknown and duplicate fields, as the request's fieldValidation says.
+
+    Raises BadRequest, for a patch Invalid.
+    """
+    if call.field_validation == "Ignore" or not (paths or call.duplicates.texts):
+        return
+    duplicates = call.duplicates.outside(paths) if call.patch is None and not kind.custom else call.duplicates
+    unknown = [f'unknown field "{path}"' for path in paths]
     if call.field_validation == "Warn":
-        call.warnings += texts
+        call.warnings += [*duplicates.texts, *unknown]
+        return
+    problem = f"strict decoding error: {', '.join(filter(None, [duplicates.summary, *unknown]))}"
+    if call.patch is None:
+        what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise errors.bad_request(f"{what}: {problem}")
+    raise errors.invalid_patch(call.patch, problem)
 
 
 def admission_request(

@@ -39,7 +39,8 @@ class SandboxCluster:
     async def start(self) -> None:
         """Serve. Raises OSError if the port is taken, ConfigError for an object that the server refuses."""
         registry = self.server.registry
-        self._controllers = start_controllers(registry)
+        authority = self.server.prepare().ca.read_text()
+        self._controllers = start_controllers(registry, authority)
         self.kubelet.start()
         try:
             for priority_class in SYSTEM_CLASSES:

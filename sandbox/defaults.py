@@ -100,6 +100,26 @@ def _replicas(obj: Obj) -> None:
     _template(obj)
 
 
+def _replication_controller(obj: Obj) -> None:
+    _set(_spec(obj), replicas=1)
+    template = obj["spec"].get("template")
+    if not isinstance(template, dict):
+        return
+    _template(obj)
+    labels = (template.get("metadata") or {}).get("labels")
+    if labels:
+        if not obj["spec"].get("selector"):
+            obj["spec"]["selector"] = dict(labels)
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+
+def _pod_template(obj: Obj) -> None:
+    inner = (obj.get("template") or {}).get("spec")
+    if isinstance(inner, dict):
+        default_pod_spec(inner)
+
+
 def _stateful_set(obj: Obj) -> None:
     _set(_spec(obj), replicas=1, podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
     _template(obj)
@@ -189,7 +209,8 @@ DEFAULTERS: dict[str, Defaulter] = {
     "pods": _pod,
     "deployments.apps": _deployment,
     "replicasets.apps": _replicas,
-    "replicationcontrollers": _replicas,
+    "replicationcontrollers": _replication_controller,
+    "podtemplates": _pod_template,
     "statefulsets.apps": _stateful_set,
     "daemonsets.apps": _template,
     "jobs.batch": _job,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 from sandbox.kinds import ApiKind, KindTable
 from sandbox.objects import Obj
 
@@ -88,6 +91,8 @@ def _resources(kind: ApiKind) -> list[Obj]:
         "kind": kind.kind,
         "verbs": list(kind.verbs),
     }
+    if "get" in kind.verbs:
+        main["storageVersionHash"] = storage_version_hash(kind)
     if kind.short_names:
         main["shortNames"] = list(kind.short_names)
     if kind.categories:
@@ -106,6 +111,20 @@ def _resources(kind: ApiKind) -> list[Obj]:
             item |= {"group": body_group, "version": body_version}
         items.append(item)
     return items
+
+
+# Kinds that a kube-apiserver stores in another version than the one they are served in.
+_STORED_AS = {
+    "events": "/v1",
+    "customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/v1beta1",
+}
+
+
+def storage_version_hash(kind: ApiKind) -> str:
+    """Tells clients in which version objects are stored: equal hashes mean the same encoding."""
+    stored = kind.custom.storage_version if kind.custom else _STORED_AS.get(kind.storage, "")
+    text = f"{stored or f'{kind.group}/{kind.version}'}/{kind.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def _subresource_kind(kind: ApiKind, name: str) -> tuple[str, str, str]:

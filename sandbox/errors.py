@@ -130,6 +130,27 @@ def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
     return StatusError(422, "Invalid", message, _details(kind, name, use_kind=True), causes)
 
 
+def needs_resource_version(kind: Named, name: str) -> StatusError:
+    """422 for an update that does not say which version it is based on, of a kind that insists on it."""
+    cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    message = f'{resource_text(kind)} "{name}" is invalid: {cause}'
+    return StatusError(422, "Invalid", message, _details(kind, name), [cause])
+
+
+def invalid_patch(value: str, problem: str) -> StatusError:
+    """422 for a patch that does not leave what its kind allows; `value` is shown of it."""
+    cause = invalid_value("patch", value, problem)
+    return StatusError(422, "Invalid", f' "" is invalid: {cause}', None, [cause])
+
+
+def undeclared_field(kind: Named, place: str, version: str, paths: Sequence[str]) -> StatusError:
+    """500 for an applied configuration with fields that its schema lacks; `place` is namespace/name."""
+    texts = [f".{path}: field not declared in schema" for path in paths]
+    text = texts[0] if len(texts) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in texts)
+    what = f"failed to create typed patch object ({place}; {kind.group}/{version}, Kind={kind.kind})"
+    return StatusError(500, "", f"{what}: {text}")
+
+
 def forbidden(kind: Named, name: str, why: str, causes: Iterable[Cause] = ()) -> StatusError:
     """403 with the policy's words."""
     text = (

@@ -47,6 +47,7 @@ class Kubelet:
         self._armed: dict[Key, _End] = {}
         self._use: dict[str, NodeUse] = {}
         self._capacity: dict[str, dict[str, int]] = {}
+        self._address: dict[str, str] = {}
         self._unsubscribe: list[Callable[[], None]] = []
         self._started = 0
 
@@ -70,6 +71,7 @@ class Kubelet:
     def _on_node(self, event: EventType, node: Obj, old: Obj | None) -> None:
         if event == "DELETED":
             self._capacity.pop(node["metadata"]["name"], None)
+            self._address.pop(node["metadata"]["name"], None)
             return
         self._learn(node)
         if event == "ADDED":
@@ -79,6 +81,7 @@ class Kubelet:
 
     def _learn(self, node: Obj) -> None:
         name = node["metadata"]["name"]
+        self._address[name] = _address_of(node)
         try:
             self._capacity[name] = parse_resource_list(
                 at(node, "status", "allocatable"), "status.allocatable", rounding="down"
@@ -137,7 +140,8 @@ class Kubelet:
         self._arm(key, pod, 0.0)
         self._started += 1
         address = f"10.{244 + (self._started >> 16) % 8}.{self._started >> 8 & 255}.{self._started & 255}"
-        await self._write(key, pod, lambda seen: pod_status.running(seen, rfc3339(now()), address))
+        host = self._address[node]
+        await self._write(key, pod, lambda seen: pod_status.running(seen, rfc3339(now()), address, host))
 
     async def _keep(self, key: Key, pod: Obj) -> None:
         if key not in self._armed:
@@ -188,6 +192,12 @@ class Kubelet:
             return {**seen, "status": status} if status is not None else None
 
         await self._registry.modify(PODS, *key, change, subresource="status")
+
+
+def _address_of(node: Obj) -> str:
+    """The node's InternalIP; loopback for one that was registered without addresses."""
+    addresses = at(node, "status", "addresses") or ()
+    return next((str(a["address"]) for a in addresses if a.get("type") == "InternalIP"), "127.0.0.1")
 
 
 def _age(pod: Obj) -> float:

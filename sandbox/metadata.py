@@ -72,6 +72,15 @@ def name_causes(kind: ApiKind, name: str, field: str = "metadata.name") -> list[
     if rule == "path":
         bad = name in (".", "..") or "/" in name or "%" in name
         return [errors.invalid_value(field, name, "may not contain '/' or '%'")] if bad else []
+    return _rule_causes(rule, field, name)
+
+
+def label_name_causes(field: str, name: str) -> list[Cause]:
+    """What is wrong with a field that must be a DNS label."""
+    return _rule_causes("label", field, name)
+
+
+def _rule_causes(rule: str, field: str, name: str) -> list[Cause]:
     pattern, limit, text = _RULES[rule]
     causes = []
     if len(name) > limit:

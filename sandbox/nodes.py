@@ -52,8 +52,14 @@ def level_label(level: str) -> str:
     return _LEVEL_LABELS.get(level, f"{LEVEL_LABEL_PREFIX}{level}")
 
 
-def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str]) -> Obj:
-    """A ready node."""
+def node_address(number: int) -> str:
+    """The address of the node with this number, counted from 0: no two nodes share one."""
+    number += 1
+    return f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"
+
+
+def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str], number: int = 0) -> Obj:
+    """A ready node; `number` gives it its address."""
     moment = rfc3339(now())
     ready = {
         "type": "Ready",
@@ -73,7 +79,7 @@ def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str]) -> O
             "allocatable": dict(capacity),
             "conditions": [ready],
             "addresses": [
-                {"type": "InternalIP", "address": "127.0.0.1"},
+                {"type": "InternalIP", "address": node_address(number)},
                 {"type": "Hostname", "address": name},
             ],
             "nodeInfo": {
@@ -96,6 +102,7 @@ def numbered_nodes(count: int, shape: NodeShape) -> list[Obj]:
                 level_label("rack"): f"rack-{i // _NODES_PER_RACK}",
                 LABEL_ZONE: f"zone-{i // (_NODES_PER_RACK * _RACKS_PER_ZONE)}",
             },
+            i,
         )
         for i in range(count)
     ]
@@ -122,7 +129,8 @@ def tree_nodes(tree: Any, levels: Sequence[str], shape: NodeShape) -> list[Obj]:
             parse_resource_list(leaf, "capacity")
         except ModelError as error:
             raise ConfigError(f"tree.{'.'.join(path)}", str(error), kind="Invalid") from None
-        found[name] = node(name, {**capacity, **{key: str(value) for key, value in leaf.items()}}, labels)
+        own = {**capacity, **{key: str(value) for key, value in leaf.items()}}
+        found[name] = node(name, own, labels, len(found))
     return list(found.values())
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import jsonpatch
 import jsonpointer
+import msgspec
 
 from sandbox import errors
 from sandbox.builtin_types import type_of
@@ -50,6 +51,19 @@ def patched(kind: ApiKind, old: Obj, body: Any, content_type: str) -> Obj:
         if new.get(key) != old[key]:
             raise errors.bad_request(f"the {key} in the data ({new.get(key)}) does not match ({old[key]})")
     return new
+
+
+def shown(new: Obj, body: Any, content_type: str) -> str:
+    """What a refusal shows of a patch: its result, of a strategic merge the patch itself, as Go prints it."""
+    return _as_go(body) if content_type == STRATEGIC else msgspec.json.encode(new).decode()
+
+
+def _as_go(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_as_go(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_as_go, value))}]"
+    return {True: "true", False: "false", None: "<nil>"}.get(value, str(value))
 
 
 def _json_patched(old: Obj, operations: list[Any]) -> Any:

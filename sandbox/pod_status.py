@@ -34,8 +34,8 @@ def lifetime_of(pod: Obj) -> tuple[float, int, str] | None:
     return None if deadline is None else (float(deadline), 137, "DeadlineExceeded")
 
 
-def running(pod: Obj, now: str, pod_ip: str) -> Obj:
-    """The status of a pod whose containers have started. `now` is RFC 3339."""
+def running(pod: Obj, now: str, pod_ip: str, host_ip: str) -> Obj:
+    """The status of a pod whose containers have started. `now` is RFC 3339, `host_ip` the node's address."""
     old = pod.get("status") or {}
     spec = pod["spec"]
     started = {"running": {"startedAt": now}}
@@ -44,8 +44,8 @@ def running(pod: Obj, now: str, pod_ip: str) -> Obj:
     status = {
         **old,
         "phase": "Running",
-        "hostIP": "127.0.0.1",
-        "hostIPs": [{"ip": "127.0.0.1"}],
+        "hostIP": host_ip,
+        "hostIPs": [{"ip": host_ip}],
         "podIP": pod_ip,
         "podIPs": [{"ip": pod_ip}],
         "startTime": now,
@@ -86,7 +86,23 @@ def rejected(pod: Obj, now: str, resource: str, asked: int, used: int, capacity:
         f"requested: {asked}, used: {used}, capacity: {capacity}"
     )
     old = pod.get("status") or {}
-    return {**old, "phase": "Failed", "reason": f"OutOf{resource}", "message": text, "startTime": now}
+    return {
+        **old,
+        "phase": "Failed",
+        "reason": f"OutOf{resource}",
+        "message": text,
+        "startTime": now,
+        "conditions": _scheduled(old.get("conditions") or [], now),
+    }
+
+
+def _scheduled(conditions: list[Obj], now: str) -> list[Obj]:
+    """With PodScheduled: the binding says so, and of a pod that came with a node its agent does."""
+    if any(c.get("type") == "PodScheduled" and c.get("status") == "True" for c in conditions):
+        return conditions
+    others = [condition for condition in conditions if condition.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    return [*others, scheduled]
 
 
 def resized(pod: Obj) -> Obj | None:
@@ -147,4 +163,4 @@ def _conditions(old: Obj, now: str, *, ready: bool, reason: str = "") -> list[Ob
         if reason and not value:
             condition["reason"] = reason
         kept.append(condition)
-    return kept
+    return _scheduled(kept, now)

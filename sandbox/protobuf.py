@@ -35,7 +35,8 @@ class _Broken(Exception):
 
 
 @lru_cache(maxsize=1)
-def _messages() -> dict[str, Fields]:
+def messages() -> dict[str, Fields]:
+    """Field numbers of every message: `{number: (JSON name, flags, type)}` by the message's name."""
     raw = Path(__file__).with_name("builtin_wire.json").read_bytes()
     return decode(raw, dict[str, dict[int, tuple[str, str, str]]])
 
@@ -49,7 +50,7 @@ def decode_protobuf(body: bytes) -> Obj:
         header = {number: bytes(value).decode() for number, value in _parts(envelope.get(1, b""))}
         api_version, kind = header.get(1, ""), header.get(2, "")
         name = f"{_META}{kind}" if kind == "DeleteOptions" else type_of(api_version, kind)
-        if name not in _messages():
+        if name not in messages():
             raise errors.unsupported_media_type(("application/json", "application/yaml"))
         obj = _message(name, envelope.get(2, b""), 0)
     except (_Broken, IndexError, ValueError, struct.error, TypeError) as error:
@@ -97,7 +98,7 @@ def _parts(data: Any) -> Iterator[tuple[int, Any]]:
 def _message(name: str, data: Any, depth: int) -> Obj:
     if depth > _DEPTH_LIMIT:
         raise _Broken("messages are nested too deep")
-    fields = _messages()[name]
+    fields = messages()[name]
     result: Obj = {}
     for number, raw in _parts(data):
         if number not in fields:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sandbox import deletion, errors, metadata, patching, strategy
+from sandbox import deletion, errors, metadata, patching, preconditions, strategy
 from sandbox.admit import AdmissionChain, AdmissionRequest, OpenAdmission, Operation
 from sandbox.builtin import NAMESPACES
 from sandbox.calls import Call, admission_request, report_unknown
@@ -25,17 +25,6 @@ Change = Callable[[Obj], Obj | None]
 _NAME_TRIES = 8
 # Changes of these subresources are the server's own, so nothing has to be defaulted or restored.
 _MADE_HERE = frozenset({"binding", "finalize"})
-
-
-def check_preconditions(kind: ApiKind, meta: Obj, version: Version) -> None:
-    """Raises Conflict if the metadata of a write names another version or uid than the stored one."""
-    rv, uid = meta.get("resourceVersion"), meta.get("uid")
-    current = version.obj["metadata"]["uid"]
-    if uid and uid != current:
-        text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-        raise errors.conflict(kind, version.name, text)
-    if rv and rv != str(version.rv):
-        raise errors.conflict(kind, version.name)
 
 
 class Registry:
@@ -63,6 +52,7 @@ class Registry:
         call = call or Call()
         obj = obj if owned else copy_json(obj)
         metadata.check_types(obj)
+        preconditions.check_new(obj["metadata"])
         namespace = self._place(kind, obj, namespace)
         report_unknown(kind, strategy.apply_defaults(kind, obj), call)
         meta = obj["metadata"]
@@ -145,12 +135,6 @@ class Registry:
         metadata.check_types(obj)
         meta = obj["metadata"]
         name = meta.get("name", "")
-        if strategy.needs_resource_version(kind) and not meta.get("resourceVersion"):
-            text = "must be specified for an update"
-            cause = errors.Cause(
-                "FieldValueInvalid", f"Invalid value: 0x0: {text}", "metadata.resourceVersion"
-            )
-            raise errors.invalid(kind, name, [cause])
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         return await self.modify(kind, namespace, name, lambda old: obj, subresource=subresource, call=call)
 
@@ -180,7 +164,7 @@ class Registry:
             if new is None:
                 return seen
             new = copy_json(new)
-            check_preconditions(kind, new["metadata"], version)
+            preconditions.check_update(kind, new["metadata"], version)
             done = await self._replace(kind, new, version, subresource, call, admit)
             if done is not None:
                 return done
@@ -235,6 +219,7 @@ class Registry:
 
         def change(old: Obj) -> Obj:
             new = patching.patched(kind, old, body, content_type)
+            call.patch = patching.shown(new, body, content_type)
             metadata.check_types(new)
             return new
 
@@ -243,6 +228,10 @@ class Registry:
     async def _apply(
         self, kind: ApiKind, namespace: str, name: str, body: Obj, subresource: str, call: Call
     ) -> Obj:
+        unknown = strategy.unknown_fields(kind, body)
+        if unknown:
+            place = f"{namespace}/{name}"
+            raise errors.undeclared_field(kind, place, kind.version, unknown)
         if self.store.version(kind, namespace, name) is None:
             if subresource or (body.get("metadata") or {}).get("uid"):
                 raise errors.not_found(kind, name)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from aiohttp import web
 
-from sandbox import errors, lists, patching, reviews, subresources, table
+from sandbox import errors, lists, patching, request_bodies, reviews, subresources, table
 from sandbox.bodies import (
     check_type,
     decode_json,
     decode_object,
-    decode_options,
     decode_yaml,
     encode,
     media_type,
@@ -63,7 +61,7 @@ class ResourceApi:
         call.field_manager = query.get("fieldManager", "")
         call.field_validation = query.get("fieldValidation", "") or "Warn"
         call.force = query.get("force", "") in ("true", "1")
-        _check_options(query, call)
+        request_bodies.check_options(query, call)
         if target.subresource and target.subresource not in ("status", "resize", "ephemeralcontainers"):
             return await self._subresource(request, target, call)
         if method == "GET":
@@ -136,7 +134,7 @@ class ResourceApi:
         kind = target.kind
         if kind.namespaced and not target.namespace:
             raise errors.method_not_allowed()
-        body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = await request_bodies.whole_object(request, kind, call)
         check_type(kind, body)
         if reviews.is_review(kind):
             return json_response(encode(reviews.answered(kind, body, call.user, call.groups)), 201)
@@ -154,7 +152,7 @@ class ResourceApi:
 
     async def _update(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
         kind = target.kind
-        body = decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = await request_bodies.whole_object(request, kind, call)
         check_type(kind, body, target.name)
         body.setdefault("metadata", {})
         if kind.namespaced:
@@ -172,7 +170,8 @@ class ResourceApi:
         raw = await request.read()
         body = decode_yaml(raw) if media == patching.APPLY else decode_json(raw)
         if media == patching.APPLY:
-            _check_apply(kind, target, body, call)
+            request_bodies.check_apply(kind, target, body, call)
+        request_bodies.note_duplicates(raw, media, call)
         existed = self._registry.store.version(kind, target.namespace, target.name) is not None
         result = await self._registry.patch(
             kind,
@@ -186,7 +185,7 @@ class ResourceApi:
         return self._answer(request, kind, result, 200 if existed else 201)
 
     async def _delete(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
-        options = await _delete_options(request, call)
+        options = await request_bodies.delete_options(request, call)
         kind = target.kind
         gone = await self._registry.delete(kind, target.namespace, target.name, options=options, call=call)
         remains = self._registry.store.version(kind, target.namespace, target.name) is not None
@@ -209,7 +208,7 @@ class ResourceApi:
         )
 
     async def _delete_all(self, request: web.BaseRequest, target: Target, call: Call) -> web.StreamResponse:
-        options = await _delete_options(request, call)
+        options = await request_bodies.delete_options(request, call)
         if "deletecollection" not in target.kind.verbs:
             raise errors.method_not_allowed()
         matches = lists.selected(target.kind, lists.parse_list_params(request.query))
@@ -281,39 +280,3 @@ def _encoder(kind: ApiKind, shape: Representation, query: Mapping[str, str]) -> 
     if shape.as_kind == "PartialObjectMetadata":
         return lambda version: encode(table.partial(version.obj))
     return plain_encoder(kind)
-
-
-def _check_options(query: Mapping[str, str], call: Call) -> None:
-    dry_run = query.getall("dryRun", []) if hasattr(query, "getall") else [query.get("dryRun", "")]
-    if any(value not in ("All", "") for value in dry_run):
-        raise errors.bad_request(f'dryRun: Unsupported value: {dry_run}: supported values: "All"')
-    call.dry_run = "All" in dry_run
-    if call.field_validation not in ("Strict", "Warn", "Ignore"):
-        raise errors.bad_request(f'fieldValidation: Unsupported value: "{call.field_validation}"')
-
-
-def _check_apply(kind: ApiKind, target: Target, body: Any, call: Call) -> None:
-    if not isinstance(body, dict):
-        raise errors.bad_request("error decoding YAML: the body is not an object")
-    if not call.field_manager:
-        raise errors.bad_request(
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply '
-            "patch"
-        )
-    check_type(kind, body, target.name)
-    if kind.namespaced:
-        body.setdefault("metadata", {}).setdefault("namespace", target.namespace)
-
-
-async def _delete_options(request: web.BaseRequest, call: Call) -> Obj:
-    options = decode_options(await request.read(), request.headers.get("Content-Type", ""))
-    query = request.query
-    if "gracePeriodSeconds" in query:
-        if not query["gracePeriodSeconds"].lstrip("-").isdigit():
-            raise errors.bad_request("gracePeriodSeconds: expected an integer")
-        options.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
-    if "propagationPolicy" in query:
-        options.setdefault("propagationPolicy", query["propagationPolicy"])
-    if options.get("dryRun"):
-        call.dry_run = True
-    return options

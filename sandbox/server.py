@@ -15,7 +15,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
-from sandbox import crd
+from sandbox import crd, master_service
 from sandbox.admission import build_chain
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.bodies import BODY_LIMIT
@@ -69,6 +69,19 @@ class ApiServer:
         self.ca_file = Path()
         self.kubeconfig = Path()
         self._http: HttpApi | None = None
+        self._files: CertificateFiles | None = None
+
+    def prepare(self) -> CertificateFiles:
+        """Make the certificates, once; `start` does it where nobody asked before."""
+        if self._files is None:
+            if self._options.directory is None:
+                self._temporary = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
+                self.directory = Path(self._temporary.name)
+            else:
+                self.directory = self._options.directory
+            self._files = write_certificates(self.directory, now())
+            self.ca_file = self._files.ca
+        return self._files
 
     async def start(self) -> None:
         """Listen. Raises OSError if the port is taken."""
@@ -80,12 +93,7 @@ class ApiServer:
             raise
 
     async def _listen(self) -> None:
-        if self._options.directory is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
-            self.directory = Path(self._temporary.name)
-        else:
-            self.directory = self._options.directory
-        files = write_certificates(self.directory, now())
+        files = self.prepare()
         self._http = HttpApi(self.registry, self.token, HOST, self._options.bookmark_seconds)
         server = web.Server(self._http, request_factory=_request)
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
@@ -94,7 +102,8 @@ class ApiServer:
         await site.start()
         port = self._runner.addresses[0][1]
         self.url = f"https://{HOST}:{port}"
-        self.ca_file = files.ca
+        for kind, obj in master_service.objects(HOST, port):
+            await self.registry.create(kind, obj, namespace="default", owned=True)
         self.kubeconfig = self.directory / "kubeconfig"
         write_kubeconfig(self.kubeconfig, self.url, files.ca.read_bytes(), self.token)
 
@@ -126,7 +135,7 @@ class ApiServer:
         await self._chain.close()
         if self._temporary:
             self._temporary.cleanup()
-            self._temporary = None
+            self._temporary = self._files = None
 
 
 def _ssl_context(files: CertificateFiles) -> ssl.SSLContext:

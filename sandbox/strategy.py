@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandbox import builtin_types, crd, defaults, errors, metadata, pods, validation
 from sandbox.errors import Cause
 from sandbox.kinds import ApiKind
-from sandbox.objects import Obj, at
+from sandbox.objects import Obj, at, copy_json
 from sandbox.schema_validation import apply_schema, schema_causes
 
 _KEEPS_STATUS = frozenset({"namespaces", "persistentvolumeclaims", "nodes"})
@@ -20,6 +20,13 @@ def apply_defaults(kind: ApiKind, obj: Obj) -> list[str]:
     unknown = builtin_types.prune(kind, obj)
     _set_defaults(kind, obj)
     return unknown
+
+
+def unknown_fields(kind: ApiKind, obj: Obj) -> list[str]:
+    """The paths of the fields that the kind does not have; the object is left alone."""
+    if kind.custom:
+        return apply_schema(kind.custom.schema, copy_json(obj))
+    return builtin_types.prune(kind, copy_json(obj))
 
 
 def _set_defaults(kind: ApiKind, obj: Obj) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox import disruption, errors, jsonpath, pods
-from sandbox.builtin import POD_DISRUPTION_BUDGETS, PODS
+from sandbox.builtin import POD_DISRUPTION_BUDGETS, PODS, REPLICATION_CONTROLLERS
 from sandbox.calls import Call, admission_request
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, at, now, rfc3339, with_condition
@@ -101,7 +101,9 @@ def scale_of(kind: ApiKind, obj: Obj) -> Obj:
     """GET scale: the replicas of a workload as an autoscaling/v1 Scale."""
     paths = (kind.custom.scale or {}) if kind.custom else {}
     meta = obj["metadata"]
-    selector = at(obj, "spec", "selector", "matchLabels") or {}
+    selector = at(obj, "spec", "selector") or {}
+    if kind is not REPLICATION_CONTROLLERS:
+        selector = selector.get("matchLabels") or {}
     shown = _first(jsonpath.find(paths["labelSelectorPath"], obj)) if paths.get("labelSelectorPath") else None
     text = shown or ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
     return {

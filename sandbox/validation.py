@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sandbox import crd, errors, pods
+from sandbox import crd, errors, metadata, pods
 from sandbox.errors import Cause
 from sandbox.kinds import ApiKind
 from sandbox.objects import Obj, at
@@ -65,6 +65,33 @@ def _workload(obj: Obj, old: Obj | None) -> list[Cause]:
         text = "`selector` does not match template `labels`"
         found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
     return found + _immutable(obj, old, [("spec", "selector")])
+
+
+def _replication_controller(obj: Obj, old: Obj | None) -> list[Cause]:
+    selector = at(obj, "spec", "selector")
+    found = [] if selector else [errors.required("spec.selector")]
+    template = at(obj, "spec", "template")
+    if not template:
+        return [*found, errors.required("spec.template")]
+    labels = at(template, "metadata", "labels") or {}
+    if any(labels.get(key) != value for key, value in (selector or {}).items()):
+        text = "`selector` does not match template `labels`"
+        found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
+    return found + pods.pod_spec_causes(template.get("spec"), "spec.template.spec")
+
+
+def _pod_template(obj: Obj, old: Obj | None) -> list[Cause]:
+    return pods.pod_spec_causes(at(obj, "template", "spec"), "template.spec")
+
+
+def _runtime_class(obj: Obj, old: Obj | None) -> list[Cause]:
+    handler = obj.get("handler") or ""
+    found = metadata.label_name_causes("handler", handler) if handler else [errors.required("handler")]
+    for name, amount in (at(obj, "overhead", "podFixed") or {}).items():
+        if parse_quantity(amount) < 0:
+            text = "must be greater than or equal to 0"
+            found.append(errors.invalid_value(f"overhead.limits[{name}]", str(amount), text))
+    return found + _immutable(obj, old, [("handler",)])
 
 
 def _job(obj: Obj, old: Obj | None) -> list[Cause]:
@@ -140,6 +167,9 @@ _RULES: dict[str, Rule] = {
     "statefulsets.apps": _workload,
     "daemonsets.apps": _workload,
     "jobs.batch": _job,
+    "replicationcontrollers": _replication_controller,
+    "podtemplates": _pod_template,
+    "runtimeclasses.node.k8s.io": _runtime_class,
     "configmaps": _config,
     "secrets": _config,
     "priorityclasses.scheduling.k8s.io": _priority_class,

@@ -10,6 +10,7 @@ from sandbox.admission.limit_ranges import LimitRanger
 from sandbox.admission.priority import PriorityResolution
 from sandbox.admission.quota import ResourceQuotaCheck
 from sandbox.admission.quota_ledger import QuotaLedger
+from sandbox.admission.runtime_class import RuntimeClassResolution
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.admission.webhooks import WebhookAdmission, check_configuration
 from sandbox.admit import AdmissionRequest, Obj
@@ -19,7 +20,7 @@ from scheduler_core.errors import ModelError
 
 
 class Chain:
-    """LimitRanger, Priority and webhooks change; then bounds, webhooks and quota judge.
+    """LimitRanger, Priority, RuntimeClass and webhooks change; then bounds, webhooks and quota judge.
 
     NamespaceLifecycle comes before all of them, in the registry. `ledger` holds the current use of every
     ResourceQuota.
@@ -29,6 +30,7 @@ class Chain:
         self.ledger = QuotaLedger(store, kinds)
         self._limits = LimitRanger(store)
         self._priority = PriorityResolution(store)
+        self._runtimes = RuntimeClassResolution(store)
         self._webhooks = WebhookAdmission(store, kinds, services)
         self._quota = ResourceQuotaCheck(self.ledger)
 
@@ -55,6 +57,7 @@ class Chain:
         with _readable():
             self._limits.mutate(req)
             self._priority.mutate(req)
+            self._runtimes.mutate(req)
 
     async def validate(self, req: AdmissionRequest) -> list[str]:
         """Warnings. The quota comes last and awaits nothing, so that its check holds until the store."""
@@ -62,6 +65,7 @@ class Chain:
         check_configuration(req)
         with _readable():
             self._limits.validate(req)
+            self._runtimes.validate(req)
         warnings = await self._webhooks.validate(req)
         with _readable():
             self._quota.validate(req)

@@ -15,7 +15,9 @@ from sandbox.controllers.namespaces import NamespaceController
 from sandbox.controllers.orphaned_pods import OrphanedPodController
 from sandbox.controllers.owners import OwnerIndex
 from sandbox.controllers.replica_sets import ReplicaSetController
+from sandbox.controllers.replication_controllers import ReplicationControllerController
 from sandbox.controllers.resource_quotas import ResourceQuotaController
+from sandbox.controllers.root_ca import RootCaPublisher
 from sandbox.controllers.stateful_sets import StatefulSetController
 from sandbox.controllers.volumes import VolumeBinder
 from sandbox.registry import Registry
@@ -36,8 +38,11 @@ class Controllers:
         self._owners.stop()
 
 
-def start_controllers(registry: Registry) -> Controllers:
-    """Start every controller on the running loop. Quota use comes from the admission chain's ledger."""
+def start_controllers(registry: Registry, authority: str = "") -> Controllers:
+    """Start every controller on the running loop. Quota use comes from the admission chain's ledger.
+
+    `authority` is the PEM that pods trust the API server by; without it no namespace gets one.
+    """
     admission = registry.admission
     ledger = admission.ledger if isinstance(admission, Chain) else QuotaLedger(registry.store, registry.kinds)
     owners = OwnerIndex(registry.store, registry.kinds)
@@ -47,12 +52,15 @@ def start_controllers(registry: Registry) -> Controllers:
         GarbageCollector(registry, owners),
         JobController(registry, owners),
         ReplicaSetController(registry, owners),
+        ReplicationControllerController(registry, owners),
         DeploymentController(registry, owners),
         StatefulSetController(registry, owners),
         DisruptionBudgetController(registry),
         VolumeBinder(registry),
         OrphanedPodController(registry),
     ]
+    if authority:
+        running.append(RootCaPublisher(registry, authority))
     for controller in running:
         controller.start()
     return Controllers(owners, running)

@@ -58,6 +58,10 @@ class Controller(Generic[Key]):
         """Reconcile this key soon; once, however often it is asked before that."""
         self._queue.put(key)
 
+    def enqueue_later(self, seconds: float, key: Key) -> None:
+        """Reconcile this key after so many seconds, whatever happens before."""
+        self._later.push(seconds, key)
+
     async def _reconcile(self, key: Key) -> None:
         try:
             again = await self.reconcile(key)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from sandbox.builtin import REPLICA_SETS
 from sandbox.controllers.workload import Key, WorkloadController, is_active, is_ready, phase_of, pod_from
-from sandbox.objects import Obj
+from sandbox.errors import StatusError
+from sandbox.objects import Obj, at, now, rfc3339
 
 
 class ReplicaSetController(WorkloadController):
@@ -22,6 +23,7 @@ class ReplicaSetController(WorkloadController):
             return None
         active = [pod for pod in self.pods_of(replica_set) if is_active(pod)]
         wanted = int(replica_set["spec"].get("replicas", 1))
+        refusal: StatusError | None = None
         try:
             for _ in range(wanted - len(active)):
                 name = f"{replica_set['metadata']['name']}-"
@@ -29,9 +31,16 @@ class ReplicaSetController(WorkloadController):
                 await self.create_pod(replica_set, pod)
             for pod in surplus(active, wanted):
                 await self.delete_pod(replica_set, pod)
+        except StatusError as error:
+            refusal = error
+            raise
         finally:
             active = [pod for pod in self.pods_of(replica_set) if is_active(pod)]
-            await self.write_status(replica_set, status_of(replica_set, active))
+            status = status_of(replica_set, active)
+            conditions = with_failure(at(replica_set, "status", "conditions") or [], refusal)
+            await self.write_status(
+                replica_set, {**status, "conditions": conditions} if conditions else status
+            )
         return None
 
 
@@ -43,6 +52,22 @@ def surplus(active: Sequence[Obj], wanted: int) -> list[Obj]:
         key=lambda pod: (bool(pod["spec"].get("nodeName")), phase_of(pod) != "Pending", is_ready(pod)),
     )
     return order[: max(0, len(order) - wanted)]
+
+
+def with_failure(conditions: list[Obj], refusal: StatusError | None) -> list[Obj]:
+    """The conditions with ReplicaFailure for a pod that could not be made or deleted, else without."""
+    kept = [condition for condition in conditions if condition.get("type") != "ReplicaFailure"]
+    if refusal is None:
+        return kept
+    found = next((c for c in conditions if c.get("message") == str(refusal)), None)
+    failure = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": str(refusal),
+        "lastTransitionTime": rfc3339(now()),
+    }
+    return [*kept, found or failure]
 
 
 def status_of(replica_set: Obj, active: Sequence[Obj]) -> Obj:

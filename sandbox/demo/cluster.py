@@ -116,7 +116,10 @@ class DemoCluster:
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        nodes = [node(name, shape.capacity(), {LABEL_HOSTNAME: name}) for name, shape in NODES.items()]
+        nodes = [
+            node(name, shape.capacity(), {LABEL_HOSTNAME: name}, number)
+            for number, (name, shape) in enumerate(NODES.items())
+        ]
         cluster = SandboxCluster(ClusterOptions(ServerOptions(), nodes, read_crds(crd_dir())))
         await cluster.start()
         try:

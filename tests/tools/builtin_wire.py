@@ -2,10 +2,11 @@
 
     python tests/tools/builtin_wire.py MODULES
 
-reads the tags of the Go structs in the modules k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver
-under MODULES (for example `$(go env GOMODCACHE)/k8s.io`). A field is `[JSON name, flags, type]`. Flags: `*` pointer (a zero is a value),
-`!` shown even when zero, `[` list, `{` map of strings, `^` inlined. Types: `s` text, `b` bytes, `i` integer,
-`t` boolean, `d` floating point, otherwise the name of a message.
+reads the tags of the Go structs in the modules k8s.io/api, k8s.io/apimachinery and
+k8s.io/apiextensions-apiserver under MODULES (for example `$(go env GOMODCACHE)/k8s.io`). A field is
+`[JSON name, flags, type]`. Flags: `*` pointer (a zero is a value), `!` shown even when zero, `[` list, `{` a
+map of strings, `^` inlined. Types: `s` text, `b` bytes, `i` integer, `t` boolean, `d` floating point, `JSON`
+any value, `Schema...` a schema or something else, otherwise the name of a message.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ SPECIAL = {
     "JSONSchemaPropsOrBool": "SchemaOrBool",
     "JSONSchemaPropsOrStringArray": "SchemaOrNames",
 }
-_STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.M | re.S)
-_NAMED = re.compile(r"^type (\w+) (\S+)$", re.M)
+_STRUCT = re.compile(r"^type (\w+) struct ?\{(?:\}$|$(.*?)^\}$)", re.M | re.S)
+_NAMED = re.compile(r"^type (\w+) (?!struct)(\S+)$", re.M)
 _FIELD = re.compile(r'^\s*(?:(\w+) )?\s*(\S+)\s+`.*?json:"([^"]*)".*?protobuf:"(\w+),(\d+),(\w+)', re.M)
 _IMPORT = re.compile(r'^\s*(\w+)?\s*"(k8s\.io/(?:api|apimachinery|apiextensions-apiserver)/[^"]+)"', re.M)
 Wire = list[str]

@@ -1,0 +1,101 @@
+"""Keys that a body names twice in one object: JSON and YAML readers keep the last and say nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import yaml
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Duplicates(msgspec.Struct, frozen=True):
+    """What was found: one text for each, and all of them as a strict decoder words it."""
+
+    texts: tuple[str, ...] = ()
+    summary: str = ""
+
+    def outside(self, unknown: list[str]) -> Duplicates:
+        """Without those in fields that are unknown anyway (`unknown` are paths)."""
+        starts = tuple(f'duplicate field "{path}{end}' for path in unknown for end in '".[')
+        texts = [text for text in self.texts if not text.startswith(starts)]
+        return self if len(texts) == len(self.texts) else Duplicates(tuple(texts), ", ".join(texts))
+
+
+NONE = Duplicates()
+
+
+class _Pairs:
+    """A JSON object as it was written."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[tuple[str, Any]]) -> None:
+        self.items = items
+
+
+class _Found(Exception):
+    """There is at least one."""
+
+
+def _look(items: list[tuple[str, Any]]) -> None:
+    if len({key for key, _ in items}) < len(items):
+        raise _Found
+
+
+def in_json(body: bytes, prefix: str = "") -> Duplicates:
+    """The duplicates of a JSON body, in the order of the text; `prefix` goes before each text.
+
+    A body that cannot be read has none: its own reader says what is wrong with it.
+    """
+    try:
+        json.loads(body, object_pairs_hook=_look)
+    except _Found:
+        value = json.loads(body, object_pairs_hook=_Pairs)
+        texts = tuple(dict.fromkeys(f'{prefix}duplicate field "{path}"' for path in _paths(value, "")))
+        return Duplicates(texts, ", ".join(texts))
+    except (ValueError, RecursionError):
+        pass
+    return NONE
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, item in value.items:
+            here = f"{path}.{key}" if path else key
+            if key in seen:
+                yield here
+            seen.add(key)
+            yield from _paths(item, here)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, f"{path}[{index}]")
+
+
+def in_yaml(body: bytes) -> Duplicates:
+    """The duplicates of a YAML body, with the lines (from 1) where a key comes again."""
+    try:
+        texts = tuple(_lines(yaml.compose(body, Loader=_LOADER)))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return NONE
+    if not texts:
+        return NONE
+    return Duplicates(texts, "yaml: unmarshal errors:\n  " + "\n  ".join(texts))
+
+
+def _lines(node: Any) -> Iterator[str]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                yield f'line {key.start_mark.line + 1}: key "{name}" already set in map'
+            seen.add(name)
+            yield from _lines(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _lines(item)
