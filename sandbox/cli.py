@@ -66,6 +66,19 @@ def version() -> None:
 @click.option(
     "--all", "everything", is_flag=True, help="Also install Muster's CRDs and run scheduler and webhook."
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="KubeSchedulerConfiguration of the scheduler that --all starts.",
+)
+@click.option(
+    "--kube-apiserver",
+    "binaries",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Serve with the real kube-apiserver and etcd in DIR in place of the sandbox's own server.",
+)
 def up(
     nodes: int | None,
     topology: Path | None,
@@ -76,8 +89,12 @@ def up(
     port: int,
     kubeconfig: Path | None,
     everything: bool,
+    config: Path | None,
+    binaries: Path | None,
 ) -> None:
     """Serve a cluster until Ctrl-C."""
+    if config is not None and not everything:
+        raise click.UsageError("--config is for the scheduler that --all starts; give --all, too")
     if nodes is not None and topology is not None:
         raise click.UsageError("--nodes and --topology exclude each other")
     shape = NodeShape(node_cpu, node_memory, node_gpus, node_pods)
@@ -87,7 +104,7 @@ def up(
         raise click.UsageError(f"--node-...: {error}") from None
     try:
         layout = read_topology(topology, shape) if topology else _numbered(nodes, shape)
-        _serve(layout, port, kubeconfig, everything)
+        _serve(layout, port, kubeconfig, everything, config, binaries)
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
@@ -98,11 +115,23 @@ def _numbered(nodes: int | None, shape: NodeShape) -> Topology:
     return Topology(numbered_nodes(DEFAULT_NODES if nodes is None else nodes, shape))
 
 
-def _serve(layout: Topology, port: int, kubeconfig: Path | None, everything: bool) -> None:
+def _serve(
+    layout: Topology,
+    port: int,
+    kubeconfig: Path | None,
+    everything: bool,
+    config: Path | None,
+    binaries: Path | None,
+) -> None:
     # Imported here: `--help`, `version` and usage errors need no server.
+    from sandbox import scheduler_config
+    from sandbox.real.control_plane import binaries_in
     from sandbox.serve import Request, serve
 
-    asyncio.run(serve(Request(layout, port, kubeconfig, everything), click.echo))
+    if config:
+        scheduler_config.check(config)
+    found = binaries_in(binaries) if binaries else None
+    asyncio.run(serve(Request(layout, port, kubeconfig, everything, config, found), click.echo))
 
 
 def _os_text(error: OSError, port: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import yaml
 
 from sandbox.admission.priority import SYSTEM_CLASSES
-from sandbox.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PRIORITY_CLASSES
+from sandbox.builtin import CUSTOM_RESOURCE_DEFINITIONS, NODES, PRIORITY_CLASSES
 from sandbox.controllers import Controllers, start_controllers
-from sandbox.errors import StatusError
+from sandbox.creation import create_objects
 from sandbox.kubelet import Kubelet
 from sandbox.objects import Obj, copy_json
 from sandbox.server import ApiServer, ServerOptions
+from sandbox.store import Store
 from scheduler_core.errors import ConfigError
 
 
@@ -36,6 +38,36 @@ class SandboxCluster:
         self.kubelet = Kubelet(self.server.registry)
         self._controllers: Controllers | None = None
 
+    @property
+    def store(self) -> Store:
+        """All objects."""
+        return self.server.store
+
+    @property
+    def url(self) -> str:
+        """`https://127.0.0.1:port`."""
+        return self.server.url
+
+    @property
+    def token(self) -> str:
+        """The bearer token of an admin."""
+        return self.server.token
+
+    @property
+    def ca_file(self) -> Path:
+        """PEM of the authority that signed the serving certificate."""
+        return self.server.ca_file
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig for kubectl and client libraries."""
+        return self.server.kubeconfig
+
+    @property
+    def directory(self) -> Path:
+        """The folder with certificates and kubeconfig."""
+        return self.server.directory
+
     async def start(self) -> None:
         """Serve. Raises OSError if the port is taken, ConfigError for an object that the server refuses."""
         registry = self.server.registry
@@ -47,29 +79,15 @@ class SandboxCluster:
                 await registry.create(PRIORITY_CLASSES, copy_json(priority_class))
             for node in self._options.nodes:
                 await registry.create(NODES, node)
-            for obj in self._options.objects:
-                await self._create(obj)
+            await create_objects(registry, self._options.objects)
             await self.server.start()
         except BaseException:
             await self.stop()
             raise
 
-    async def _create(self, obj: Obj) -> None:
-        registry = self.server.registry
-        kind = registry.kinds.of(obj)
-        meta = obj.get("metadata") or {}
-        if kind is None:
-            what = f"{obj.get('apiVersion', '')} {obj.get('kind', '')}".strip()
-            raise ConfigError("kind", f"the sandbox does not know {what!r}", kind="NotSupported")
-        namespace = meta.get("namespace") or ("default" if kind.namespaced else "")
-        try:
-            if namespace and registry.store.get(NAMESPACES, "", namespace) is None:
-                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-                await registry.create(NAMESPACES, body)
-            await registry.create(kind, obj, namespace=namespace)
-        except StatusError as error:
-            name = "/".join(filter(None, (namespace, str(meta.get("name", "")))))
-            raise ConfigError(f"{kind.kind} {name}", str(error), kind=error.reason) from None
+    async def ended(self) -> None:
+        """Wait for what ends by itself: nothing does, as all of it is in this process."""
+        await asyncio.Event().wait()
 
     async def stop(self) -> None:
         """Stop serving and end everything that runs."""

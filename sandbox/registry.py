@@ -42,6 +42,10 @@ class Registry:
             raise errors.not_found(kind, name)
         return found
 
+    async def read(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
+        """The object as it is now, whatever the store lags behind; None if there is none."""
+        return self.store.get(kind, namespace, name)
+
     async def create(
         self, kind: ApiKind, obj: Obj, *, namespace: str = "", call: Call | None = None, owned: bool = False
     ) -> Obj:

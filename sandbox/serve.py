@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Protocol
 
 from sandbox.builtin import LEASES, MUTATING_WEBHOOKS
 from sandbox.cluster import ClusterOptions, SandboxCluster, crd_dir, read_crds
@@ -13,28 +15,58 @@ from sandbox.kinds import ApiKind
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.nodes import Topology
 from sandbox.objects import Obj
+from sandbox.real.cluster import RealCluster
+from sandbox.real.control_plane import Binaries
+from sandbox.scheduler_config import at_this_server
 from sandbox.server import ServerOptions
 from sandbox.stack import Say, Stack, commands
 from sandbox.store import EventType, Store
+
+_IDENTITY: Final = "apiserver.kubernetes.io/identity"
+"""Label of the lease by which a kube-apiserver itself says that it lives."""
 
 
 @dataclass(frozen=True)
 class Request:
     """What to serve: nodes, port (0: any), where the kubeconfig goes (None: a temporary file).
 
-    `everything` adds Muster's CRDs, its webhook and its scheduler.
+    `everything` adds Muster's CRDs, its webhook and its scheduler; `config` is the scheduler's configuration.
+    With `binaries` a real kube-apiserver serves in place of the sandbox's own.
     """
 
     topology: Topology
     port: int = 0
     kubeconfig: Path | None = None
     everything: bool = False
+    config: Path | None = None
+    binaries: Binaries | None = None
+
+
+class Cluster(Protocol):
+    """What is served: the sandbox's own cluster, or one around a real kube-apiserver."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def ca_file(self) -> Path: ...
+    @property
+    def kubeconfig(self) -> Path: ...
+    @property
+    def directory(self) -> Path: ...
+    async def start(self) -> None: ...
+    async def ended(self) -> None: ...
+    async def stop(self) -> None: ...
 
 
 async def serve(request: Request, say: Say) -> None:
     """Serve until SIGINT or SIGTERM. `say` prints a line.
 
-    Raises OSError if the port is taken, ConfigError for bad objects, ProcessEnded if a process ends.
+    Raises OSError if the port is taken, ConfigError for bad objects, ProcessEnded if a process ends,
+    ControlPlaneFailed if a real server does not come up.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -43,29 +75,42 @@ async def serve(request: Request, say: Say) -> None:
     objects = read_crds(crd_dir()) if request.everything else []
     if request.topology.config_map:
         objects.append(request.topology.config_map)
-    options = ClusterOptions(ServerOptions(port=request.port), request.topology.nodes, objects)
-    cluster = SandboxCluster(options)
+    cluster = _cluster(request, objects)
     await cluster.start()
     try:
         path = _publish(cluster, request.kubeconfig)
         nodes = len(request.topology.nodes)
-        say(f"A sandbox with {nodes} nodes serves at {cluster.server.url} (loopback only, nothing is kept).")
+        what = "A real kube-apiserver" if request.binaries else "A sandbox"
+        say(f"{what} with {nodes} nodes serves at {cluster.url} (loopback only, nothing is kept).")
         say(f"export KUBECONFIG={path}")
         say("Ctrl-C stops it.")
-        programs = commands(path, cluster.server.directory) if request.everything else {}
+        programs = _programs(request, path, cluster.directory)
         if programs:
-            _announce(cluster.server.store, say)
-        await _wait(stop, Stack(programs, say))
+            _announce(cluster.store, say)
+        await _wait(stop, cluster, Stack(programs, say))
     finally:
         await cluster.stop()
     say("The sandbox has stopped.")
 
 
-def _publish(cluster: SandboxCluster, path: Path | None) -> Path:
-    server = cluster.server
+def _cluster(request: Request, objects: Sequence[Obj]) -> Cluster:
+    nodes = request.topology.nodes
+    if request.binaries:
+        return RealCluster(request.binaries, nodes, objects, request.port)
+    return SandboxCluster(ClusterOptions(ServerOptions(port=request.port), nodes, objects))
+
+
+def _programs(request: Request, kubeconfig: Path, state: Path) -> dict[str, list[str]]:
+    if not request.everything:
+        return {}
+    config = at_this_server(request.config, kubeconfig, state) if request.config else None
+    return commands(kubeconfig, state, config)
+
+
+def _publish(cluster: Cluster, path: Path | None) -> Path:
     if path is None:
-        return server.kubeconfig
-    write_kubeconfig(path, server.url, server.ca_file.read_bytes(), server.token)
+        return cluster.kubeconfig
+    write_kubeconfig(path, cluster.url, cluster.ca_file.read_bytes(), cluster.token)
     return path.resolve()
 
 
@@ -75,6 +120,8 @@ def _announce(store: Store, say: Say) -> None:
 
     def listen(kind: ApiKind, text: str) -> None:
         def seen(event: EventType, obj: Obj, old: Obj | None) -> None:
+            if _IDENTITY in (obj["metadata"].get("labels") or {}):
+                return
             unsubscribe()
             say(text)
 
@@ -84,15 +131,20 @@ def _announce(store: Store, say: Say) -> None:
         listen(kind, text)
 
 
-async def _wait(stop: asyncio.Event, stack: Stack) -> None:
-    """Run the stack until the signal comes, or one of its processes ends by itself."""
+async def _wait(stop: asyncio.Event, cluster: Cluster, stack: Stack) -> None:
+    """Run the stack until the signal comes, or a process of stack or cluster ends by itself."""
     stopping = asyncio.create_task(stop.wait())
-    watching = asyncio.create_task(stack.run())
+    watching: list[asyncio.Task[None]] = [
+        asyncio.create_task(stack.run()),
+        asyncio.create_task(cluster.ended()),
+    ]
     try:
-        await asyncio.wait({stopping, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if watching.done():
-            watching.result()
+        await asyncio.wait({stopping, *watching}, return_when=asyncio.FIRST_COMPLETED)
+        for task in watching:
+            if task.done():
+                task.result()
     finally:
         stopping.cancel()
-        watching.cancel()
-        await asyncio.gather(stopping, watching, return_exceptions=True)
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(stopping, *watching, return_exceptions=True)

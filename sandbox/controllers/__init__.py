@@ -38,16 +38,17 @@ class Controllers:
         self._owners.stop()
 
 
-def start_controllers(registry: Registry, authority: str = "") -> Controllers:
+def start_controllers(registry: Registry, authority: str = "", *, settle: float = 0.0) -> Controllers:
     """Start every controller on the running loop. Quota use comes from the admission chain's ledger.
 
-    `authority` is the PEM that pods trust the API server by; without it no namespace gets one.
+    `authority` is the PEM that pods trust the API server by; without it no namespace gets one. `settle` says
+    for how many seconds the objects that are read may lag behind what admission has charged in quotas.
     """
     admission = registry.admission
     ledger = admission.ledger if isinstance(admission, Chain) else QuotaLedger(registry.store, registry.kinds)
     owners = OwnerIndex(registry.store, registry.kinds)
     running: list[Controller] = [
-        ResourceQuotaController(registry, ledger),
+        ResourceQuotaController(registry, ledger, settle=settle),
         NamespaceController(registry),
         GarbageCollector(registry, owners),
         JobController(registry, owners),

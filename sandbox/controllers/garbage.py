@@ -59,6 +59,16 @@ class GarbageCollector(Controller[Ref]):
         obj = self.store.get(kind, namespace if kind.namespaced else "", reference["name"])
         return (kind, obj) if obj is not None and obj["metadata"]["uid"] == reference["uid"] else None
 
+    async def _is_alive(self, reference: Obj, namespace: str) -> bool:
+        """Whether an owner exists. Nobody is deleted for one that cannot be looked up, or is not yet seen."""
+        if self._owner(reference, namespace):
+            return True
+        kind = self.registry.kinds.by_api_version(reference["apiVersion"], reference["kind"])
+        if kind is None:
+            return True
+        found = await self.registry.read(kind, namespace if kind.namespaced else "", reference["name"])
+        return found is not None and found["metadata"]["uid"] == reference["uid"]
+
     async def reconcile(self, key: Ref) -> float | None:
         """Delete a dependent without owners, or serve an owner's finalizer."""
         kind = self.registry.kinds.by_storage(key.storage)
@@ -77,7 +87,7 @@ class GarbageCollector(Controller[Ref]):
     async def _collect(self, kind: ApiKind, obj: Obj) -> None:
         meta = obj["metadata"]
         references = meta.get("ownerReferences") or []
-        living = [ref for ref in references if self._owner(ref, meta.get("namespace", ""))]
+        living = [ref for ref in references if await self._is_alive(ref, meta.get("namespace", ""))]
         if not references or len(living) == len(references):
             return
         if living:

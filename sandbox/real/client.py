@@ -1,0 +1,97 @@
+"""Requests to a real API server: JSON in and out, refusals as the sandbox's own StatusError."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from sandbox.errors import StatusError
+from sandbox.kinds import ApiKind
+from sandbox.objects import Obj
+
+_SECONDS: Final = 30.0
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def path_of(kind: ApiKind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The URL path of a kind's objects, or of one of them."""
+    parts = ["apis", kind.group, kind.version] if kind.group else ["api", kind.version]
+    if kind.namespaced and namespace:
+        parts += ["namespaces", namespace]
+    parts += [kind.plural, name, subresource]
+    return "/" + "/".join(filter(None, parts))
+
+
+class Client:
+    """One server, as whoever has the token. `close` at the end; all on one event loop."""
+
+    def __init__(self, url: str, token: str, ca_file: Path) -> None:
+        context = ssl.create_default_context(cafile=str(ca_file))
+        self._session = aiohttp.ClientSession(
+            url,
+            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            connector=aiohttp.TCPConnector(ssl=context, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS),
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+    async def call(self, method: str, path: str, body: Obj | None = None) -> Obj:
+        """The object in the answer. Raises StatusError for a refusal, also where nobody answers."""
+        data = None if body is None else _encode(body)
+        try:
+            async with self._session.request(
+                method,
+                path,
+                data=data,
+                headers={"Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=_SECONDS),
+            ) as answer:
+                raw = await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise StatusError(503, "ServiceUnavailable", f"{method} {path}: {error!r}") from None
+        found = _read(raw)
+        if answer.status >= 400:
+            raise _refusal(answer.status, found)
+        return found
+
+    async def watch(self, path: str, version: str) -> AsyncIterator[tuple[str, Obj]]:
+        """(type, object) of every change after `version`, until the server ends the stream.
+
+        Raises StatusError where the version is too old or the connection breaks.
+        """
+        query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        try:
+            async with self._session.get(path, params=query) as answer:
+                if answer.status >= 400:
+                    raise _refusal(answer.status, _read(await answer.read()))
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in filter(None, lines):
+                        event = _read(line)
+                        if event.get("type") == "ERROR":
+                            raise _refusal(500, event["object"])
+                        yield str(event.get("type")), event["object"]
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise StatusError(503, "ServiceUnavailable", f"watch {path}: {error!r}") from None
+
+
+def _read(raw: bytes) -> Any:
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {"message": raw.decode(errors="replace")}
+
+
+def _refusal(status: int, found: Obj) -> StatusError:
+    code = found.get("code") or status
+    return StatusError(code, found.get("reason") or "", found.get("message") or "", found.get("details"))

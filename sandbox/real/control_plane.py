@@ -1,0 +1,217 @@
+"""etcd and kube-apiserver as child processes on loopback, in a folder that goes away with them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from sandbox.certificates import write_certificates
+from sandbox.kubeconfig import write_kubeconfig
+from sandbox.objects import now
+from scheduler_core.errors import ConfigError, MusterError
+
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 90.0
+STOP_SECONDS: Final = 20.0
+NAMES: Final = ("etcd", "kube-apiserver")
+
+
+class ControlPlaneFailed(MusterError):
+    """A part of the control plane did not start; `problem` ends with the last lines of its log."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Paths of the two programs."""
+
+    etcd: Path
+    apiserver: Path
+
+
+def binaries_in(folder: Path) -> Binaries:
+    """The programs in a folder. Raises ConfigError naming what is missing."""
+    if not folder.is_dir():
+        raise ConfigError("", "is no folder", file=str(folder), kind="NotFound")
+    missing = [name for name in NAMES if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]
+    if missing:
+        problem = f"has no program {' and no program '.join(missing)}"
+        raise ConfigError("", problem, file=str(folder), kind="NotFound")
+    return Binaries(*(folder / name for name in NAMES))
+
+
+class ControlPlane:
+    """Both programs as a context manager: inside it `url`, `token`, `ca_file` and `kubeconfig` are of use.
+
+    There is no controller-manager and no kubelet. Nothing makes service accounts, so admission does not ask
+    for them; the key that would sign their tokens is that of the serving certificate.
+    """
+
+    def __init__(self, binaries: Binaries, extra_flags: Sequence[str] = (), port: int = 0) -> None:
+        self._binaries = binaries
+        self._extra_flags = extra_flags
+        self._port = port
+        self._exits = ExitStack()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.token = secrets.token_urlsafe(24)
+        self.url = ""
+        self.folder = Path()
+        self.kubeconfig = Path()
+        self.ca_file = Path()
+
+    def __enter__(self) -> Self:
+        with self._exits:
+            self.folder = Path(tempfile.mkdtemp(prefix="muster-control-plane-", dir=_memory()))
+            self._exits.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self.ca_file, self.kubeconfig = self.folder / "ca.crt", self.folder / "kubeconfig"
+            _write_secrets(self.folder, self.token)
+            store = self._start_etcd(self._binaries.etcd)
+            self._start_apiserver(self._binaries.apiserver, store)
+            write_kubeconfig(self.kubeconfig, self.url, self.ca_file.read_bytes(), self.token)
+            self._ready()
+            self._exits = self._exits.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exits.close()
+
+    def _ready(self) -> None:
+        """For who derives: what to do before it is in use."""
+
+    def ended(self) -> tuple[str, int] | None:
+        """The first program that has ended although nobody asked it to, and its exit code."""
+        for name, process in self._processes.items():
+            code = process.poll()
+            if code is not None:
+                return name, code
+        return None
+
+    def log(self, name: str, lines: int = 15) -> str:
+        """The last lines that `etcd` or `kube-apiserver` wrote."""
+        return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])
+
+    def _start_etcd(self, binary: Path) -> str:
+        client, peer = (f"http://{HOST}:{port}" for port in _free_ports(2))
+        process = self._start(
+            "etcd",
+            binary,
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+        self._await("etcd", process, f"{client}/health", None)
+        return client
+
+    def _start_apiserver(self, binary: Path, store: str) -> None:
+        port = self._port or _free_ports(1)[0]
+        self.url = f"https://{HOST}:{port}"
+        process = self._start(
+            "kube-apiserver",
+            binary,
+            f"--etcd-servers={store}",
+            f"--bind-address={HOST}",
+            f"--advertise-address={HOST}",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self.folder / 'server.crt'}",
+            f"--tls-private-key-file={self.folder / 'server.key'}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self.folder / 'server.crt'}",
+            f"--service-account-signing-key-file={self.folder / 'server.key'}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount",
+            "--endpoint-reconciler-type=none",
+            "--allow-privileged=true",
+            *self._extra_flags,
+        )
+        self._await("kube-apiserver", process, f"{self.url}/readyz", self.ca_file)
+
+    def _start(self, name: str, binary: Path, *flags: str) -> subprocess.Popen[bytes]:
+        log = self._exits.enter_context((self.folder / f"{name}.log").open("wb"))
+        # In a session of its own: Ctrl-C reaches it through us only, in order.
+        process = subprocess.Popen(
+            [str(binary), *flags],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        self._exits.callback(_stop, process)
+        self._processes[name] = process
+        return process
+
+    def _await(self, name: str, process: subprocess.Popen[bytes], url: str, ca_file: Path | None) -> None:
+        context = ssl.create_default_context(cafile=str(ca_file)) if ca_file else None
+        call = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
+        deadline = time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(call, timeout=5, context=context) as answer:
+                    answer.read()
+                    return
+            except urllib.error.HTTPError as refused:
+                refused.close()
+            except OSError:
+                pass
+            time.sleep(0.1)
+        how = "is not ready" if process.poll() is None else f"ended with code {process.returncode}"
+        raise ControlPlaneFailed(f"{name} {how}; its log ends:\n{self.log(name)}")
+
+
+def _memory() -> str | None:
+    """A file system in memory where there is one: etcd is as fast as its disk."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def _write_secrets(folder: Path, token: str) -> None:
+    write_certificates(folder, now())
+    (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago; held together, so that they differ."""
+    with ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            probe = held.enter_context(closing(socket.socket()))
+            probe.bind((HOST, 0))
+            ports.append(probe.getsockname()[1])
+        return ports
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
