@@ -8,13 +8,17 @@ from typing import Any
 import yaml
 
 from scheduler_core.app.config_cli import configure, refuse_unsupported
+from scheduler_core.config import ConfigErrors
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.flags import Flags
 
 
 def check(file: Path) -> None:
-    """Raises ConfigErrors for what the scheduler does not do; prints other problems and exits with 1."""
-    refuse_unsupported(configure(str(file), Flags()))
+    """Raises ConfigError for what the scheduler does not do; prints other problems and exits with 1."""
+    try:
+        refuse_unsupported(configure(str(file), Flags()))
+    except ConfigErrors as found:
+        raise found.within(str(file)).errors[0] from None
 
 
 def at_this_server(file: Path, kubeconfig: Path, folder: Path) -> Path:

@@ -45,9 +45,10 @@ class WorkloadController(Controller[Key]):
             self.enqueue((obj["metadata"]["namespace"], obj["metadata"]["name"]))
 
     def _on_part(self, event: EventType, obj: Obj, old: Obj | None) -> None:
-        owner = controller_of(obj)
-        if owner and owner.get("kind") == self.kind.kind:
-            self.enqueue((obj["metadata"]["namespace"], owner["name"]))
+        # A part that loses its owner is missed by the one it had.
+        for owner in filter(None, (controller_of(state) for state in (obj, old) if state)):
+            if owner.get("kind") == self.kind.kind:
+                self.enqueue((obj["metadata"]["namespace"], owner["name"]))
 
     def current(self, key: Key) -> Obj | None:
         """The workload, unless it is gone or going."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -43,6 +44,8 @@ class Client:
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+        # The transports of TLS go a turn of the loop later.
+        await asyncio.sleep(0)
 
     async def call(self, method: str, path: str, body: Obj | None = None) -> Obj:
         """The object in the answer. Raises StatusError for a refusal, also where nobody answers."""

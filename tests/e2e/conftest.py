@@ -21,9 +21,15 @@ CRDS = Path(__file__).parents[2] / "charts" / "muster" / "crds"
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
-        asked = metafunc.config.getoption("--server") or "sandbox"
-        names = SERVERS if asked == "both" else (asked,)
-        metafunc.parametrize("server", names, indirect=True, scope="session")
+        metafunc.parametrize("server", _asked(metafunc), indirect=True, scope="session")
+    if "served_by" in metafunc.fixturenames:
+        metafunc.parametrize("served_by", _asked(metafunc))
+
+
+def _asked(metafunc: pytest.Metafunc) -> tuple[str, ...]:
+    """The servers that this run is for; `served_by` is for tests that start the server themselves."""
+    asked = metafunc.config.getoption("--server") or "sandbox"
+    return SERVERS if asked == "both" else (asked,)
 
 
 def _start(name: str) -> AbstractContextManager[Server]:

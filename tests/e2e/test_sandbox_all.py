@@ -1,4 +1,7 @@
-"""`muster-sandbox up --all`: server, webhook and scheduler come up, work and stop together."""
+"""`muster-sandbox up --all`: server, webhook and scheduler come up, work and stop together.
+
+The server is the sandbox's own, or with `--kube-apiserver` a real one.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,35 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
+from tests.tools.build import have
 
 pytestmark = pytest.mark.e2e
-START_SECONDS = 40.0
+START_SECONDS = {"sandbox": 40.0, "kube-apiserver": 120.0}
 SIGNS = ("export KUBECONFIG=", "The webhook is registered.", "The scheduler is at work.")
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, list[str]]]:
+Running = tuple[subprocess.Popen[str], Path, list[str]]
+
+
+@contextmanager
+def started(tmp_path: Path, served_by: str, *args: str) -> Iterator[Running]:
     """The process, its kubeconfig, and its lines up to the one that completes the start."""
     target = tmp_path / "kubeconfig"
     command = [sys.executable, "-m", "sandbox", "up", "--all", "--nodes", "2", "--kubeconfig", str(target)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if served_by == "kube-apiserver":
+        for name in ("etcd", "kube-apiserver"):
+            (tmp_path / name).symlink_to(have(name).path)
+        command += ["--kube-apiserver", str(tmp_path)]
+    process = subprocess.Popen([*command, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
-    watchdog = threading.Timer(START_SECONDS, process.terminate)
+    watchdog = threading.Timer(START_SECONDS[served_by], process.terminate)
     watchdog.start()
     lines: list[str] = []
     try:
@@ -38,19 +50,32 @@ def stack(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, list[st
     finally:
         watchdog.cancel()
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
 
 
-def test_a_quota_is_judged_and_a_pod_is_bound(
-    stack: tuple[subprocess.Popen[str], Path, list[str]], kubectl: Path
-) -> None:
-    process, target, _ = stack
+@pytest.fixture
+def stack(tmp_path: Path, served_by: str) -> Iterator[Running]:
+    with started(tmp_path, served_by) as running:
+        yield running
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def runner(kubectl: Path, kubeconfig: Path) -> Run:
+    """Runs kubectl; `body` goes to its standard input as JSON."""
 
     def run(*args: str, body: object = None) -> subprocess.CompletedProcess[str]:
         text = None if body is None else json.dumps(body)
-        command = [str(kubectl), "--kubeconfig", str(target), *args]
+        command = [str(kubectl), "--kubeconfig", str(kubeconfig), *args]
         return subprocess.run(command, input=text, text=True, capture_output=True, timeout=30)
 
+    return run
+
+
+def test_a_quota_is_judged_and_a_pod_is_bound(stack: Running, kubectl: Path) -> None:
+    process, target, _ = stack
+    run = runner(kubectl, target)
     quota = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "ElasticQuota",
@@ -77,3 +102,77 @@ def test_a_quota_is_judged_and_a_pod_is_bound(
     said, _ = process.communicate(timeout=20)
     assert process.returncode == 0
     assert said.endswith("The sandbox has stopped.\n")
+
+
+def test_workloads_run_and_go(stack: Running, kubectl: Path) -> None:
+    _, target, _ = stack
+    run = runner(kubectl, target)
+    spec = {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "work"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec},
+        },
+    }
+    short = {"metadata": {"annotations": {"sandbox.muster.dev/run-seconds": "0.1"}}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "work"},
+        "spec": {"template": {**short, "spec": {**spec, "restartPolicy": "Never"}}},
+    }
+    assert run("create", "namespace", "work").returncode == 0
+    assert run("-n", "work", "create", "quota", "q", "--hard=pods=9").returncode == 0
+    for body in (deployment, job):
+        made = run("apply", "-f", "-", body=body)
+        assert made.returncode == 0, made.stderr
+    for what in ("--for=condition=Available deployment/d", "--for=condition=Complete job/j"):
+        waited = run("-n", "work", "wait", *what.split(), "--timeout=20s")
+        assert waited.returncode == 0, waited.stderr
+    for what in ("configmap/kube-root-ca.crt", "serviceaccount/default"):
+        assert run("-n", "work", "get", what).returncode == 0
+    used = ("get", "quota", "q", "-o", "jsonpath={.status.used.pods}")
+    assert eventually(lambda: run("-n", "work", *used).stdout == "3")
+    gone = run("delete", "namespace", "work", "--timeout=20s")
+    assert gone.returncode == 0, gone.stderr
+
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: /no/such/file, qps: 100, burst: 100}
+profiles:
+- schedulerName: packing
+  plugins:
+    score:
+      disabled: [{name: "*"}]
+      enabled: [{name: NodeResourcesFit}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+
+
+def test_the_scheduler_takes_any_configuration(tmp_path: Path, served_by: str, kubectl: Path) -> None:
+    config = tmp_path / "packing.yaml"
+    config.write_text(CONFIG)
+    with started(tmp_path, served_by, "--config", str(config)) as (_, target, _lines):
+        run = runner(kubectl, target)
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        for number in range(4):
+            body = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"p{number}"},
+                "spec": {"schedulerName": "packing", "containers": [container]},
+            }
+            assert run("create", "-f", "-", body=body).returncode == 0
+            ready = run("wait", "--for=condition=ready", f"pod/p{number}", "--timeout=20s")
+            assert ready.returncode == 0, ready.stderr
+        nodes = run("get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}").stdout.split()
+        assert len(nodes) == 4
+        assert len(set(nodes)) == 1

@@ -290,9 +290,7 @@ def test_custom_objects_are_defaulted_pruned_and_checked(registry: Registry) -> 
         run(registry.update(kind, {**made, "spec": {"size": 0}}))
     with pytest.raises(StatusError, match=r'strict decoding error: unknown field "spec\.junk"'):
         run(registry.create(kind, thing(size=2, junk=1), call=Call(field_validation="Strict")))
-    with pytest.raises(
-        StatusError, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified"
-    ):
+    with pytest.raises(StatusError, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified"):
         run(registry.update(kind, thing(size=3)))
 
 

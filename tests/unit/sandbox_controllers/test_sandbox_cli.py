@@ -17,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
+from sandbox.scheduler_config import at_this_server
 
 START_SECONDS = 20.0
 
@@ -106,6 +107,12 @@ USAGE = [
     ("a negative number", ["up", "--nodes", "-1"], "-1 is not in the range"),
     ("a bad quantity", ["up", "--node-cpu", "many"], "node capacity[cpu]: 'many' is not a quantity"),
     ("an unknown command", ["down"], "No such command"),
+    (
+        "a configuration for nobody",
+        ["up", "--config", "x"],
+        "--config is for the scheduler that --all starts",
+    ),
+    ("a folder as configuration", ["up", "--all", "--config", "/"], "is a directory"),
 ]
 
 
@@ -114,6 +121,72 @@ def test_usage_errors(sentence: str, args: list[str], problem: str) -> None:
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 2, sentence
     assert problem in done.output
+
+
+def executable(path: Path) -> None:
+    path.touch(mode=0o755)
+
+
+def test_a_folder_without_the_programs_is_one_line(tmp_path: Path) -> None:
+    def said(folder: Path) -> str:
+        done = CliRunner().invoke(main, ["up", "--kube-apiserver", str(folder)])
+        assert done.exit_code == 1
+        return done.output
+
+    assert said(tmp_path / "none") == f"Error: {tmp_path / 'none'}: is no folder\n"
+    assert said(tmp_path) == f"Error: {tmp_path}: has no program etcd and no program kube-apiserver\n"
+    executable(tmp_path / "etcd")
+    (tmp_path / "kube-apiserver").touch(mode=0o644)
+    assert said(tmp_path) == f"Error: {tmp_path}: has no program kube-apiserver\n"
+
+
+def test_a_program_that_ends_at_once_is_an_error(tmp_path: Path) -> None:
+    for name in ("etcd", "kube-apiserver"):
+        (tmp_path / name).write_text("#!/bin/sh\necho no such flag >&2\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    done = CliRunner().invoke(main, ["up", "--kube-apiserver", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output == "Error: etcd ended with code 3; its log ends:\nno such flag\n"
+
+
+BAD_CONFIGS = [
+    ("no such file", None, "cannot read"),
+    ("another kind", "kind: Pod", "Pod"),
+    ("an unknown field", "profiless: []", "profiless"),
+    ("an unknown plugin", "profiles: [{plugins: {score: {enabled: [{name: None such}]}}}]", "None such"),
+    ("what Muster does not do", "extenders: [{urlPrefix: 'http://x', filterVerb: f}]", "not supported"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "text", "problem"), BAD_CONFIGS, ids=[row[0] for row in BAD_CONFIGS])
+def test_a_bad_configuration_starts_nothing(
+    sentence: str, text: str | None, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "scheduler.yaml"
+    if text is not None:
+        head = "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        own = "" if "kind:" in text else "kind: KubeSchedulerConfiguration\n"
+        path.write_text(f"{head}{own}{text}\n")
+    done = CliRunner().invoke(main, ["up", "--all", "--config", str(path)])
+    assert done.exit_code == 1, sentence
+    assert str(path) in done.output
+    assert problem in done.output
+    assert "serves at" not in done.output
+
+
+def test_a_configuration_is_led_to_this_sandbox(tmp_path: Path) -> None:
+    given = tmp_path / "given" / "scheduler.yaml"
+    given.parent.mkdir()
+    given.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1alpha1\nkind: KubeSchedulerConfiguration\n"
+        "clientConnection: {kubeconfig: /etc/elsewhere, qps: 7}\n"
+        "algorithmSource: {policy: {file: {path: policy.json}}}\n"
+    )
+    copy = at_this_server(given, tmp_path / "kubeconfig", tmp_path)
+    found = yaml.safe_load(copy.read_text())
+    assert found["clientConnection"] == {"kubeconfig": str(tmp_path / "kubeconfig"), "qps": 7}
+    assert found["algorithmSource"]["policy"]["file"]["path"] == str(given.parent / "policy.json")
+    assert "elsewhere" in given.read_text()
 
 
 def test_version() -> None:
