@@ -78,6 +78,8 @@ def definition_causes(crd: Obj, old: Obj | None) -> list[Cause]:
         causes.append(errors.invalid_value("spec.versions", len(_versions(crd)), text))
     for index, version in enumerate(_versions(crd)):
         causes += _version_causes(version, f"spec.versions[{index}]")
+    if not causes:
+        causes += _rule_causes(crd, old)
     if f".{group}".endswith(_PROTECTED) and not at(crd, "metadata", "annotations", APPROVED):
         text = f'protected groups must have approval annotation "{APPROVED}", see https://github.com/kubernetes/enhancements/pull/1111'
         causes.append(errors.required(f"metadata.annotations[{APPROVED}]", text))
@@ -99,6 +101,24 @@ def _version_causes(version: Obj, path: str) -> list[Cause]:
         field = f"{path}.schema.openAPIV3Schema.type"
         causes.append(errors.invalid_value(field, schema.get("type", ""), "must be object at the root"))
     return causes
+
+
+def _rule_causes(crd: Obj, old: Obj | None) -> list[Cause]:
+    """Rules that do not compile or cost too much, of schemas that were not stored before."""
+    # The package's __init__ imports the registry, which imports this module: at import time it is too early.
+    from sandbox.admission.cel_budget import rule_causes
+
+    stored = [at(version, "schema", "openAPIV3Schema") for version in _versions(old or {})]
+    schemas = [at(version, "schema", "openAPIV3Schema") for version in _versions(crd)]
+    if all(schema == schemas[0] for schema in schemas):
+        # One schema for all versions is shown where definitions once had it.
+        return [] if schemas[0] in stored else rule_causes(schemas[0], "spec.validation.openAPIV3Schema")
+    return [
+        cause
+        for index, schema in enumerate(schemas)
+        if schema not in stored
+        for cause in rule_causes(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+    ]
 
 
 def kinds_of(crd: Obj) -> list[ApiKind]:
