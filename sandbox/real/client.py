@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -42,14 +41,16 @@ class Client:
         )
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; what waits for an answer is refused.
+
+        Connections of cancelled calls end later, so whoever calls is stopped after this.
+        """
         await self._session.close()
-        # The transports of TLS go a turn of the loop later.
-        await asyncio.sleep(0)
 
     async def call(self, method: str, path: str, body: Obj | None = None) -> Obj:
         """The object in the answer. Raises StatusError for a refusal, also where nobody answers."""
         data = None if body is None else _encode(body)
+        self._check_open()
         try:
             async with self._session.request(
                 method,
@@ -71,6 +72,7 @@ class Client:
 
         Raises StatusError where the version is too old or the connection breaks.
         """
+        self._check_open()
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         try:
             async with self._session.get(path, params=query) as answer:
@@ -86,6 +88,10 @@ class Client:
                         yield str(event.get("type")), event["object"]
         except (aiohttp.ClientError, TimeoutError) as error:
             raise StatusError(503, "ServiceUnavailable", f"watch {path}: {error!r}") from None
+
+    def _check_open(self) -> None:
+        if self._session.closed:
+            raise StatusError(503, "ServiceUnavailable", "the client is closed")
 
 
 def _read(raw: bytes) -> Any:

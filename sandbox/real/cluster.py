@@ -106,14 +106,14 @@ class RealCluster:
 
     async def stop(self) -> None:
         """End everything that runs."""
+        if self._client:
+            await self._client.close()
         if self._kubelet:
             await self._kubelet.stop()
         if self._controllers:
             await self._controllers.stop()
         if self._followers:
             await self._followers.stop()
-        if self._client:
-            await self._client.close()
         self._kubelet = self._controllers = self._followers = self._client = None
         if self._up:
             self._up = False

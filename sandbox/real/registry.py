@@ -21,6 +21,10 @@ class RealRegistry(Registry):
         self._client = client
         self._mirror = mirror
 
+    async def close(self) -> None:
+        """Send nothing any more."""
+        await self._client.close()
+
     async def read(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
         """The object as the server has it now."""
         try:

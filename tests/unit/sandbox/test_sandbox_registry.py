@@ -61,7 +61,7 @@ class Recording(OpenAdmission):
 
 
 def test_a_new_object_gets_what_the_server_owns(registry: Registry) -> None:
-    given = config(uid="mine", resourceVersion="7")
+    given = config(uid="mine", resourceVersion="0")
     made = run(registry.create(CONFIG_MAPS, given))
     assert made["metadata"]["uid"] != "mine"
     assert made["metadata"]["resourceVersion"] == str(registry.store.revision)

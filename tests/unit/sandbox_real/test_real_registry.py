@@ -47,8 +47,8 @@ async def connected(server: SandboxServer) -> AsyncIterator[RealRegistry]:
     try:
         yield registry
     finally:
-        await followers.stop()
         await client.close()
+        await followers.stop()
 
 
 def named(kind: ApiKind, name: str, **parts: Any) -> dict[str, Any]:
@@ -186,6 +186,7 @@ def test_controllers_and_kubelet_work_at_a_distance(server: SandboxServer) -> No
             try:
                 await work(registry)
             finally:
+                await registry.close()
                 await kubelet.stop()
                 await controllers.stop()
 
