@@ -13,9 +13,10 @@ from sandbox.bodies import decode_object
 from sandbox.builtin import BUILTIN, POD_DISRUPTION_BUDGETS, PODS, REVIEWS
 from sandbox.builtin_types import prune, type_of
 from sandbox.errors import StatusError
-from sandbox.protobuf import decode_protobuf
+from sandbox.protobuf import decode_protobuf, messages
 from sandbox.schema_validation import apply_schema, schema_causes
 from sandbox.store import Store
+from tests.support.wire_encoder import encoded
 
 
 def field(number: int, value: bytes | int) -> bytes:
@@ -64,6 +65,56 @@ def test_inlined_messages_lie_in_their_parent() -> None:
 def test_secret_bytes_become_base64() -> None:
     data = field(1, b"key") + field(2, b"\xff\x00")
     assert decode_protobuf(envelope("v1", "Secret", field(2, data)))["data"] == {"key": "/wA="}
+
+
+SCHEMAS: list[tuple[str, dict[str, Any]]] = [
+    ("one schema for all items", {"items": {"type": "string"}}),
+    ("any other property", {"additionalProperties": True}),
+    ("no other property", {"additionalProperties": False}),
+    ("other properties of a kind", {"additionalProperties": {"type": "integer"}}),
+    ("numbers", {"maximum": 3, "minimum": -1.5, "maxLength": 0}),
+    ("values of any kind", {"default": {"a": [1, None]}, "enum": ["a", 1, True, None]}),
+    ("flags", {"x-kubernetes-int-or-string": True, "x-kubernetes-preserve-unknown-fields": False}),
+    ("rules", {"x-kubernetes-validations": [{"rule": "true", "reason": "FieldValueInvalid"}]}),
+    ("a long way down", {"properties": {"a": {"properties": {"b": {"allOf": [{"type": "object"}]}}}}}),
+]
+
+
+@pytest.mark.parametrize(("sentence", "schema"), SCHEMAS, ids=[case[0] for case in SCHEMAS])
+def test_schemas_of_definitions_keep_their_forms(sentence: str, schema: dict[str, Any]) -> None:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": False,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "versions": [version]},
+    }
+    found = decode_protobuf(encoded(definition))
+    assert found["spec"]["versions"] == [version], sentence
+
+
+def test_a_list_of_schemas_or_names() -> None:
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    fields = {key: int(number) for number, (key, _, _) in messages()[name].items()}
+    kind = field(fields["type"], b"string")
+
+    def long_field(number: int, value: bytes) -> bytes:
+        return varint(number << 3 | 2) + varint(len(value)) + value
+
+    several = long_field(fields["items"], long_field(2, kind) + long_field(2, kind))
+    entry = long_field(1, b"a") + long_field(2, long_field(2, b"b") + long_field(2, b"c"))
+    needed = long_field(fields["dependencies"], entry)
+    version = field(4, field(1, several + needed))
+    body = envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version)))
+    (found,) = decode_protobuf(body)["spec"]["versions"]
+    schema = found["schema"]["openAPIV3Schema"]
+    assert schema == {"items": [{"type": "string"}] * 2, "dependencies": {"a": ["b", "c"]}}
 
 
 @given(st.binary(max_size=60))
