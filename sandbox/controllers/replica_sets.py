@@ -59,7 +59,8 @@ def with_failure(conditions: list[Obj], refusal: StatusError | None) -> list[Obj
     kept = [condition for condition in conditions if condition.get("type") != "ReplicaFailure"]
     if refusal is None:
         return kept
-    found = next((c for c in conditions if c.get("message") == str(refusal)), None)
+    # The first refusal stays: each names another pod, and a status that always changes is never done.
+    found = next((c for c in conditions if c not in kept), None)
     failure = {
         "type": "ReplicaFailure",
         "status": "True",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
 from tests.support.full_sandbox import FullSandbox
 from tests.support.review_server import ReviewServer, allow, deny, patch, slow
 from tests.support.server import RequestFailed
@@ -285,8 +286,11 @@ def test_update_and_delete_carry_the_old_object(place: Place) -> None:
 def test_quota_is_checked_after_slow_webhooks_and_never_oversubscribed(place: Place) -> None:
     place.hooks.answers["/v"] = slow(0.05)
     place.register("validating", {"path": "/v"})
-    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "3"}}}
-    place.cluster.request("POST", f"/api/v1/namespaces/{place.namespace}/resourcequotas", quota)
+    # One is the namespace's own: the authority that its pods trust.
+    path = f"/api/v1/namespaces/{place.namespace}"
+    eventually(lambda: place.cluster.request("GET", f"{path}/configmaps")["items"])
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "4"}}}
+    place.cluster.request("POST", f"{path}/resourcequotas", quota)
     outcomes: list[str] = []
 
     def attempt(number: int) -> None:

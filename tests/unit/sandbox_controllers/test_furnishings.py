@@ -120,11 +120,11 @@ def test_a_refused_pod_is_a_condition_of_its_controller(kind: ApiKind) -> None:
     asyncio.run(scenario())
 
 
-def test_the_same_failure_keeps_its_time() -> None:
-    refusal = StatusError(403, "Forbidden", "no")
+def test_the_first_failure_stays_until_it_is_over() -> None:
+    refusal = StatusError(403, "Forbidden", 'pods "w-1" is forbidden')
     before = with_failure([{"type": "Other"}], refusal)
     before[1]["lastTransitionTime"] = "long ago"
-    assert with_failure(before, refusal) == before
+    assert with_failure(before, StatusError(403, "Forbidden", 'pods "w-2" is forbidden')) == before
     assert with_failure(before, None) == [{"type": "Other"}]
 
 
