@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.signature import kind
-from scheduler_core.framework.preemption.nominated import own_nominated
+from scheduler_core.framework.preemption.nominated_sums import own_nominated
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.quantity import format_resource

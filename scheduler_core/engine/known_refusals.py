@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.decisions import Decision, Rejected
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.reviews import Reviews
+from scheduler_core.engine.signature import signature
 from scheduler_core.engine.unit import QueuedUnit
-from scheduler_core.engine.waiting import Traits
+from scheduler_core.engine.waiting import Traits, WaitingClass
+from scheduler_core.state.cluster import ClusterState
 
 
 class Said(NamedTuple):
@@ -30,8 +33,15 @@ class KnownRefusals:
     """The last refusals of classes of waiting pods; `traits` finds the class of a pod that waits alone."""
 
     def __init__(
-        self, queue: SchedulingQueue, reviews: Reviews, traits: Callable[[QueuedUnit], Traits]
+        self,
+        state: ClusterState,
+        scores: ClassCache,
+        queue: SchedulingQueue,
+        reviews: Reviews,
+        traits: Callable[[QueuedUnit], Traits],
     ) -> None:
+        self._state = state
+        self._scores = scores
         self._queue = queue
         self._reviews = reviews
         self._traits = traits
@@ -59,3 +69,16 @@ class KnownRefusals:
             said = decisions[0]
             if not said.nominated and not said.writes:
                 found.said = Said(said, plugins, self._reviews.version)
+        self._learn_nodes(unit, found)
+
+    def _learn_nodes(self, unit: QueuedUnit, found: WaitingClass) -> None:
+        """Note which nodes the class may use at all, where its filters have just been asked."""
+        table = self._queue.classes.waiting.table
+        row = int(table.kinds[found.row])
+        if row < 0:
+            return
+        (pod,) = unit.pods.values()
+        scores = self._scores.get(signature(pod, labels_matter=False))
+        if scores is not None and scores.static.is_current(self._state):
+            static = scores.static
+            table.nodes.learn(row, (static.serial, static.version), static.ok)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.engine.active import ActiveQueue
 from scheduler_core.engine.class_turns import ClassTurns, Wake, Wakes
+from scheduler_core.engine.gates import Gates
 from scheduler_core.engine.news import Concern
 from scheduler_core.engine.unit import Part, QueuedUnit
 from scheduler_core.engine.waiting import Traits, WaitingClass
@@ -71,8 +72,7 @@ class SchedulingQueue:
         if table is None:
             table = WaitingTable(NodesOfKinds(ChangeLog()))
         self.classes = ClassTurns(table, wakes, sort_key, self.activate, self._wait_on, self._class_of)
-        # By the plugin that keeps them out.
-        self._gated: dict[str, dict[str, QueuedUnit]] = {}
+        self._gates = Gates()
         self._entries = 0
         # How many units entered which part because of what, under kube-scheduler's event names.
         self.incoming: Counter[tuple[str, str]] = Counter()
@@ -150,18 +150,9 @@ class SchedulingQueue:
     # Moving between the parts
 
     def _leave(self, unit: QueuedUnit) -> None:
-        if unit.part is Part.GATED:
-            self._open_gate(unit)
+        self._gates.release(unit)
         self.classes.leave(unit)
         unit.entry = -1
-
-    def _open_gate(self, unit: QueuedUnit) -> None:
-        """A unit is not kept out any more."""
-        for gate in unit.plugins:
-            held = self._gated.get(gate, {})
-            held.pop(unit.key, None)
-            if not held:
-                self._gated.pop(gate, None)
 
     def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
         self._leave(unit)
@@ -200,7 +191,7 @@ class SchedulingQueue:
         if gate:
             unit.plugins = frozenset({gate})
             self._enter(unit, Part.GATED, now, cause)
-            self._gated.setdefault(gate, {})[unit.key] = unit
+            self._gates.hold(unit, gate)
             self.classes.stand_down(unit)
             return
         ready = self._ready_at(unit) if unit.attempts else now
@@ -271,18 +262,13 @@ class SchedulingQueue:
         `concerns` are the plugins that listen, and whom of theirs it can concern: anybody unless given.
         """
         cause = _cause(event)
-        gates = self._gated.keys() if concerns is None else {concern.plugin for concern in concerns}
-        opened = [
-            unit
-            for gate in gates
-            for unit in self._gated.get(gate, {}).values()
-            if self._wakes(unit, event) is not Wake.NO
-        ]
+        gates = self._gates if concerns is None else {concern.plugin for concern in concerns}
+        opened = [unit for unit in self._gates.of(gates) if self._wakes(unit, event) is not Wake.NO]
         return self.classes.tell(event, concerns, now, cause, opened)
 
     def is_refused_by(self, plugin: str) -> bool:
         """Whether a plugin refused anybody who waits."""
-        return plugin in self.classes.waiting.plugins or plugin in self._gated
+        return plugin in self.classes.waiting.plugins or plugin in self._gates
 
     def flush(self, now: float) -> None:
         """Move what its time has come for: backoffs that ended, and units forgotten by all events."""
@@ -303,7 +289,7 @@ class SchedulingQueue:
     @property
     def anybody_waits(self) -> bool:
         """Whether some unit waits for an event."""
-        return bool(self.classes.waiting) or bool(self._gated)
+        return bool(self.classes.waiting) or bool(self._gates)
 
     def has_active(self) -> bool:
         """Whether a unit waits for its turn (entries that were overtaken count until they are popped)."""

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from scheduler_core.engine.aftermath import nodes_given, placements, surplus
+from scheduler_core.engine.aftermath import nodes_given
 from scheduler_core.engine.alike import traits_of
 from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
 from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
+from scheduler_core.engine.herald import Herald
 from scheduler_core.engine.intake import let_lapse, take_in, take_out
 from scheduler_core.engine.known_refusals import KnownRefusals
 from scheduler_core.engine.listeners import Listeners
@@ -63,12 +64,12 @@ class Scheduler:
         self.gangs = GangCycle(self.cycle)
         self.groups = GroupCycle(self.cycle, clock)
         set_up(state, profiles)
-        self._listeners = Listeners(profiles.values())
+        listeners = Listeners(profiles.values())
         traits = partial(traits_of, state, profiles)
         self.queue = SchedulingQueue(
             next(iter(profiles.values())).queue_sort.sort_key,
             self._gate,
-            partial(self._listeners.wake, state),
+            partial(listeners.wake, state),
             traits=traits,
             table=WaitingTable(NodesOfKinds(state.nodes.static_changes)),
             initial_backoff=initial_backoff,
@@ -76,7 +77,8 @@ class Scheduler:
         )
         self.reservations = GangReservations(self.cycle, self.queue, profiles)
         self.reviews = Reviews(self.queue, state.topology, state.nominations, self._decide)
-        self.refusals = KnownRefusals(self.queue, self.reviews, traits)
+        self._herald = Herald(state, self.queue, listeners, self.reviews)
+        self.refusals = KnownRefusals(state, self.cycle.classes, self.queue, self.reviews, traits)
 
     # Objects come and go
 
@@ -90,7 +92,7 @@ class Scheduler:
             self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
             self.tell(take_in(self.state, obj, now), now)
-        self._tell_freed(now)
+        self._herald.tell_freed(now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
@@ -103,7 +105,7 @@ class Scheduler:
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
             self.tell(take_out(self.state, obj, now), now)
-        self._tell_freed(now)
+        self._herald.tell_freed(now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod, now)
@@ -151,17 +153,7 @@ class Scheduler:
 
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""
-        for event in events if self.queue.anybody_waits else ():
-            self.reviews.changed()
-            concerns = self._listeners.concerns(self.state, event, self.queue.is_refused_by)
-            if concerns:
-                self.queue.on_event(event, now, concerns)
-
-    def _tell_freed(self, now: float) -> None:
-        """Let those know who may use it that room is not kept for a nominated pod any more."""
-        if self.state.nominations.freed:
-            self.state.nominations.freed = False
-            self.tell([ClusterEvent(Happened.NOMINATION)], now)
+        self._herald.tell(events, now)
 
     def _gate(self, unit: QueuedUnit) -> str:
         """The plugin that keeps a unit out: for a gang only if it keeps every member out."""
@@ -180,7 +172,7 @@ class Scheduler:
         """Try active units, highest first, until none is left or `limit` were tried."""
         self.reservations.limits.look(now)
         self.tell(let_lapse(self.state, now), now)
-        self._tell_freed(now)
+        self._herald.tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
         while limit is None or tried < limit:
@@ -197,18 +189,11 @@ class Scheduler:
         decisions = self.reservations.aside(unit, now, self._schedule)
         given = nodes_given(decisions)
         self.reservations.look_after(unit, given, now)
-        self._tell_decided(decisions, before, now)
+        self._herald.tell_decided(decisions, before, now)
         self.queue.reactivate(crowded_out(self.state, given), now)
-        self._tell_freed(now)
+        self._herald.tell_freed(now)
         self.reviews.heed()
         return decisions
-
-    def _tell_decided(self, decisions: Iterable[Decision], before: set[str], now: float) -> None:
-        """What was placed may be what others want to be near, and is borrowed; what leaves helps others."""
-        placed = placements(decisions)
-        if placed:
-            self.tell(with_loans(self.state, placed), now)
-        self.tell(surplus(self.state, decisions, before), now)
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
         known = self.refusals.of(unit)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +17,8 @@ from scheduler_core.framework.view import NodeView
 from scheduler_core.state.cluster import ClusterState
 
 Bool = NDArray[np.bool_]
+
+_SERIALS: Final = count()
 
 
 class Calls:
@@ -28,7 +33,8 @@ class Calls:
 class StaticScores:
     """Filter bits and raw scores of STATIC scope over all slots [N], kept current with labels, taints, nodes.
 
-    `ok` is bool [N]: alive and passed by every static filter. `version` changes whenever anything here does;
+    `ok` is bool [N]: alive and passed by every static filter. `version` changes whenever anything here does,
+    `serial` is another one for each such object;
     `depends_on_feasible` says that `combined` may also change when the set of feasible nodes does.
     `cycle` is that of the first such pod; its slots hold what the plugins left.
     """
@@ -38,6 +44,7 @@ class StaticScores:
         self.cycle = cycle
         self.calls = calls
         self.status: Status | None = None
+        self.serial = next(_SERIALS)
         self.version = 0
         self.depends_on_feasible = False
         self.bits: dict[str, Bits] = {}
@@ -57,6 +64,10 @@ class StaticScores:
             self.cycle.skipped.add(name)
         if not status.ok and self.status is None:
             self.status = status.of(name)
+
+    def is_current(self, state: ClusterState) -> bool:
+        """Whether no node has changed since `refresh`."""
+        return state.nodes.static_changes.position == self._seen
 
     def refresh(self, state: ClusterState) -> None:
         """Bring every column up to date with the node table."""

@@ -22,7 +22,7 @@ from scheduler_core.framework.hints import (
 )
 from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
-from scheduler_core.framework.preemption.nominated import own_nominated
+from scheduler_core.framework.preemption.nominated_sums import own_nominated
 from scheduler_core.framework.widest_victims import is_within_min
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of

@@ -22,7 +22,7 @@ from scheduler_core.framework.hints import (
     Room,
     StandingHint,
 )
-from scheduler_core.framework.preemption.nominated import nominated_requests
+from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.framework.widest_victims import is_within_min, may_evict_its_own
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.ledger import shift

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler_core.errors import MusterError
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
+
+
+class LedgerError(MusterError):
+    """A charge or refund that contradicts the ledger: broken code, never bad input."""
+
+    def __init__(self, namespace: str, uid: str, problem: str) -> None:
+        self.namespace = namespace
+        self.uid = uid
+        self.problem = problem
+        super().__init__(namespace, uid, problem)
 
 
 class Share(NamedTuple):

@@ -13,21 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scheduler_core.errors import MusterError
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.names import PODS
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.account import Account
-
-
-class LedgerError(MusterError):
-    """A charge or refund that contradicts the ledger: broken code, never bad input."""
-
-    def __init__(self, namespace: str, uid: str, problem: str) -> None:
-        self.namespace = namespace
-        self.uid = uid
-        self.problem = problem
-        super().__init__(namespace, uid, problem)
+from scheduler_core.quota.account import Account, LedgerError
 
 
 def charged(requests: ResourceList) -> dict[str, int]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import MOST_COUNTED, Int64
 from scheduler_core.framework.pod_terms import reached_by_all
-from scheduler_core.framework.preemption.nominated import nominated_requests
+from scheduler_core.framework.preemption.nominated_sums import nominated_requests
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import Pod

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
-from scheduler_core.framework.preemption.nominated import ahead_on, nominated_requests, siblings_nominated
+from scheduler_core.framework.preemption.nominated import ahead_on
+from scheduler_core.framework.preemption.nominated_sums import nominated_requests, siblings_nominated
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView

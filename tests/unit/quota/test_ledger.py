@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
+from scheduler_core.quota.account import LedgerError
+from scheduler_core.quota.ledger import QuotaLedger, shift
 from scheduler_core.quota.policy import above_max, borrowed, over_min, within_min
 from tests.support.builders import make_quota
 

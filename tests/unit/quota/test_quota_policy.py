@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.quota.ledger import LedgerError, QuotaLedger
+from scheduler_core.quota.account import LedgerError
+from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import admit, borrowed, borrows_guaranteed, over_min, within_min
 from tests.support.builders import make_quota
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
-from scheduler_core.quota.ledger import LedgerError, QuotaLedger
+from scheduler_core.quota.account import LedgerError
+from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.lending import apportion, balance
 from scheduler_core.quota.rules import check_hard, check_resource_quota, notes, overcommitted
 from tests.support.builders import make_quota
