@@ -18,10 +18,10 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-faults fuzz mutants nightly check bench manifests image lock tools
+.PHONY: help demo test test-e2e test-faults test-upstream fuzz mutants nightly check bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
-	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
 
 demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with real kubectl
 	@$(TOOLS) --link $(BIN) kubectl >/dev/null
@@ -44,15 +44,22 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
 
-nightly: $(READY) ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants
+nightly: $(READY) ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants, Kubernetes' suites, peers
 	@failed=; $(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
-		$(MAKE) --no-print-directory mutants || failed=1; test -z "$$failed"
+		$(MAKE) --no-print-directory mutants || failed=1; \
+		$(MAKE) --no-print-directory test-upstream || failed=1; \
+		$(MAKE) --no-print-directory bench-peers || failed=1; test -z "$$failed"
 
 test-faults: $(READY) ## faults of the API server and of processes, on both servers; a table of losses
 	@$(TOOLS) etcd kube-apiserver
 	@$(PYTEST) -n 2 tests/faults --server both
+
+test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-scheduler, the sandbox's API
+	@$(TOOLS) --link $(BIN) kubectl
+	@$(TOOLS) etcd kube-apiserver kube-controller-manager kube-scheduler kubemark e2e.test
+	@$(BIN)/python -m tests.upstream.run $(UPSTREAM)
 
 check: $(READY) ## lint, format and types
 	@$(BIN)/ruff check $(CHECKED)
@@ -61,6 +68,13 @@ check: $(READY) ## lint, format and types
 
 bench: $(READY) ## benchmarks as one table; fails below a floor
 	@$(BIN)/python -m benchmarks.run
+
+bench-small: $(READY) ## the small form of every benchmark: whether it runs, not how fast
+	@$(BIN)/python -m benchmarks.run --small
+
+bench-peers: $(READY) ## beside kube-scheduler on a real kube-apiserver: a table of ratios; half an hour; PEERS=--small
+	@$(TOOLS) etcd kube-apiserver scheduler-plugins
+	@$(BIN)/python -m benchmarks.peers $(PEERS)
 
 manifests: $(READY) ## the chart as plain YAML in build/manifests; VALUES=FILE for other values
 	@$(TOOLS) --link $(BIN) helm >/dev/null

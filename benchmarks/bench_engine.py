@@ -110,36 +110,36 @@ def load(nodes: int, count: int) -> tuple[float, float]:
     return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def main() -> list[Row]:
+def main(small: bool = False) -> list[Row]:
     """Rates at 500, 5,000 and 15,000 nodes; the floors leave a factor for a busy machine."""
-    seconds, mebibytes = load(5_000, 50_000)
-    small, large, huge = (rate(nodes, 5_000, equal()) for nodes in (500, 5_000, 15_000))
+    part = 50 if small else 1
+    few, nodes, most = 500 // part, 5_000 // part, 15_000 // part
+    one, two, five, fifty = (thousands * 1_000 // part for thousands in (1, 2, 5, 50))
+    seconds, mebibytes = load(nodes, fifty)
+    equals = {count: rate(count, five, equal()) for count in (few, nodes, most)}
+    where = f"{nodes:,} nodes"
+    shaped = (
+        ("all different", one, different, 1_000.0),
+        ("preferred node affinity", five, equal(PREFERS_ZONE), 5_000.0),
+        ("hard zone spread", two, equal(spread("DoNotSchedule")), 1_500.0),
+        ("soft zone spread", two, equal(spread("ScheduleAnyway")), 1_500.0),
+        ("one of them per node", two, equal(ALONE), 1_500.0),
+    )
     return [
-        Row("50,000 pods on 5,000 nodes taken in", seconds, "s CPU", ceiling=20.0),
+        Row(f"{fifty:,} pods on {where} taken in", seconds, "s CPU", ceiling=20.0),
         Row("memory for them", mebibytes, "MiB", ceiling=600.0),
-        Row("equal pods, 500 nodes", small, "1/s", floor=6_000.0),
-        Row("equal pods, 5,000 nodes", large, "1/s", floor=6_000.0),
-        Row("equal pods, 15,000 nodes, of the rate at 5,000", huge / large, "ratio", floor=1 / 3),
-        Row("all different, 5,000 nodes", rate(5_000, 1_000, different), "1/s", floor=1_000.0),
+        Row(f"equal pods, {few:,} nodes", equals[few], "1/s", floor=6_000.0),
+        Row(f"equal pods, {where}", equals[nodes], "1/s", floor=6_000.0),
         Row(
-            "preferred node affinity, 5,000 nodes",
-            rate(5_000, 5_000, equal(PREFERS_ZONE)),
-            "1/s",
-            floor=5_000.0,
+            f"equal pods, {most:,} nodes, of the rate at {nodes:,}",
+            equals[most] / equals[nodes],
+            "ratio",
+            floor=1 / 3,
         ),
-        Row(
-            "hard zone spread, 5,000 nodes",
-            rate(5_000, 2_000, equal(spread("DoNotSchedule"))),
-            "1/s",
-            floor=1_500.0,
+        *(
+            Row(f"{name}, {where}", rate(nodes, count, make), "1/s", floor=floor)
+            for name, count, make, floor in shaped
         ),
-        Row(
-            "soft zone spread, 5,000 nodes",
-            rate(5_000, 2_000, equal(spread("ScheduleAnyway"))),
-            "1/s",
-            floor=1_500.0,
-        ),
-        Row("one of them per node, 5,000 nodes", rate(5_000, 2_000, equal(ALONE)), "1/s", floor=1_500.0),
-        Row("unschedulable in the way", unschedulable_in_the_way(5_000, 1_000), "1/s", floor=1_000.0),
-        Row("a pod ends, another starts", churn(5_000, 5_000), "us CPU", ceiling=2_000.0),
+        Row("unschedulable in the way", unschedulable_in_the_way(nodes, one), "1/s", floor=1_000.0),
+        Row("a pod ends, another starts", churn(nodes, five), "us CPU", ceiling=2_000.0),
     ]

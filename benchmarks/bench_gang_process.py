@@ -22,6 +22,7 @@ from benchmarks.bench_process import (
     events_posted,
     node,
     pod,
+    require_apiserver,
     scheduler,
     start,
 )
@@ -35,9 +36,17 @@ from scheduler_core.model.writes import Create
 from tests.support.server import Server
 
 CRD = Path(__file__).parents[1] / "charts" / "muster" / "crds" / "incubator.scheduling.k8s.io_podgroups.yaml"
-NODE_COUNT = 1000
-GANGS = 100
-MEMBERS = 30
+
+
+class Size(NamedTuple):
+    """Gangs that wait for a start on so many nodes."""
+
+    nodes: int
+    gangs: int
+    members: int
+
+
+FULL, SMALL = Size(1000, 100, 30), Size(20, 3, 10)
 
 
 class Result(NamedTuple):
@@ -47,20 +56,20 @@ class Result(NamedTuple):
     cpu_ms_per_pod: float
 
 
-def member(gang: int, number: int) -> dict[str, Any]:
-    """A pod of a gang."""
-    made = pod(gang * MEMBERS + number)
+def member(gang: int, number: int, members: int) -> dict[str, Any]:
+    """A pod of a gang of so many."""
+    made = pod(gang * members + number)
     made["metadata"]["annotations"] = {GROUP_NAME_ANNOTATION: f"gang-{gang:03d}"}
     return made
 
 
-def group(number: int) -> dict[str, Any]:
+def group(number: int, members: int) -> dict[str, Any]:
     """A gang whose members start together or not at all."""
     return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
         "metadata": {"name": f"gang-{number:03d}"},
-        "spec": {"minMembers": MEMBERS},
+        "spec": {"minMembers": members},
     }
 
 
@@ -73,19 +82,21 @@ def is_served(client: Client) -> bool:
     return True
 
 
-def measure(server: Server) -> Result:
+def measure(server: Server, size: Size) -> Result:
     """One run on a fresh server."""
     client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
     client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", yaml.safe_load(CRD.read_text())))
     client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
-    create_all(client, [Create(NODES, "", node(number)) for number in range(NODE_COUNT)])
+    create_all(client, [Create(NODES, "", node(number)) for number in range(size.nodes)])
     await_true("PodGroups are served", lambda: is_served(client))
     log = Path(tempfile.mkdtemp()) / "scheduler.log"
     with scheduler(server, log) as process:
         await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
         idle = cpu_seconds(process.pid)
-    create_all(client, [Create(POD_GROUPS, NAMESPACE, group(number)) for number in range(GANGS)])
-    members = [member(gang, number) for number in range(MEMBERS) for gang in range(GANGS)]
+    groups = [group(number, size.members) for number in range(size.gangs)]
+    create_all(client, [Create(POD_GROUPS, NAMESPACE, made) for made in groups])
+    turns, gangs = range(size.members), range(size.gangs)
+    members = [member(gang, number, size.members) for number in turns for gang in gangs]
     create_all(client, [Create(PODS, NAMESPACE, made) for made in members])
     watcher = Watcher(client)
     with scheduler(server, log) as process:
@@ -98,12 +109,14 @@ def measure(server: Server) -> Result:
     return Result(spread, (busy - idle) / len(members) * 1000)
 
 
-def main() -> list[Row]:
+def main(small: bool = False) -> list[Row]:
     """The figures of gangs that came pod by pod in turn."""
+    require_apiserver()
+    size = SMALL if small else FULL
     with start("kube-apiserver") as server:
-        result = measure(server)
-    size = f"{GANGS} gangs of {MEMBERS}, {NODE_COUNT:,} nodes"
+        result = measure(server, size)
+    name = f"{size.gangs} gangs of {size.members}, {size.nodes:,} nodes"
     return [
-        Row(f"bound on a kube-apiserver, {size}", result.seconds, "s", ceiling=9.0),
-        Row(f"own CPU per member, {size}", result.cpu_ms_per_pod, "ms", ceiling=1.0),
+        Row(f"bound on a kube-apiserver, {name}", result.seconds, "s", ceiling=9.0),
+        Row(f"own CPU per member, {name}", result.cpu_ms_per_pod, "ms", ceiling=1.0),
     ]

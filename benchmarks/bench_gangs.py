@@ -21,22 +21,24 @@ def decide(made: Scheduler, expected: int) -> float:
     return seconds
 
 
-def main() -> list[Row]:
+def main(small: bool = False) -> list[Row]:
     """Engine time alone; ceilings leave a factor for a busy machine."""
-    many = scheduler(1_000, cpu=10)
-    for i in range(100):
+    part = 50 if small else 1
+    nodes, more, gangs, members = 1_000 // part, 5_000 // part, 100 // part, 512 // part
+    many = scheduler(nodes, cpu=10)
+    for i in range(gangs):
         add_gang(many, f"g{i:03d}", 30, "1")
-    small = decide(many, 3_000)
-    wide = scheduler(5_000, cpu=10)
-    add_gang(wide, "big", 512, "1")
-    big = decide(wide, 512)
-    crowded = scheduler(1_000, cpu=10)
-    add_gang(crowded, "fits", 500, "6")
-    decide(crowded, 500)
-    add_gang(crowded, "too-big", 600, "6")
+    each = decide(many, gangs * 30)
+    wide = scheduler(more, cpu=10)
+    add_gang(wide, "big", members, "1")
+    big = decide(wide, members)
+    crowded = scheduler(nodes, cpu=10)
+    add_gang(crowded, "fits", nodes // 2, "6")
+    decide(crowded, nodes // 2)
+    add_gang(crowded, "too-big", nodes // 2 + nodes // 10, "6")
     refused = decide(crowded, 0)
     return [
-        Row("100 gangs of 30, 1,000 nodes", small, "s CPU", ceiling=1.5),
-        Row("one gang of 512, 5,000 nodes", big * 1e3, "ms CPU", ceiling=150.0),
-        Row("a gang that does not fit, 1,000 nodes", refused * 1e3, "ms CPU", ceiling=30.0),
+        Row(f"{gangs} gangs of 30, {nodes:,} nodes", each, "s CPU", ceiling=1.5),
+        Row(f"one gang of {members}, {more:,} nodes", big * 1e3, "ms CPU", ceiling=150.0),
+        Row(f"a gang that does not fit, {nodes:,} nodes", refused * 1e3, "ms CPU", ceiling=30.0),
     ]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from benchmarks.bench_webhook import envelope, filled_cache, in_process, percentile, pod
+from benchmarks.bench_webhook import SECONDS, envelope, filled_cache, in_process, percentile, pod
 from benchmarks.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
@@ -96,18 +96,18 @@ def member(number: int) -> dict[str, Any]:
     }
 
 
-def prepare(client: Client) -> None:
+def prepare(client: Client, members: int) -> None:
     """Kinds, a namespace with a native quota, and a group that reserves all of it."""
     for path in sorted(CRDS.glob("*.yaml")):
         client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", yaml.safe_load(path.read_text())))
     client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
-    hard = {"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": str(MEMBERS + 100)}}}
+    hard = {"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": str(members + 100)}}}
     client.create(Create(RESOURCE_QUOTAS, NAMESPACE, hard))
 
 
-def reserve(client: Client) -> None:
+def reserve(client: Client, members: int) -> None:
     """The group; somebody who does not belong to it must be refused."""
-    spec = {"minMembers": MEMBERS, "totalResources": {"cpu": str(MEMBERS)}}
+    spec = {"minMembers": members, "totalResources": {"cpu": str(members)}}
     body = {**_identity(), "metadata": {"name": "train"}, "spec": spec}
     client.create(Create(POD_GROUPS, NAMESPACE, body))
     stranger = member(0)
@@ -124,14 +124,14 @@ def _identity() -> dict[str, str]:
     return {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind}
 
 
-def create_members(client: Client) -> list[float]:
+def create_members(client: Client, members: int) -> list[float]:
     """Create the members at a fixed rate; sorted seconds from the moment that each was due."""
     times: list[list[float]] = [[] for _ in range(CONNECTIONS)]
     failures: list[ApiError] = []
     begin = time.perf_counter() + 0.5
 
     def run(first: int) -> None:
-        for number in range(first, MEMBERS, CONNECTIONS):
+        for number in range(first, members, CONNECTIONS):
             due = begin + number / RATE
             time.sleep(max(0.0, due - time.perf_counter()))
             try:
@@ -160,15 +160,15 @@ def quantile(counts: dict[float, float], share: float) -> float:
     return start
 
 
-def with_holds() -> Iterator[Row]:
+def with_holds(members: int) -> Iterator[Row]:
     """Members of a group with a hold, created on a sandbox."""
     with FullSandbox() as server:
         client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
-        prepare(client)
+        prepare(client, members)
         with hook(server.kubeconfig) as served:
-            reserve(client)
+            reserve(client, members)
             before = served.buckets()
-            times = create_members(client)
+            times = create_members(client, members)
             after = served.buckets()
         client.session.close()
     counts = {limit: count - before.get(limit, 0.0) for limit, count in after.items()}
@@ -188,9 +188,10 @@ def both(service: Service) -> Any:
     return decide
 
 
-def main() -> list[Row]:
+def main(small: bool = False) -> list[Row]:
     """Microseconds in process where nothing is reserved, then milliseconds with a ledger behind it."""
-    plain = in_process(envelope(pod(10_000)), both(Service(filled_cache())))
+    seconds, members = (0.2, 20) if small else (SECONDS, MEMBERS)
+    plain = in_process(envelope(pod(10_000)), both(Service(filled_cache())), seconds)
     return [
         Row("pod of 10 KB without a hold, both reviews, p50", percentile(plain, 0.5) * 1e6, "us"),
         Row(
@@ -199,5 +200,5 @@ def main() -> list[Row]:
             "us",
             ceiling=3000,
         ),
-        *with_holds(),
+        *with_holds(members),
     ]

@@ -31,6 +31,7 @@ class Size:
 
 # Wall time is at the mercy of other work on the machine, processor time hardly.
 CLUSTERS = (Size(1_000, 10_000, 8, 3, 250), Size(5_000, 50_000, 20, 10, 600))
+SMALL = (Size(20, 200, 8, 3, 250),)
 
 
 def most_resident(pid: int) -> float:
@@ -51,10 +52,10 @@ def measured(nodes: int, pods: int) -> tuple[float, float, float]:
             return time.monotonic() - began, cpu_seconds(process.pid), most_resident(process.pid)
 
 
-def main() -> list[Row]:
+def main(small: bool = False) -> list[Row]:
     """Seconds, processor seconds and memory of a start on each cluster."""
     rows = []
-    for cluster in CLUSTERS:
+    for cluster in SMALL if small else CLUSTERS:
         seconds, cpu, resident = measured(cluster.nodes, cluster.pods)
         size = f"{cluster.nodes:,} nodes, {cluster.pods:,} pods"
         rows += [

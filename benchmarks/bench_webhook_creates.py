@@ -1,4 +1,4 @@
-"""What admission adds to the creation of a pod, on a real kube-apiserver; no rows where there is none.
+"""What admission adds to the creation of a pod, on a real kube-apiserver; left out where there is none.
 
 Three namespaces: pods of one are sent to no webhook, those of the second to both paths of Muster's, those of
 the third, by the same rules, to a webhook in Go that does nothing: that is the API server's own share. They
@@ -8,6 +8,7 @@ are created in turn, as dry runs, so that whatever else the machine does falls o
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import ssl
 import subprocess
@@ -22,13 +23,13 @@ from urllib.parse import urlsplit
 import trustme
 import yaml
 
+from benchmarks.bench_process import require_apiserver
 from benchmarks.bench_webhook import percentile, pod, quota
-from benchmarks.row import Row
+from benchmarks.row import NotHere, Row
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.server import Server, request
 from tests.support.webhook_process import WebhookProcess
-from tests.tools.build import possible
 from webhook.registration import Endpoint, mutating_configuration, validating_configuration
 
 CRD = Path(__file__).parents[1] / "charts" / "muster" / "crds"
@@ -143,24 +144,24 @@ def _register_empty(server: Server, endpoint: Endpoint) -> None:
         request(server, "POST", f"/apis/admissionregistration.k8s.io/v1/{kind}", made)
 
 
-def in_turn(server: Server, size: int) -> dict[str, list[float]]:
+def in_turn(server: Server, size: int, rounds: int) -> dict[str, list[float]]:
     """Sorted seconds of creations by namespace."""
     creator = Creator(server, size)
     times: dict[str, list[float]] = {OUTSIDE: [], EMPTY: [], MUSTER: []}
-    for _ in range(50):
+    for _ in range(rounds // 12):
         for name in times:
             creator.create(name)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, mine in times.items():
             mine.append(creator.create(name)[0])
     creator.close()
     return {name: sorted(mine) for name, mine in times.items()}
 
 
-def rate(server: Server, namespace: str) -> float:
+def rate(server: Server, namespace: str, seconds: float) -> float:
     """Creations of small pods per second by all clients together."""
     counts = [0] * CLIENTS
-    until = time.perf_counter() + SECONDS
+    until = time.perf_counter() + seconds
 
     def client(number: int) -> None:
         creator = Creator(server, SIZES["a pod"])
@@ -174,7 +175,7 @@ def rate(server: Server, namespace: str) -> float:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) / SECONDS
+    return sum(counts) / seconds
 
 
 def rows_of(name: str, times: dict[str, list[float]]) -> Iterator[Row]:
@@ -186,10 +187,12 @@ def rows_of(name: str, times: dict[str, list[float]]) -> Iterator[Row]:
         yield Row(f"{name}, added by Muster, {title}", muster - without, "ms", ceiling=ceiling)
 
 
-def main() -> list[Row]:
+def main(small: bool = False) -> list[Row]:
     """Milliseconds that the webhook adds, and what eight clients get done."""
-    if not (possible("kube-apiserver") and possible("etcd")):
-        return []
+    require_apiserver()
+    if shutil.which("go") is None:
+        raise NotHere("it needs Go, which builds the webhook that does nothing")
+    rounds, seconds = (24, 0.5) if small else (ROUNDS, SECONDS)
     rows: list[Row] = []
     with ControlPlane() as server, tempfile.TemporaryDirectory() as folder:
         prepare(server)
@@ -202,13 +205,13 @@ def main() -> list[Row]:
                     eventually(lambda name=name: b"muster-scheduler" in creator.create(name)[1], timeout=30)
                 creator.close()
                 for title, size in SIZES.items():
-                    rows += rows_of(title, in_turn(server, size))
+                    rows += rows_of(title, in_turn(server, size, rounds))
                 for title, name in (
                     ("without a webhook", OUTSIDE),
                     ("an empty webhook in Go", EMPTY),
                     ("Muster", MUSTER),
                 ):
-                    pods = rate(server, name)
+                    pods = rate(server, name, seconds)
                     rows.append(
                         Row(f"{CLIENTS} clients, {title}", pods, "1/s", floor=50 if name == MUSTER else None)
                     )

@@ -1,4 +1,4 @@
-"""One measured figure and what it must not fall below or exceed."""
+"""One measured figure and what it must not fall below or exceed, or why there is none."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ class Row:
         return above and (self.ceiling is None or self.value <= self.ceiling)
 
     @property
+    def verdict(self) -> str:
+        """The last column."""
+        return "ok" if self.holds else "MISSED"
+
+    @property
+    def figure(self) -> str:
+        """The value as it is printed."""
+        return f"{self.value:,.0f}" if self.value >= 100 else f"{self.value:,.3g}"
+
+    @property
     def bound(self) -> str:
         """`>= 500`, `<= 2`, both, or nothing."""
         parts = [
@@ -33,3 +43,26 @@ class Row:
             if limit is not None
         ]
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Stands for all rows of a benchmark that gave none; `name` says why, in one line."""
+
+    name: str
+    verdict: str
+    figure: str = ""
+    unit: str = ""
+    bound: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong: a benchmark may be left out where it cannot run, and may not fail."""
+        return self.verdict == LEFT_OUT
+
+
+FAILED, LEFT_OUT = "FAILED", "left out"
+
+
+class NotHere(Exception):
+    """This machine lacks what a benchmark needs; the message is one line."""

@@ -1,34 +1,49 @@
-"""Run every benchmark and print one table; the exit code is 1 if a figure misses its bound.
+"""Run every benchmark and print one table; the exit code is 1 if one fails or a figure misses its bound.
 
-A benchmark is a module `benchmarks/bench_<name>.py` with `main() -> list[Row]`. Names given as arguments
-select some: `python -m benchmarks.run engine`.
+A benchmark is a module `benchmarks/bench_<name>.py` with `main(small: bool = False) -> list[Row]`. Names
+given as arguments select some: `python -m benchmarks.run engine`. `--small` runs the small form of each: the
+same code on a cluster of a few nodes, whose figures say nothing about speed and are held to no bound.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import importlib
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.row import Row
+from benchmarks.row import FAILED, LEFT_OUT, Missing, NotHere, Row
 
 FOLDER = Path(__file__).parent
 SHOWN_VERSIONS = ("muster", "numpy", "msgspec", "kubernetes")
+LONGEST_ERROR = 160
 
 
 def names() -> list[str]:
-    """Every benchmark of this folder: the modules that say they return rows."""
-    return sorted(
-        path.stem.removeprefix("bench_")
-        for path in FOLDER.glob("bench_*.py")
-        if "def main() -> list[Row]:" in path.read_text()
-    )
+    """Every benchmark of this folder."""
+    return sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+
+
+def measured(name: str, small: bool) -> Sequence[Row | Missing]:
+    """The rows of a benchmark; where it raises or gives none, one row that says so."""
+    try:
+        rows: list[Row] = importlib.import_module(f"benchmarks.bench_{name}").main(small=small)
+    except NotHere as reason:
+        return [Missing(str(reason), LEFT_OUT)]
+    except Exception as error:
+        traceback.print_exc()
+        return [Missing(one_line(error), FAILED)]
+    if not rows:
+        return [Missing("it gave no rows", FAILED)]
+    return [replace(row, floor=None, ceiling=None) for row in rows] if small else rows
 
 
 def machine() -> str:
@@ -40,12 +55,16 @@ def machine() -> str:
     )
 
 
-def table(rows: Iterable[tuple[str, Row]]) -> str:
+def one_line(error: Exception) -> str:
+    """What was raised, without line ends and without bars, which would be columns."""
+    text = " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}..."
+
+
+def table(rows: Iterable[tuple[str, Row | Missing]]) -> str:
     """The rows as a Markdown table, figures aligned."""
     cells = [("benchmark", "figure", "value", "unit", "bound", "")]
-    for bench, row in rows:
-        figure = f"{row.value:,.0f}" if row.value >= 100 else f"{row.value:,.3g}"
-        cells.append((bench, row.name, figure, row.unit, row.bound, "ok" if row.holds else "MISSED"))
+    cells += [(bench, row.name, row.figure, row.unit, row.bound, row.verdict) for bench, row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     lines = ["| " + " | ".join(_fit(line, widths)) + " |" for line in cells]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
@@ -53,18 +72,24 @@ def table(rows: Iterable[tuple[str, Row]]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run the named benchmarks, or all; 0 if every figure keeps its bounds, 2 for an unknown name."""
+    """Run the named benchmarks, or all. 1 if one fails or misses a bound, 2 for an unknown name."""
     known = names()
-    if unknown := set(argv) - set(known):
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--small", action="store_true", help="the small form of each, held to no bound")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    given = parser.parse_args(argv)
+    if unknown := set(given.names) - set(known):
         print(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
-    rows: list[tuple[str, Row]] = []
-    for name in argv or known:
+    rows: list[tuple[str, Row | Missing]] = []
+    for name in given.names or known:
         # What an earlier benchmark left must not be scanned again and again on this one's account.
         gc.collect()
         gc.freeze()
         started = time.perf_counter()
-        rows += [(name, row) for row in importlib.import_module(f"benchmarks.bench_{name}").main()]
+        rows += [(name, row) for row in measured(name, given.small)]
         print(f"{name}: {time.perf_counter() - started:.1f} s", file=sys.stderr)
     print(f"{machine()}\n\n{table(rows)}")
     return int(not all(row.holds for _, row in rows))

@@ -12,7 +12,14 @@ import pytest
 
 from tests.tools import build
 
-KUBERNETES = ("kubectl", "kube-apiserver")
+KUBERNETES = (
+    "kubectl",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubemark",
+    "e2e.test",
+)
 
 
 def pins(name: str) -> str:
@@ -22,8 +29,12 @@ def pins(name: str) -> str:
 @pytest.mark.parametrize("name", build.NAMES)
 def test_module_names_the_program_it_builds(name: str) -> None:
     package = re.search(r"^tool (\S+)$", pins(name), re.M)
-    assert package
-    assert name in package[1]
+    if package is None:
+        assert list((build.TOOLS / name).glob("*_test.go")), (
+            "neither a tool line nor tests to make a program of"
+        )
+    else:
+        assert name in package[1]
     assert (build.TOOLS / name / "go.sum").exists()
 
 
@@ -83,6 +94,25 @@ def test_a_tool_is_built_once_and_linked(bare: Path, capsys: pytest.CaptureFixtu
     assert (links / "kubectl").read_text() == "built\n"
     assert (bare / "go.log").read_text().count("k8s.io/kubernetes/cmd/kubectl") == 1
     assert "(cache)" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_changed_sources_are_built_anew(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(
+        bare,
+        "go",
+        'case $1 in version) echo go1;; *) while [ "$1" != -o ]; do shift; done; echo >"$2";; esac',
+    )
+    fake(bare, "nice", 'shift 2; exec "$@"')
+    (bare / "sh").symlink_to(shutil.which("sh", path=os.defpath) or "/bin/sh")
+    module = bare.parent / "modules" / "e2e.test"
+    module.mkdir(parents=True)
+    for name in ("go.mod", "go.sum", "e2e_test.go"):
+        (module / name).write_text(name)
+    monkeypatch.setattr(build, "TOOLS", module.parent)
+    first = build.have("e2e.test")
+    assert build.have("e2e.test").path == first.path
+    (module / "e2e_test.go").write_text("changed")
+    assert build.have("e2e.test").path != first.path
 
 
 def test_a_failed_build_ends_with_the_last_word_of_go(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,3 +31,7 @@ class ControlPlane(control_plane.ControlPlane):
         write_kubeconfig(self.kubeconfig, self.url, self.ca_file, self.token)
         for companion in self._companions:
             self._exits.enter_context(companion(self))
+
+    def pid(self, name: str) -> int:
+        """Process id of `etcd` or `kube-apiserver`."""
+        return self._processes[name].pid

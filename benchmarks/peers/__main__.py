@@ -1,0 +1,138 @@
+"""Muster beside kube-scheduler, end to end on one kube-apiserver: they take turns; a table has the ratios.
+
+    python -m benchmarks.peers [--pairs 3] [--small] [WORK...]
+
+In a burst pods wait before the scheduler starts; a stream arrives while it runs. Every run has namespaces of
+its own. Runs come in pairs, first one scheduler, then the other, and the next pair the other way round;
+figures are medians over the pairs, a ratio is the median of theirs. kube-scheduler has its plugins
+CapacityScheduling and Coscheduling, and a client without limit. A host that is short of processor time slows
+kube-scheduler more: the API server's own time per pod says which host it was. The exit code is 1 where a
+bound is missed or a work fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import TypeVar
+
+from benchmarks.peers import bursts, streams
+from benchmarks.peers.bed import Bed
+from benchmarks.peers.bursts import Burst
+from benchmarks.peers.programs import MUSTER, PEER
+from benchmarks.peers.streams import Stream
+from benchmarks.peers.table import Line, table
+from benchmarks.run import machine, one_line
+
+BURSTS = (
+    Burst("plain", bursts.plain, 1_000, 3_000, 2.0),
+    Burst("different", bursts.different, 1_000, 3_000),
+    Burst("quotas", bursts.quotas, 1_000, 3_000, 3.5),
+    Burst("gangs", bursts.gangs, 1_000, 3_000, 3.5),
+)
+LARGE = (Burst("plain", bursts.plain, 5_000, 3_000, 3.0),)
+BACKLOG = Stream("backlog", 1_000, 2_000, 200.0, 20_000, 50.0, p50=150.0, p99=600.0, cores=0.2)
+STREAMS = (
+    Stream("steady", 1_000, 6_000, 300.0),
+    BACKLOG,
+    replace(BACKLOG, name="backlog-charged", charged=True),
+)
+WORKS: tuple[Burst | Stream, ...] = (*BURSTS, *STREAMS, *LARGE)
+
+
+Figures = TypeVar("Figures", bursts.Bound, streams.Waited)
+
+
+def smaller(work: Burst | Stream) -> Burst | Stream:
+    """The same work in seconds, without bounds."""
+    if isinstance(work, Burst):
+        return replace(work, nodes=work.nodes // 50, pods=120, floor=None)
+    ends = 10.0 if work.ends else 0.0
+    tiny = replace(work, nodes=work.nodes // 50, pods=60, rate=30.0, waiting=work.waiting // 200, ends=ends)
+    return replace(tiny, p50=None, p99=None, cores=None)
+
+
+def burst_lines(bed: Bed, burst: Burst, pairs: int) -> Iterator[Line]:
+    """Rate and processor times of a burst."""
+    found: dict[str, list[bursts.Bound]] = {MUSTER: [], PEER: []}
+    for pair in range(pairs):
+        for program in _order(pair):
+            found[program].append(_said(program, bursts.measure(bed, program, burst, bed.turn())))
+    ours, theirs = (bursts.median_of(found[program]) for program in (MUSTER, PEER))
+    ratio = median(a.rate / b.rate for a, b in zip(found[MUSTER], found[PEER], strict=True))
+    yield Line(burst.title, "pods/s", ours.rate, theirs.rate, ratio, floor=burst.floor)
+    yield Line("", "own CPU per pod, start included, ms", ours.own_ms, theirs.own_ms)
+    yield Line("", "API server's CPU per pod, ms", ours.api_ms, theirs.api_ms)
+
+
+def stream_lines(bed: Bed, stream: Stream, pairs: int) -> Iterator[Line]:
+    """Latencies and cores of a stream."""
+    found: dict[str, list[streams.Waited]] = {MUSTER: [], PEER: []}
+    for pair in range(pairs):
+        for program in _order(pair):
+            found[program].append(_said(program, streams.measure(bed, program, stream, bed.turn())))
+    ours, theirs = (streams.median_of(found[program]) for program in (MUSTER, PEER))
+    title = f"{stream.name}, {stream.nodes:,} nodes, {stream.pods:,} pods at {stream.rate:g}/s"
+    if stream.waiting:
+        title += f", {stream.waiting:,} wait, {stream.ends:g} ends/s"
+    bounded = stream.p50 is not None
+    yield Line(title, "bound, %", ours.bound * 100, theirs.bound * 100, least=100.0 if bounded else None)
+    yield Line("", "p50, ms", ours.p50, theirs.p50, most=stream.p50)
+    yield Line("", "p99, ms", ours.p99, theirs.p99, most=stream.p99)
+    yield Line("", "own cores", ours.cores, theirs.cores, most=stream.cores)
+    yield Line("", "API server's cores", ours.api_cores, theirs.api_cores)
+
+
+def _said(program: str, figures: Figures) -> Figures:
+    """Every run is told of at once: a long table may never come."""
+    print(f"  {program}: {figures}", file=sys.stderr, flush=True)
+    return figures
+
+
+def measured(bed: Bed, work: Burst | Stream, pairs: int) -> Sequence[Line]:
+    """The lines of a work; where it fails, one that says so."""
+    try:
+        return list(
+            burst_lines(bed, work, pairs) if isinstance(work, Burst) else stream_lines(bed, work, pairs)
+        )
+    except Exception as error:
+        traceback.print_exc()
+        return [Line(work.name, one_line(error), failed=True)]
+
+
+def _order(pair: int) -> Sequence[str]:
+    return (MUSTER, PEER) if pair % 2 == 0 else (PEER, MUSTER)
+
+
+def main(argv: list[str]) -> int:
+    """Run the named works, or all; 1 if one fails or misses a bound."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.peers",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    known = sorted({work.name for work in WORKS})
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--small", action="store_true", help="a few nodes and pods, one pair, no bounds")
+    parser.add_argument("names", nargs="*", metavar="WORK", help=", ".join(known))
+    given = parser.parse_args(argv)
+    if unknown := set(given.names) - set(known):
+        parser.error(f"no such work: {', '.join(sorted(unknown))}")
+    chosen = [work for work in WORKS if not given.names or work.name in given.names]
+    works = [smaller(work) if given.small else work for work in chosen]
+    lines: list[Line] = []
+    with Bed() as bed:
+        for work in works:
+            print(f"{work.name}, {work.nodes:,} nodes", file=sys.stderr, flush=True)
+            bed.grow(work.nodes)
+            lines += measured(bed, work, 1 if given.small else given.pairs)
+    print(f"{machine()}\n\n{table(lines)}")
+    return int(not all(line.holds for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

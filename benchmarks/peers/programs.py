@@ -1,0 +1,80 @@
+"""The schedulers as processes: Muster, and kube-scheduler with its plugins of quotas and gangs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scheduler_core.model.names import MUSTER_SCHEDULER
+from tests.support.scheduler import free_port
+from tests.tools.build import have
+
+MUSTER, PEER = "Muster", "kube-scheduler"
+# schedulerName of the pods that each of them takes.
+NAMES: Mapping[str, str] = {MUSTER: MUSTER_SCHEDULER, PEER: "peer"}
+RATE = 100_000
+
+
+def peer_configuration(kubeconfig: Path) -> dict[str, Any]:
+    """kube-scheduler's own plugins, CapacityScheduling and Coscheduling; its client is not slowed down."""
+    both = [{"name": "CapacityScheduling"}, {"name": "Coscheduling"}]
+    others = [{"name": "*"}]
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": RATE, "burst": RATE},
+        "profiles": [
+            {
+                "schedulerName": NAMES[PEER],
+                "plugins": {
+                    "multiPoint": {"enabled": both},
+                    "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": others},
+                    "postFilter": {"enabled": both, "disabled": others},
+                },
+            }
+        ],
+    }
+
+
+def _muster_command(kubeconfig: Path) -> list[str]:
+    flags = ["--leader-elect=false", f"--kube-api-qps={RATE}", f"--kube-api-burst={RATE}", "--secure-port=0"]
+    return [sys.executable, "-m", "scheduler_core.app", f"--kubeconfig={kubeconfig}", *flags]
+
+
+def _peer_command(kubeconfig: Path, folder: Path) -> list[str]:
+    config = folder / "peer.yaml"
+    config.write_text(yaml.safe_dump(peer_configuration(kubeconfig)))
+    flags = [f"--config={config}", f"--secure-port={free_port()}", f"--cert-dir={folder / 'peer'}"]
+    return [str(have("scheduler-plugins").path), *flags, "--bind-address=127.0.0.1"]
+
+
+class Ended(Exception):
+    """The scheduler ended by itself; the message ends with the last lines of its log."""
+
+
+@contextmanager
+def scheduler(name: str, kubeconfig: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """MUSTER or PEER, until the block ends. Its log stays in the folder. Raises Ended, ToolMissing."""
+    command = _muster_command(kubeconfig) if name == MUSTER else _peer_command(kubeconfig, folder)
+    log = folder / f"{NAMES[name]}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        yield process
+        if (code := process.poll()) is not None:
+            said = log.read_text(errors="replace").splitlines()[-5:]
+            raise Ended(f"{name} ended with {code}: {' '.join(said)}")
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
