@@ -21,19 +21,35 @@ _NOBODY: Final = np.iinfo(np.int64).min
 
 def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUnit) -> Traits:
     """What a unit that waits has in common with others; its key is its own where nobody is like it."""
-    pods = list(unit.distinct())
-    pod, ref = pods[0], group_of(pods[0])
-    vectors = [state.vector(one) for one in pods]
-    least = np.minimum.reduce([vector[: min(map(len, vectors))] for vector in vectors])
-    kinds = {static_signature(one) for one in pods}
-    own = unit.gang or state.nominations.get(pod.uid) is not None
+    if unit.gang:
+        return _of_gang(state, unit)
+    (pod,) = unit.pods.values()
+    ref = group_of(pod)
+    # Who is nominated has room of its own, and may wait for its victims.
+    alone = len(state.nominations) > 0 and state.nominations.get(pod.uid) is not None
     return Traits(
-        # Who is nominated has room of its own, and may wait for its victims.
-        unit.key if own else like(state, profiles[pod.scheduler_name], pod),
+        unit.key if alone else like(state, profiles[pod.scheduler_name], pod),
         pod.namespace,
         ref.key if ref is not None else "",
         state.table.namespaces.id(pod.namespace),
-        max((one.priority for one in pods if one.preemption_policy != NEVER), default=_NOBODY),
+        _NOBODY if pod.preemption_policy == NEVER else pod.priority,
+        state.vector(pod),
+        static_signature(pod),
+    )
+
+
+def _of_gang(state: ClusterState, unit: QueuedUnit) -> Traits:
+    pods = list(unit.distinct())
+    ref = group_of(pods[0])
+    vectors = [state.vector(pod) for pod in pods]
+    least = np.minimum.reduce([vector[: min(map(len, vectors))] for vector in vectors])
+    kinds = {static_signature(pod) for pod in pods}
+    return Traits(
+        unit.key,
+        pods[0].namespace,
+        ref.key if ref is not None else "",
+        state.table.namespaces.id(pods[0].namespace),
+        max((pod.priority for pod in pods if pod.preemption_policy != NEVER), default=_NOBODY),
         least,
         kinds.pop() if len(kinds) == 1 else None,
     )

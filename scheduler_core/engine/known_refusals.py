@@ -22,11 +22,12 @@ from scheduler_core.state.cluster import ClusterState
 
 
 class Said(NamedTuple):
-    """What was decided of a pod, who refused it, and on which cluster."""
+    """What was decided of a pod of a class, who refused it, and on which cluster."""
 
     rejected: Rejected
     plugins: frozenset[str]
     version: int
+    traits: Traits
 
 
 class KnownRefusals:
@@ -68,7 +69,7 @@ class KnownRefusals:
         if len(decisions) == 1 and isinstance(decisions[0], Rejected):
             said = decisions[0]
             if not said.nominated and not said.writes:
-                found.said = Said(said, plugins, self._reviews.version)
+                found.said = Said(said, plugins, self._reviews.version, found.traits)
         self._learn_nodes(unit, found)
 
     def _learn_nodes(self, unit: QueuedUnit, found: WaitingClass) -> None:

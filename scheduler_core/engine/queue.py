@@ -224,8 +224,19 @@ class SchedulingQueue:
         self._leave(unit)
         unit.part = Part.ACTIVE
 
-    def failed(self, unit: QueuedUnit, plugins: Iterable[str], now: float, *, due: float = math.inf) -> None:
-        """A tried unit stays: unschedulable until an event that one of `plugins` accepts, or until `due`."""
+    def failed(
+        self,
+        unit: QueuedUnit,
+        plugins: Iterable[str],
+        now: float,
+        *,
+        due: float = math.inf,
+        traits: Traits | None = None,
+    ) -> None:
+        """A tried unit stays: unschedulable until an event that one of `plugins` accepts, or until `due`.
+
+        `traits` are those of the unit where they are known already.
+        """
         if unit.key not in self.units:
             return
         unit.plugins = frozenset(plugins)
@@ -233,7 +244,7 @@ class SchedulingQueue:
         unit.failures += 1
         unit.since = now if unit.since is None else unit.since
         entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
-        self.classes.add(unit, self._traits(unit), self._ready_at(unit), now)
+        self.classes.add(unit, traits or self._traits(unit), self._ready_at(unit), now)
         self.classes.stand_down(unit)
         if due < now + FLUSH_AFTER_SECONDS:
             heapq.heappush(self._due, (due, entry, unit.key))
@@ -261,7 +272,7 @@ class SchedulingQueue:
 
         `concerns` are the plugins that listen, and whom of theirs it can concern: anybody unless given.
         """
-        cause = _cause(event)
+        cause = event.cause
         gates = self._gates if concerns is None else {concern.plugin for concern in concerns}
         opened = [unit for unit in self._gates.of(gates) if self._wakes(unit, event) is not Wake.NO]
         return self.classes.tell(event, concerns, now, cause, opened)
@@ -305,9 +316,3 @@ class SchedulingQueue:
     def count(self, part: Part) -> int:
         """How many units are in a part."""
         return sum(1 for unit in self.units.values() if unit.part is part and unit.entry >= 0)
-
-
-def _cause(event: ClusterEvent) -> str:
-    """The event's first kind in the manner of kube-scheduler: `NodeAdd`, `PodDelete`."""
-    kinds = event.what.name or ""
-    return "".join(word.capitalize() for word in kinds.partition("|")[0].split("_"))

@@ -180,7 +180,13 @@ class Scheduler:
             if unit is None:
                 break
             tried += 1
-            decisions += self._decide(unit, now)
+            known = self.refusals.of(unit)
+            if known is None:
+                decisions += self._decide(unit, now)
+            else:
+                self.queue.failed(unit, known.plugins, now, traits=known.traits)
+                self.reviews.tried(unit, now)
+                decisions.append(known.rejected)
         return decisions
 
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
@@ -196,11 +202,6 @@ class Scheduler:
         return decisions
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
-        known = self.refusals.of(unit)
-        if known is not None:
-            self.queue.failed(unit, known.plugins, now)
-            self.reviews.tried(unit, now)
-            return [known.rejected]
         if not unit.gang:
             decisions, plugins = self._try(next(iter(unit.pods.values())), now)
         else:

@@ -65,6 +65,12 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     group: str = ""
     obj: Any = None
 
+    @property
+    def cause(self) -> str:
+        """Its first kind in the manner of kube-scheduler: `NodeAdd`, `PodDelete`."""
+        first = (self.what.name or "").partition("|")[0]
+        return "".join(word.capitalize() for word in first.split("_"))
+
 
 def ended_without_node(pod: Pod, old: Pod | None) -> list[ClusterEvent]:
     """A pod that holds no node finished, which its group counts, or is on its way out."""
