@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Final
 
@@ -22,7 +23,7 @@ _NOBODY: Final = np.iinfo(np.int64).min
 def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUnit) -> Traits:
     """What a unit that waits has in common with others; its key is its own where nobody is like it."""
     if unit.gang:
-        return _of_gang(state, unit)
+        return _of_gang(state, profiles, unit)
     (pod,) = unit.pods.values()
     ref = group_of(pod)
     # Who is nominated has room of its own, and may wait for its victims.
@@ -38,21 +39,45 @@ def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: Queued
     )
 
 
-def _of_gang(state: ClusterState, unit: QueuedUnit) -> Traits:
+def _of_gang(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUnit) -> Traits:
     pods = list(unit.distinct())
-    ref = group_of(pods[0])
+    shape = _shape(state, profiles, unit)
     vectors = [state.vector(pod) for pod in pods]
     least = np.minimum.reduce([vector[: min(map(len, vectors))] for vector in vectors])
     kinds = {static_signature(pod) for pod in pods}
     return Traits(
-        unit.key,
+        unit.key if shape is None else shape,
         pods[0].namespace,
-        ref.key if ref is not None else "",
+        unit.key if shape is None else "",
         state.table.namespaces.id(pods[0].namespace),
         max((pod.priority for pod in pods if pod.preemption_policy != NEVER), default=_NOBODY),
         least,
         kinds.pop() if len(kinds) == 1 else None,
     )
+
+
+def _shape(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUnit) -> Hashable:
+    """Equal for gangs that need the same; None for one that nobody is like.
+
+    Those are alike of which all members wait, on no node in particular and under no gate, without a topology.
+    """
+    gang = state.gangs.gangs.get(unit.key)
+    if gang is None or gang.constraints or gang.topology_key or gang.group is not None or gang.problem:
+        return None
+    if unit.key in state.topology.runs or len(state.gangs.members(unit.key)) != len(unit.pods):
+        return None
+    pods = unit.pods.values()
+    if any(pod.gates for pod in pods) or (
+        len(state.nominations) and any(state.nominations.get(uid) is not None for uid in unit.pods)
+    ):
+        return None
+    members = Counter(_member(state, profiles[pod.scheduler_name], pod) for pod in pods)
+    return gang.min_members, gang.restarts, unit.priority, frozenset(members.items())
+
+
+def _member(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
+    labels_matter = bool(profile.agendas.of(state, pod).filter)
+    return kind(pod, labels_matter=labels_matter), pod.preemption_policy, pod.lasts
 
 
 def like(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
@@ -61,5 +86,4 @@ def like(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:
     Labels count only where somebody looks at them. Where nobody does at this pod's, another pod may have
     labels that somebody looks at: that refuses it the more.
     """
-    labels_matter = bool(profile.agendas.of(state, pod).filter)
-    return kind(pod, labels_matter=labels_matter), pod.preemption_policy, pod.lasts, group_of(pod)
+    return _member(state, profile, pod), group_of(pod)

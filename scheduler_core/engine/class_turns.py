@@ -35,7 +35,8 @@ class ClassTurns:
     """Classes of waiting units, and news of room that some of them may use.
 
     `wakes` says whether an event may help a unit, `order` gives its sort key. `activate` lets a unit be tried
-    because of something, `put_back` lets it wait on; `class_of` finds the class of a waiting pod.
+    because of something, `put_back` lets it wait on; `class_of` finds the class of a waiting pod, `unit_of`
+    a unit by its key.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ClassTurns:
         activate: Callable[[QueuedUnit, float, str], None],
         put_back: Callable[[QueuedUnit, float], None],
         class_of: Callable[[str], WaitingClass | None],
+        unit_of: Callable[[str], QueuedUnit | None],
     ) -> None:
         self.waiting = Waiting(table, order)
         self._wakes = wakes
@@ -53,6 +55,7 @@ class ClassTurns:
         self._activate = activate
         self._put_back = put_back
         self._class_of = class_of
+        self._unit_of = unit_of
         # Events so far.
         self._number = 0
         # Open classes of which nobody is being tried, and news of which nobody is; how much other news waits.
@@ -147,7 +150,7 @@ class ClassTurns:
         for concern in concerns or ():
             if concern.reach != NOBODY:
                 asked.update((found.row, found) for found in self._reached(concern))
-        woken = [*others]
+        woken = [*others, *self._members(event, concerns or ())]
         woken += self._opened(self.waiting.all() if concerns is None else asked.values(), event, now)
         # In the order in which they began to wait, whoever refused them.
         woken.sort(key=lambda unit: unit.entry)
@@ -159,6 +162,16 @@ class ClassTurns:
                 news = News(event, self._number, concern.plugin, concern.room)
                 number += self._pursue(news, now, cause)
         return number
+
+    def _members(self, event: ClusterEvent, concerns: Iterable[Concern]) -> Iterator[QueuedUnit]:
+        """Gangs that wait as one class with others, if an event is about one of them alone."""
+        asked = {concern.reach.group for concern in concerns if concern.reach.group}
+        for unit in map(self._unit_of, asked):
+            found = unit.waits_in if unit is not None else None
+            if unit is not None and found is not None and not found.traits.group:
+                unit.plugins = found.plugins
+                if self._helps(unit, event):
+                    yield unit
 
     def _reached(self, concern: Concern) -> Iterable[WaitingClass]:
         reach, name = concern.reach, concern.plugin

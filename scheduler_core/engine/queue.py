@@ -71,7 +71,9 @@ class SchedulingQueue:
         self._due: list[tuple[float, int, str]] = []
         if table is None:
             table = WaitingTable(NodesOfKinds(ChangeLog()))
-        self.classes = ClassTurns(table, wakes, sort_key, self.activate, self._wait_on, self._class_of)
+        self.classes = ClassTurns(
+            table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get
+        )
         self._gates = Gates()
         self._entries = 0
         # How many units entered which part because of what, under kube-scheduler's event names.

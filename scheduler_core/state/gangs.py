@@ -104,8 +104,9 @@ class GangTable:
             self.mark(ref)
         if old is None or before == ref:
             return []
+        groups = [_of_group(group) for group in (before, ref) if group is not None]
         # It is another victim than before, too, so that this concerns more than the two groups.
-        return [ClusterEvent(Happened.GROUP, namespace=pod.namespace)]
+        return [ClusterEvent(Happened.GROUP, namespace=pod.namespace), *groups]
 
     def touch(self, pod: Pod) -> None:
         """A pod took a node or lost it: its group's counts changed."""

@@ -71,7 +71,8 @@ class Cluster:
             made = make_pod(f"{namespace}/{name}").uid(name).requests(cpu=cpu).priority(priority)
             made = made.selector(disk=disk) if disk else made
             made = made.never() if never else made
-            return made.group(f"g{namespace}") if group else made
+            # Two gangs of equal pods, of which each gets every other one.
+            return made.group(f"g{int(name[1:]) % 2}") if group else made
 
         return make
 
@@ -84,7 +85,9 @@ class Cluster:
                 low = rng.randint(0, 5)
                 yield "put", make_quota(f"{namespace}/q").min(cpu=low).max(cpu=low + rng.randint(0, 6)).obj()
             if rng.random() < 0.5:
-                yield "put", make_group(f"{namespace}/g{namespace}").needs(rng.randint(1, 3)).obj()
+                needed = rng.randint(1, 3)
+                for number in range(2):
+                    yield "put", make_group(f"{namespace}/g{number}").needs(needed).obj()
 
     def _node(self, number: int) -> Any:
         made = make_node(f"n{number}").allocatable(cpu=self.rng.randint(2, 6), pods=20)
