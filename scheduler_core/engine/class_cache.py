@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from typing import Final
 
@@ -15,8 +15,8 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.status import Bits
 from scheduler_core.state.cluster import ClusterState
 
-# Columns of cached classes held at most: about 40 bytes each.
-_MAX_CACHED_CELLS: Final = 4_000_000
+# Bytes that cached classes and their static parts take at most, unless so few are held.
+_MAX_BYTES: Final = 64 * 2**20
 _MIN_CACHED_CLASSES: Final = 16
 _MAX_STATICS: Final = 64
 
@@ -32,6 +32,11 @@ class ClassCache:
         self._asked: Hashable = None
         self._answer: NodeScores | None = None
         self._newest: NodeScores | None = None
+        # Bytes of each class, without its static part, when somebody last asked for another one.
+        self._weights: dict[Hashable, int] = {}
+        self._weight = 0
+        # How many kept classes use a static part, by its serial.
+        self._users: Counter[int] = Counter()
         self._calls = Calls()
         self._resources = len(state.index)
 
@@ -70,11 +75,14 @@ class ClassCache:
         """A resource has a row that had none: what is kept of a pod may leave out that it asks for it."""
         self._resources = len(self._state.index)
         self._classes.clear()
+        self._weights.clear()
+        self._users.clear()
+        self._weight = 0
         self._asked = self._answer = self._newest = None
 
     def _broken(self, cycle: Cycle, error: BaseException) -> BaseException:
         """What to raise: what broken code left half done must not be taken for an answer the next time."""
-        self._classes.pop(cycle.signature, None)
+        self._drop(cycle.signature)
         self._statics.pop(static_signature(cycle.pod), None)
         self._asked = self._answer = self._newest = None
         if isinstance(error, Exception) and not isinstance(error, MemoryError):
@@ -83,17 +91,43 @@ class ClassCache:
 
     def _current(self, profile: Profile, cycle: Cycle) -> NodeScores:
         found = self.get(cycle.signature)
+        if self._newest is not None and found is not self._newest:
+            self._weigh(self._newest.cycle.signature, self._newest)
         if found is None:
-            found = self._classes[cycle.signature] = self._answer = self._make(profile, cycle)
-            limit = max(_MIN_CACHED_CLASSES, _MAX_CACHED_CELLS // max(1, self._state.nodes.size))
-            while len(self._classes) > limit:
-                self._classes.popitem(last=False)
+            found = self._make(profile, cycle)
+            self._keep(cycle.signature, found)
         elif found is not self._newest:
             self._classes.move_to_end(cycle.signature)
         self._newest = found
         found.cycle.now = cycle.now
         found.refresh(self._state)
         return found
+
+    # What is kept
+
+    def _keep(self, signature: Hashable, scores: NodeScores) -> None:
+        """A class that is new; those that were not asked for longest make room for it."""
+        self._classes[signature] = self._answer = scores
+        self._users[scores.static.serial] += 1
+        while self._weight > _MAX_BYTES and len(self._classes) > _MIN_CACHED_CLASSES:
+            self._drop(next(iter(self._classes)))
+
+    def _weigh(self, signature: Hashable, scores: NodeScores) -> None:
+        """Count what a class takes by now; of a static part that many use, what is its share."""
+        if signature in self._classes:
+            static = scores.static
+            weight = scores.nbytes + static.nbytes // max(1, self._users[static.serial])
+            self._weight += weight - self._weights.get(signature, 0)
+            self._weights[signature] = weight
+
+    def _drop(self, signature: Hashable) -> None:
+        scores = self._classes.pop(signature, None)
+        if scores is not None:
+            serial = scores.static.serial
+            self._users[serial] -= 1
+            if not self._users[serial]:
+                del self._users[serial]
+            self._weight -= self._weights.pop(signature, 0)
 
     def _make(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """A class that is new: it keeps a cycle of its own, with the first pod of the class."""

@@ -29,6 +29,8 @@ INFEASIBLE: Final = -1
 # A level costs as much as refreshing some ten nodes one by one, so it must be earned by placements.
 _PLACEMENTS_PER_LEVEL: Final = 8
 _MAX_LEVELS: Final = 16
+# Bytes of cycle, plugins' notes and the like, for each class.
+_OBJECTS: Final = 4096
 
 
 class _Level(NamedTuple):
@@ -65,6 +67,14 @@ class NodeScores:
         self._static_version = -1
         self._usage_seen = -1
         self._reset_levels()
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes, without the static part."""
+        columns: list[NDArray[Any] | memoryview[Any]] = [self.total, self._static_part, self._usage_score]
+        if self._levels:
+            columns += [self._cursor, self._depth, *(cells for level in self._levels[1:] for cells in level)]
+        return sum(column.nbytes for column in columns) + self._leaders.nbytes + _OBJECTS
 
     def _pre_filter(self) -> None:
         for plugin in self.profile.usage_pre_filter:

@@ -45,6 +45,11 @@ class Leaders:
         # In ascending order; None until somebody asks.
         self._slots: list[int] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes beside the totals."""
+        return 36 * len(self._slots or ())
+
     def forget(self) -> None:
         """Totals changed in other ways."""
         self._slots = None

@@ -65,6 +65,12 @@ class StaticScores:
         if not status.ok and self.status is None:
             self.status = status.of(name)
 
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        columns = [*self.bits.values(), *self._raw.values(), self.ok]
+        return sum(column.nbytes for column in columns) + 8 * len(self.ok)
+
     def is_current(self, state: ClusterState) -> bool:
         """Whether no node has changed since `refresh`."""
         return state.nodes.static_changes.position == self._seen

@@ -13,6 +13,7 @@ from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.node_scores import NodeScores
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.select import best_slot, rotation
+from scheduler_core.engine.static_scores import StaticScores
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.profile import Profile
@@ -265,9 +266,12 @@ def test_scores_of_use_that_skip_do_not_count() -> None:
 # Classes that are kept
 
 
-def cache(nodes: int, monkeypatch: pytest.MonkeyPatch, cells: int) -> Bench:
-    monkeypatch.setattr("scheduler_core.engine.class_cache._MAX_CACHED_CELLS", cells)
+def cache(nodes: int, monkeypatch: pytest.MonkeyPatch, size: int) -> Bench:
+    """One that keeps so many bytes, where a class takes 100."""
+    monkeypatch.setattr("scheduler_core.engine.class_cache._MAX_BYTES", size)
     monkeypatch.setattr("scheduler_core.engine.class_cache._MIN_CACHED_CLASSES", 2)
+    monkeypatch.setattr(NodeScores, "nbytes", 100)
+    monkeypatch.setattr(StaticScores, "nbytes", 0)
     return Bench(*[(40, 9)] * nodes)
 
 
@@ -282,10 +286,10 @@ def known(bench: Bench, *cpus: int) -> list[int]:
 
 
 def test_classes_that_were_not_used_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = cache(4, monkeypatch, 12)
+    bench = cache(4, monkeypatch, 250)
     for cpu in (1, 2, 3):
         bench.scores(cpu)
-    assert known(bench, 1, 2, 3) == [1, 2, 3], "three of four columns each"
+    assert known(bench, 1, 2, 3) == [1, 2, 3], "what the newest takes is counted later"
     bench.scores(1)
     bench.scores(4)
     assert known(bench, 1, 2, 3, 4) == [1, 3, 4]
