@@ -50,13 +50,14 @@ class Burst:
         self._stirred = self._refills = 0
         for number in range(NODES):
             make_node(cluster, f"node-{number}", str(NODE_CPU))
-        self.capped = self._namespace("capped", CAPPED)
-        self.gang = self._namespace("gang", GANG)
+        self.capped = self.add_namespace("capped", CAPPED)
+        self.gang = self.add_namespace("gang", GANG)
         group = {"apiVersion": _GROUP, "kind": "PodGroup", "metadata": {"name": "g"}}
         path = f"/apis/{_GROUP}/namespaces/{self.gang}/podgroups"
         cluster.request("POST", path, {**group, "spec": {"minMembers": GANG}})
 
-    def _namespace(self, prefix: str, limit: int) -> str:
+    def add_namespace(self, prefix: str, limit: int) -> str:
+        """A namespace whose quota admits so many pods, and as many shall run."""
         name = self._cluster.namespace(prefix)
         make_quota(self._cluster, name, {"cpu": str(limit)}, {"cpu": str(limit)})
         self._expected[name] = self._limits[name] = limit
