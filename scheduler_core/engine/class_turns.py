@@ -286,7 +286,7 @@ class ClassTurns:
             return
         # Mostly the first one is enough.
         front = self.waiting.table.foremost(rows)
-        first = min((self.waiting.at(row) for row in front.tolist()), key=_place)
+        first = min(map(self.waiting.at, front.tolist()), key=_place)
         noted = first.place
         self.waiting.settle_place(first)
         done = -1

@@ -42,11 +42,8 @@ class Listeners:
             profile.name: {plugin.name: plugin.hints() for plugin in (*profile.events, *_ALWAYS)}
             for profile in profiles
         }
-        self._kinds = [
-            (name, tuple(hints)) for known in self._hints.values() for name, hints in known.items()
-        ]
-        self._found: dict[Happened, frozenset[str]] = {}
         self._heard: dict[Happened, list[tuple[str, Hint | None]]] = {}
+        self._by_profile: dict[tuple[str, Happened], list[tuple[str, Hint | None]]] = {}
 
     def wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
         """Whether an event may help any pod of a unit that waits."""
@@ -63,14 +60,24 @@ class Listeners:
 
     def _accept(self, state: ClusterState, refused_by: frozenset[str], pod: Pod, event: ClusterEvent) -> Wake:
         """Whether an event may help a pod that these plugins refused."""
-        known = self._hints[pod.scheduler_name]
         found = Wake.NO
-        for name in self.of(event.what) & refused_by:
-            for kinds, hint in known.get(name, {}).items():
-                if event.what & kinds and (hint is None or _accepts(hint, state, pod, event)):
-                    if not isinstance(hint, StandingHint):
-                        return Wake.YES
-                    found = Wake.WHILE_SO
+        for name, hint in self._asked(pod.scheduler_name, event.what):
+            if name in refused_by and (hint is None or _accepts(hint, state, pod, event)):
+                if not isinstance(hint, StandingHint):
+                    return Wake.YES
+                found = Wake.WHILE_SO
+        return found
+
+    def _asked(self, profile: str, what: Happened) -> list[tuple[str, Hint | None]]:
+        """Names and hints of those of a profile that have one for one of these kinds."""
+        found = self._by_profile.get((profile, what))
+        if found is None:
+            found = self._by_profile[profile, what] = [
+                (name, hint)
+                for name, kinds in self._hints[profile].items()
+                for kind, hint in kinds.items()
+                if what & kind
+            ]
         return found
 
     def concerns(
@@ -89,24 +96,12 @@ class Listeners:
         return list(found.values())
 
     def _listening(self, what: Happened) -> list[tuple[str, Hint | None]]:
-        """Names and hints of those that have one for one of these kinds."""
+        """The same of all profiles."""
         found = self._heard.get(what)
         if found is None:
             found = self._heard[what] = [
-                (name, hint)
-                for known in self._hints.values()
-                for name, kinds in known.items()
-                for kind, hint in kinds.items()
-                if what & kind
+                item for profile in self._hints for item in self._asked(profile, what)
             ]
-        return found
-
-    def of(self, what: Happened) -> frozenset[str]:
-        """Names of those that have a hint for one of these kinds."""
-        found = self._found.get(what)
-        if found is None:
-            names = (name for name, kinds in self._kinds if any(what & kind for kind in kinds))
-            found = self._found[what] = frozenset(names)
         return found
 
 
@@ -114,6 +109,18 @@ def _concern(state: ClusterState, event: ClusterEvent, name: str, hint: Hint | N
     """Whom an event can concern of those that a plugin refused; None for nobody."""
     if not isinstance(hint, NarrowHint | StandingHint):
         return Concern(name, EVERYBODY)
+    try:
+        return _narrow(state, event, name, hint)
+    except MemoryError:
+        raise
+    except Exception:
+        # One that is broken costs questions too many, not the process.
+        return Concern(name, EVERYBODY)
+
+
+def _narrow(
+    state: ClusterState, event: ClusterEvent, name: str, hint: NarrowHint | StandingHint
+) -> Concern | None:
     reach, room = hint.reach(state, event), None
     if isinstance(hint, StandingHint) and hint.room is not None and hint.room(state, event) is not None:
         room = partial(hint.room, state, event)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -169,6 +169,8 @@ class Waiting:
         self._order = order
         self._classes: OrderedDict[Hashable, WaitingClass] = OrderedDict()
         self._rows: dict[int, WaitingClass] = {}
+        # The class in a row of the table.
+        self.at: Callable[[int], WaitingClass] = self._rows.__getitem__
         self._by_plugin: dict[str, dict[int, WaitingClass]] = {}
         self._by_namespace: dict[str, dict[int, WaitingClass]] = {}
         self._by_group: dict[str, dict[int, WaitingClass]] = {}
@@ -181,10 +183,6 @@ class Waiting:
     def get(self, key: Hashable) -> WaitingClass | None:
         """The class with a key."""
         return self._classes.get(key)
-
-    def at(self, row: int) -> WaitingClass:
-        """The class in a row of the table."""
-        return self._rows[row]
 
     def put(self, traits: Traits, plugins: frozenset[str], number: int) -> WaitingClass:
         """The class of a unit that these plugins refused, after so many events: so they would all of it."""

@@ -14,7 +14,6 @@ from scheduler_core.framework.hints import Beneath
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.pod_grid import EMPTY
 
 Bool = NDArray[np.bool_]
 
@@ -69,6 +68,6 @@ def _may_go_for(state: ClusterState, pod: Pod, rows: NDArray[np.intp]) -> Bool:
 
 def _pods_on(state: ClusterState, slot: int) -> NDArray[np.intp]:
     """int [K]: rows of the pod table, lowest priority first."""
-    rows = state.table.grid.rows(state.table, state.nodes.size)[:, slot]
-    found: NDArray[np.intp] = rows[rows != EMPTY].astype(np.intp)
-    return found
+    placed = state.placed
+    rows: NDArray[np.intp] = np.array([placed[uid].row for uid in state.nodes.pods[slot]], dtype=np.intp)
+    return rows[np.argsort(state.table.priority[rows], kind="stable")]

@@ -84,9 +84,11 @@ def test_a_plugin_listens_as_the_profile_of_the_pod_says() -> None:
         assert listeners.wake(state, unit_of("p", scheduler=scheduler), event) is (
             Wake.YES if wakes else Wake.NO
         )
-    assert "One" in listeners.of(Q)
-    assert "One" in listeners.of(N)
-    assert "One" not in listeners.of(Happened.GROUP)
+    told = [
+        {item.plugin for item in listeners.concerns(state, event, anybody)}
+        for event in (QUOTA, NODE, ClusterEvent(Happened.GROUP))
+    ]
+    assert ["One" in plugins for plugins in told] == [True, True, False]
 
 
 # Members whose nodes are the matter, though their kind is asked by another pod

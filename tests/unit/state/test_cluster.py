@@ -213,9 +213,11 @@ def test_a_condemned_pod_stays_condemned_whatever_form_it_takes() -> None:
 
 def test_a_pod_that_names_another_group_is_an_event_of_groups() -> None:
     state = state_of(pod())
-    assert state.put_pod(pod().group("g").obj()) == [ClusterEvent(Happened.GROUP, namespace="a")]
+    key = make_group("a/g").obj().key
+    anybody, own = (ClusterEvent(Happened.GROUP, namespace="a", group=group) for group in ("", key))
+    assert state.put_pod(pod().group("g").obj()) == [anybody, own]
     assert state.put_pod(pod().group("g").labels(a="b").obj()) == []
-    assert kinds(state.put_pod(pod().group("h").on("n").obj())) == [Happened.GROUP, Happened.POD_ADD]
+    assert kinds(state.put_pod(pod().group("h").on("n").obj())) == [Happened.GROUP] * 3 + [Happened.POD_ADD]
     assert kinds(state.put_pod(pod("q").group("g").obj())) == [], "a new pod is no change"
 
 
