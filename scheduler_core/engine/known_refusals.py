@@ -7,7 +7,7 @@ try each of them would cost as much as all the rest of their way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,13 +20,17 @@ from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.waiting import Traits, WaitingClass
 from scheduler_core.state.cluster import ClusterState
 
+# With the clock alone answers change too: reports of load expire.
+STANDS_FOR_SECONDS: Final = 1.0
+
 
 class Said(NamedTuple):
-    """What was decided of a pod of a class, who refused it, and on which cluster."""
+    """What was decided of a pod of a class, who refused it, on which cluster, and when."""
 
     rejected: Rejected
     plugins: frozenset[str]
     version: int
+    at: float
     traits: Traits
 
 
@@ -47,7 +51,7 @@ class KnownRefusals:
         self._reviews = reviews
         self._traits = traits
 
-    def of(self, unit: QueuedUnit) -> Said | None:
+    def of(self, unit: QueuedUnit, now: float) -> Said | None:
         """What to say of a pod that is tried for the first time, if its equals wait; None to try it."""
         if unit.gang or unit.failures or unit.stands_for is not None:
             return None
@@ -56,7 +60,7 @@ class KnownRefusals:
             return None
         resting = self._queue.classes.resting(self._traits(unit).key)
         said: Said | None = resting.said if resting is not None else None
-        if said is None or said.version != self._reviews.version:
+        if said is None or said.version != self._reviews.version or now >= said.at + STANDS_FOR_SECONDS:
             return None
         return said._replace(rejected=msgspec.structs.replace(said.rejected, pod=pod))
 
@@ -69,7 +73,7 @@ class KnownRefusals:
         if len(decisions) == 1 and isinstance(decisions[0], Rejected):
             said = decisions[0]
             if not said.nominated and not said.writes:
-                found.said = Said(said, plugins, self._reviews.version, found.traits)
+                found.said = Said(said, plugins, self._reviews.version, unit.failed_at, found.traits)
         self._learn_nodes(unit, found)
 
     def _learn_nodes(self, unit: QueuedUnit, found: WaitingClass) -> None:

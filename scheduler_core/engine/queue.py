@@ -30,7 +30,6 @@ from scheduler_core.state.events import ClusterEvent
 FLUSH_AFTER_SECONDS: Final = 300.0
 _MIN_RETRY_SECONDS: Final = 0.1
 
-
 SortKey = Callable[[Unit], tuple[Any, ...]]
 Gate = Callable[[QueuedUnit], str]
 TraitsOf = Callable[[QueuedUnit], Traits]
@@ -185,6 +184,8 @@ class SchedulingQueue:
         self._leave(unit)
         self._entries += 1
         unit.part, unit.entry, unit.entered = Part.UNSCHEDULABLE, self._entries, entered
+        if unit.due < math.inf:
+            heapq.heappush(self._due, (unit.due, unit.entry, unit.key))
         self.classes.wait_on(unit, self._ready_at(unit), now)
 
     def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
@@ -219,6 +220,8 @@ class SchedulingQueue:
                 unit.attempts += 1
                 unit.entry = -1
                 return unit
+            # Whom it does not help any more may have been asked before others that it does.
+            self.classes.go_on(now)
         return None
 
     def take(self, unit: QueuedUnit) -> None:
@@ -248,7 +251,8 @@ class SchedulingQueue:
         entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
         self.classes.add(unit, traits or self._traits(unit), self._ready_at(unit), now)
         self.classes.stand_down(unit)
-        if due < now + FLUSH_AFTER_SECONDS:
+        unit.due = due if due < now + FLUSH_AFTER_SECONDS else math.inf
+        if unit.due < math.inf:
             heapq.heappush(self._due, (due, entry, unit.key))
 
     def retry(self, unit: QueuedUnit, now: float) -> None:
@@ -286,16 +290,12 @@ class SchedulingQueue:
     def flush(self, now: float) -> None:
         """Move what its time has come for: backoffs that ended, and units forgotten by all events."""
         self.classes.go_on(now)
-        while self._backoff and self._backoff[0][0] <= now:
-            _, entry, key = heapq.heappop(self._backoff)
-            unit = self.units.get(key)
-            if unit is not None and unit.entry == entry:
-                self.activate(unit, now, "BackoffComplete")
-        while self._due and self._due[0][0] <= now:
-            _, entry, key = heapq.heappop(self._due)
-            unit = self.units.get(key)
-            if unit is not None and unit.entry == entry:
-                self.activate(unit, now, "TimeCome")
+        for heap, cause in ((self._backoff, "BackoffComplete"), (self._due, "TimeCome")):
+            while heap and heap[0][0] <= now:
+                _, entry, key = heapq.heappop(heap)
+                unit = self.units.get(key)
+                if unit is not None and unit.entry == entry:
+                    self.activate(unit, now, cause)
         while self.classes.open_oldest(now, now - FLUSH_AFTER_SECONDS):
             pass
 

@@ -180,7 +180,7 @@ class Scheduler:
             if unit is None:
                 break
             tried += 1
-            known = self.refusals.of(unit)
+            known = self.refusals.of(unit, now)
             if known is None:
                 decisions += self._decide(unit, now)
             else:
@@ -208,7 +208,7 @@ class Scheduler:
             members = sorted(unit.pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.name))
             members = [pod for pod in members if not self._gated_by(pod)]
             gang = self.state.gangs.gangs.get(unit.key)
-            decisions, plugins = self._try_gang(unit, gang, members, now)
+            decisions, plugins = self._try_gang(unit, gang, members, now) if members else ([], frozenset())
         if plugins is None:
             self.queue.retry(unit, now)
         elif not plugins and unit.key in self.queue.units:

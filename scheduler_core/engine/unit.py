@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ class QueuedUnit:
     __slots__ = (
         "attempts",
         "created",
+        "due",
         "entered",
         "entry",
         "failed_at",
@@ -56,6 +58,8 @@ class QueuedUnit:
         self.failed_at = 0.0
         # Tries that found no node, those of reviews as well.
         self.failures = 0
+        # When it is to be tried whatever happens, as its last try said.
+        self.due = math.inf
         self.entered = 0.0
         self.entry = -1
         # What `distinct` gives; emptied when a pod comes, changes or goes.

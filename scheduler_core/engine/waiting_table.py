@@ -190,8 +190,10 @@ class WaitingTable:
         if room.beneath is not None and not fits.all():
             fits |= self._fits_after_evictions(rows, asked, free, room.beneath())
         if room.lowest is not None:
-            known = self.namespaces[rows] >= 0
-            fits |= known & (room.lowest[self.namespaces[rows]] < self.priorities[rows])
+            namespaces = self.namespaces[rows]
+            # In a namespace beyond those that it knows nobody holds a node.
+            known = (namespaces >= 0) & (namespaces < len(room.lowest))
+            fits[known] |= room.lowest[namespaces[known]] < self.priorities[rows[known]]
         return fits
 
     def _fits_after_evictions(

@@ -39,8 +39,10 @@ _NONE: Final[dict[str, int]] = {}
 _UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
-def refusal_of(state: ClusterState, pod: Pod, *, after_leaving: bool = False) -> Refusal | None:
-    """Why quotas do not let a pod in beside those that are nominated, or None."""
+def refusal_of(
+    state: ClusterState, pod: Pod, *, after_leaving: bool = False, beyond_max: bool = False
+) -> Refusal | None:
+    """Why quotas do not let a pod in beside those that are nominated, or None; see `admit`."""
     own, total = _NONE, _NONE
     if len(state.nominations):
         own, total = nominated_requests(state, pod, leaving_count=not after_leaving)
@@ -51,12 +53,16 @@ def refusal_of(state: ClusterState, pod: Pod, *, after_leaving: bool = False) ->
         nominated=own,
         nominated_total=total,
         after_leaving=after_leaving,
+        beyond_max=beyond_max,
     )
 
 
 def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str]:
     """Under which names beside the plugin's a refused pod waits."""
     found = {OWN_MAX if refusal.rule == "max" else SUM_OF_MIN}
+    if refusal.rule == "max" and may_evict_its_own(state, pod) and refusal_of(state, pod, beyond_max=True):
+        # What it might evict for max is of no use while the sum is in the way as well.
+        found.add(SUM_OF_MIN)
     if is_within_min(state, pod):
         found.add(RECLAIM)
     return found
@@ -139,14 +145,25 @@ def _is_own(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
 
 def _is_let_in(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether quotas let the pod in now, or might after evictions in its own."""
-    return refusal_of(state, pod) is None or may_evict_its_own(state, pod)
+    return _lasting_refusal(state, pod) is None or may_evict_its_own(state, pod)
+
+
+def _lasting_refusal(state: ClusterState, pod: Pod) -> Refusal | None:
+    """Why quotas do not let the pod in, nor would if those were gone who are on their way out, or None.
+
+    A pod that may preempt can be nominated, and then waits for their end.
+    """
+    refusal = refusal_of(state, pod)
+    if refusal is None or pod.preemption_policy == NEVER or not any(state.ledger.total_leaving.values()):
+        return refusal
+    return refusal_of(state, pod, after_leaving=True)
 
 
 def _is_below_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     """Whether the max of the pod's quota has room for it now that another of its pods went."""
     if event.pod is not None and event.pod.namespace != pod.namespace:
         return False
-    refusal = refusal_of(state, pod)
+    refusal = _lasting_refusal(state, pod)
     return refusal is None or refusal.rule != "max"
 
 
@@ -178,7 +195,8 @@ def _left_of_the_sum(state: ClusterState, event: ClusterEvent) -> Room | None:
     if _of_quotas(state, event) == NOBODY:
         return None
     ledger, index, nominated = state.ledger, state.index, dict[str, int]()
-    in_use = ledger.in_use()
+    # Who is on its way out may be waited for.
+    in_use = ledger.in_use(after_leaving=True)
     for standing, sums in state.nominations.sums.items():
         # Nodes that are merely kept do not hold back everybody.
         if not standing.kept and ledger.quota_of(standing.namespace) is not None:

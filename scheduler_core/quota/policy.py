@@ -51,6 +51,7 @@ def admit(
     nominated: ResourceList = _NOTHING,
     nominated_total: ResourceList = _NOTHING,
     after_leaving: bool = False,
+    beyond_max: bool = False,
 ) -> Refusal | None:
     """None if the pod may be scheduled under its quota, else the first refusal in resource order.
 
@@ -60,7 +61,8 @@ def admit(
     (`QuotaLedger.in_use`). Only strictly greater is refused, only
     resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
     quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
-    With `after_leaving` the pods that are on their way out no longer count.
+    With `after_leaving` the pods that are on their way out no longer count, with `beyond_max` only the
+    second rule does.
     """
     quota = ledger.quota_of(namespace)
     if quota is None:
@@ -75,7 +77,7 @@ def admit(
     for name in sorted(demand):
         asked = demand[name]
         limit = quota.max.get(name)
-        if asked > 0 and limit is not None:
+        if asked > 0 and limit is not None and not beyond_max:
             extra = nominated.get(name, 0)
             if used.get(name, 0) + extra + asked > limit:
                 return Refusal(quota.key, "max", name, used.get(name, 0), extra, asked, limit)

@@ -114,6 +114,17 @@ def test_what_was_due_is_forgotten_when_the_unit_moved_on() -> None:
     assert setting.popped(320.0) == ["p"]
 
 
+def test_a_unit_that_waits_on_without_a_try_is_still_due() -> None:
+    setting = Setting()
+    helps = [Wake.WHILE_SO, Wake.NO]
+    setting.put("p")
+    setting.fail("p", 10.0, due=40.0)
+    setting.queue.classes._wakes = lambda unit, event: helps.pop(0)
+    setting.queue.on_event(QUOTA, 20.0)
+    assert setting.popped(39.0) == []
+    assert (setting.queue.next_time(), setting.popped(40.0)) == (40.0, ["p"])
+
+
 def test_a_unit_with_a_newer_form_is_tried_again_but_not_before_its_backoff() -> None:
     setting = Setting()
     setting.put("p")

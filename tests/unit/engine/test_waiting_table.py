@@ -116,6 +116,14 @@ def test_who_may_evict_in_its_own_namespace_is_helped_whatever_is_free() -> None
     assert classes.whom(Room(vector(0), lowest=vector(1))) == ["higher"]
 
 
+def test_in_a_namespace_where_nobody_was_ever_placed_nobody_is_evicted() -> None:
+    classes = Classes()
+    row = classes.add("elsewhere", 5, priority=2)
+    classes.table.set_pods(row, 7, 2, vector(5))
+    assert classes.whom(Room(vector(0), lowest=vector(1, 1))) == []
+    assert classes.whom(Room(vector(5), lowest=vector(1, 1))) == ["elsewhere"]
+
+
 def test_rows_grow_with_the_classes() -> None:
     classes = Classes()
     for number in range(200):
