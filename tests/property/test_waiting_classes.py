@@ -14,6 +14,7 @@ from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.queue import alone
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.engine.unit import Part
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.pod import Pod
 from scheduler_core.plugins.registry import FACTORIES
@@ -169,3 +170,21 @@ def test_who_is_found_by_index_starts_as_if_every_class_were_asked(seed: int) ->
 def test_classes_start_as_if_every_pod_were_tried(seed: int) -> None:
     """Without evictions: the next of a class might wait for who leaves, where the first one had not."""
     play(Cluster(seed, evicting=False), indexed(), one_by_one())
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_nobody_waits_who_would_start_if_tried(seed: int) -> None:
+    """After a random number of steps everybody who waits is tried: nobody starts, evicts or is nominated."""
+    cluster, made, now = Cluster(seed), indexed(), 1.0
+    for step in range(random.Random(seed).randrange(1, STEPS)):
+        for what, obj in cluster.begin() if step == 0 else cluster.change():
+            (made.put if what == "put" else made.remove)(obj, now)
+        for what, name, *_ in settle(made, now):
+            if what == "evicted":
+                cluster.pods.pop(name, None)
+        now += 1.0
+    nominated = set(made.state.nominations.uids)
+    for unit in [unit for unit in made.queue.units.values() if unit.part is Part.UNSCHEDULABLE]:
+        made.queue.activate(unit, now)
+    found = told(made.step(now))
+    assert [item for item in found if item[0] != "nominated" or item[1] not in nominated] == []
