@@ -208,7 +208,7 @@ class Scheduler:
             members = sorted(unit.pods.values(), key=lambda pod: (-pod.priority, pod.created, pod.name))
             members = [pod for pod in members if not self._gated_by(pod)]
             gang = self.state.gangs.gangs.get(unit.key)
-            decisions, plugins = self._try_gang(unit, gang, members, now) if members else ([], frozenset())
+            decisions, plugins = self._try_gang(unit, gang, members, now)
         if plugins is None:
             self.queue.retry(unit, now)
         elif not plugins and unit.key in self.queue.units:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.engine.known_refusals import STANDS_FOR_SECONDS
-from tests.support.builders import make_group, make_node, make_pod, make_quota
-from tests.support.gang_scheduler import GangScheduler, evicted, member, placed, rejected
+from tests.support.builders import make_node, make_pod, make_quota
+from tests.support.gang_scheduler import GangScheduler, evicted, placed, rejected
 
 
 @pytest.mark.parametrize("number", [3, 40])
@@ -61,19 +61,6 @@ def test_who_may_wait_for_those_that_leave_is_nominated(
     assert not rejected(made.step(60.0))["p"].nominated, "one is not enough"
     made.scheduler.remove(other.obj(), made.now)
     assert rejected(made.step(60.0))["p"].nominated == "n0"
-
-
-def test_the_rest_of_a_gang_is_gated_when_the_only_free_member_goes_before_its_turn() -> None:
-    made = GangScheduler([10])
-    made.scheduler.put(make_group("a/g").needs(1).obj(), made.now)
-    made.put(member("first"))
-    assert placed(made.step()) == {"first": "n0"}, "so that the gang lacks nobody"
-    free = member("free")
-    made.put(member("held").gate("hold"), free)
-    made.scheduler.remove(free.obj(), made.now)
-    assert made.step() == []
-    made.put(member("held"))
-    assert placed(made.step(60.0)) == {"held": "n0"}
 
 
 def test_what_is_said_of_equals_stands_for_a_short_time() -> None:
