@@ -109,13 +109,19 @@ def running(made: Scheduler, size: Size) -> list[Pod]:
 
 
 def waiting(kind: Kind, size: Size) -> Iterator[Pod]:
-    """The backlog, class by class; as in the process, pods of one template share what their spec says."""
+    """The backlog, class by class; as in the process, pods of one template share what their spec says.
+
+    They were created one per second, the classes in turn.
+    """
     selector = {"nodeSelector": {"disk": "none-has-it"}} if kind.selector else {}
     for number in range(size.classes):
         like = pod(f"t{number}", "like", str(POD_CPU), "4Gi", **selector)
         for index in range(size.waiting):
             name = f"w{index}"
-            yield structs.replace(like, name=name, uid=f"{number}/{name}", labels={"app": "bench"})
+            created = float(index * size.classes + number)
+            yield structs.replace(
+                like, name=name, uid=f"{number}/{name}", labels={"app": "bench"}, created=created
+            )
 
 
 def resident() -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.engine.signature import signature
 from scheduler_core.framework.obstacles import NOMINATED_PODS
 from scheduler_core.framework.preemption.nominated import Precedence
 from scheduler_core.framework.preemption.nominated_neighbours import closed_beside
@@ -58,10 +59,11 @@ def slots_for(
     seen: set[object] = set()
     refusal: Status | None = None
     for profile, pod in members:
-        own = cycle.new_cycle(profile, pod, now)
-        if own.signature in seen:
+        like = signature(pod, labels_matter=False)
+        if like in seen:
             continue
-        seen.add(own.signature)
+        seen.add(like)
+        own = cycle.new_cycle(profile, pod, now)
         vectors.append(own.vector)
         status = cycle.pre_filter(profile, own)
         scores = cycle.scores_for(profile, own)

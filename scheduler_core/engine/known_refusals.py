@@ -15,7 +15,7 @@ from scheduler_core.engine.class_cache import ClassCache
 from scheduler_core.engine.decisions import Decision, Rejected
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.reviews import Reviews
-from scheduler_core.engine.signature import signature
+from scheduler_core.engine.signature import usage_signature
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.waiting import Traits, WaitingClass
 from scheduler_core.state.cluster import ClusterState
@@ -83,7 +83,7 @@ class KnownRefusals:
         if row < 0:
             return
         (pod,) = unit.pods.values()
-        scores = self._scores.get(signature(pod, labels_matter=False))
+        scores = self._scores.get(usage_signature(pod))
         if scores is not None and scores.static.is_current(self._state):
             static = scores.static
             table.nodes.learn(row, (static.serial, static.version), static.ok)

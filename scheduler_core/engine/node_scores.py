@@ -66,6 +66,8 @@ class NodeScores:
         self._size = -1
         self._static_version = -1
         self._usage_seen = -1
+        # Up to this change of nodes, all since the last refresh were placements of the class.
+        self._followed = -1
         self._reset_levels()
 
     @property
@@ -107,6 +109,9 @@ class NodeScores:
 
     def _refresh_usage(self, state: ClusterState) -> None:
         table = state.nodes
+        if table.usage_changes.position != self._followed:
+            # Others changed nodes in between: a level would have had to be made anew.
+            self._earned = 0
         usage = table.usage_changes.since(self._usage_seen) if self._size == table.size else None
         self._usage_seen = table.usage_changes.position
         if usage is None or len(usage) > table.size // 2:
@@ -132,7 +137,7 @@ class NodeScores:
 
     def _set_usage(self, slots: NDArray[np.int64], ok: Bool) -> None:
         """New verdicts for some slots, whose usage scores are in place already."""
-        changed = bool((self._usage_ok[slots] != ok).any())
+        changed = np.count_nonzero(self._usage_ok[slots] != ok) > 0
         self._usage_ok[slots] = ok
         if self._static_version != self.static.version:
             return
@@ -208,6 +213,7 @@ class NodeScores:
         if self._usage_seen + 1 != table.usage_changes.position or self._size != len(table.names):
             return
         self._earned += 1
+        self._followed = table.usage_changes.position
         cursor = self._cursor_cells[slot] + 1 if self._levels else 1
         if not self._levels or cursor >= self._depth_cells[slot]:
             if self._earned < _PLACEMENTS_PER_LEVEL:

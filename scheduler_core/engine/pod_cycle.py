@@ -23,7 +23,7 @@ from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.explain import diagnose
 from scheduler_core.engine.node_scores import INFEASIBLE, NodeScores
 from scheduler_core.engine.select import best_slot, rotation
-from scheduler_core.engine.signature import signature
+from scheduler_core.engine.signature import usage_signature
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.agenda import Agenda
 from scheduler_core.framework.cycle import Cycle
@@ -60,7 +60,7 @@ class PodCycle:
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
-        key = signature(pod, labels_matter=False)
+        key = usage_signature(pod)
         known = self.classes.get(key)
         vector = self.state.vector(pod) if known is None else known.cycle.vector
         return Cycle(self.state, pod, vector, now, profile.name, profile.enabled, key)

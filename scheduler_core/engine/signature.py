@@ -22,19 +22,21 @@ def static_signature(pod: Pod) -> Hashable:
     )
 
 
+def usage_signature(pod: Pod) -> Hashable:
+    """Equal for pods that every STATIC and USAGE plugin treats alike, whoever owns them: one class."""
+    return static_signature(pod), tuple(pod.requests.items()), pod.nonzero, pod.host_ports
+
+
 def signature(pod: Pod, *, labels_matter: bool) -> Hashable:
-    """Equal for pods that every STATIC and USAGE plugin treats alike: one class.
+    """Equal for pods of one namespace and priority that every STATIC and USAGE plugin treats alike.
 
     Labels, volumes and what pods want of each other are read by CLUSTER plugins only, which run for every
     attempt; with `labels_matter` they join in, and the value is equal for pods that all plugins treat alike.
     """
     return (
-        static_signature(pod),
+        usage_signature(pod),
         pod.namespace,
         pod.priority,
-        tuple(pod.requests.items()),
-        pod.nonzero,
-        pod.host_ports,
         _of_many_nodes(pod) if labels_matter else None,
     )
 

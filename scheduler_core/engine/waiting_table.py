@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.changes import ChangeLog
 from scheduler_core.arrays.index import Int64
-from scheduler_core.framework.hints import Beneath, Room
+from scheduler_core.framework.hints import FindBeneath, Room
 from scheduler_core.framework.obstacles import WITHIN_MIN
 from scheduler_core.framework.quota_obstacles import RECLAIM
 
@@ -184,28 +184,35 @@ class WaitingTable:
     def _fits(self, rows: NDArray[np.intp], room: Room) -> Bool:
         """bool [M]: whether the room, and what evictions may add to it, is enough."""
         bound = min(len(room.free), len(self.requests))
-        asked = self.requests[:bound, rows]
-        free = room.free[:bound, None]
-        fits: Bool = ((asked <= free) | (asked == 0)).all(axis=0)
-        if room.beneath is not None and not fits.all():
-            fits |= self._fits_after_evictions(rows, asked, free, room.beneath())
-        if room.lowest is not None:
-            namespaces = self.namespaces[rows]
-            # In a namespace beyond those that it knows nobody holds a node.
-            known = (namespaces >= 0) & (namespaces < len(room.lowest))
-            fits[known] |= room.lowest[namespaces[known]] < self.priorities[rows[known]]
+        asked = self.requests[:bound].take(rows, axis=1)
+        fits = _is_enough(asked, room.free[:bound, None])
+        if room.beneath is not None and np.count_nonzero(fits) < len(fits):
+            fits |= self._fits_after_evictions(rows, asked, room.free[:bound, None], room.beneath)
+        if room.lowest is not None and np.count_nonzero(fits) < len(fits):
+            fits |= self._may_evict_elsewhere(rows, room.lowest)
         return fits
 
     def _fits_after_evictions(
-        self, rows: NDArray[np.intp], asked: Int64, free: Int64, beneath: Beneath
+        self, rows: NDArray[np.intp], asked: Int64, free: Int64, beneath: FindBeneath
     ) -> Bool:
-        held = beneath.held[: len(asked)]
-        number = np.searchsorted(beneath.priorities, self.priorities[rows])
+        priorities, reclaims = self.priorities.take(rows), self.reclaims.take(rows)
+        found = beneath(int(priorities.max()), bool(reclaims.any()))
+        if found is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        number = np.searchsorted(found.priorities, priorities)
         # Who may take back from others may evict anybody.
-        number[self.reclaims[rows]] = len(beneath.priorities)
-        more = free + held[:, number] + beneath.leaving[: len(asked), None]
-        fits: Bool = ((asked <= more) | (asked == 0)).all(axis=0)
-        return fits
+        number[reclaims] = len(found.priorities)
+        held = found.held[: len(asked)]
+        return _is_enough(asked, free + held[:, number] + found.leaving[: len(asked), None])
+
+    def _may_evict_elsewhere(self, rows: NDArray[np.intp], lowest: Int64) -> Bool:
+        priorities = self.priorities.take(rows)
+        if priorities.max() <= lowest.min():
+            return np.zeros(len(rows), dtype=np.bool_)
+        namespaces = self.namespaces.take(rows)
+        # In a namespace beyond those that it knows nobody holds a node.
+        known = (namespaces >= 0) & (namespaces < len(lowest))
+        return known & (lowest.take(namespaces, mode="clip") < priorities)
 
     def foremost(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Those of some rows whose place none of the others is in front of, as far as numbers say."""
@@ -228,3 +235,9 @@ class WaitingTable:
         self._refused = {
             name: np.concatenate([column, np.zeros_like(column)]) for name, column in self._refused.items()
         }
+
+
+def _is_enough(asked: Int64, free: Int64) -> Bool:
+    """bool [M]: whether there is as much as is asked for; of what is overcommitted there is none."""
+    enough: NDArray[np.bool_] = np.all(asked <= np.maximum(free, 0), axis=0)
+    return enough

@@ -47,6 +47,10 @@ class Beneath(msgspec.Struct, frozen=True, eq=False):
     leaving: Int64
 
 
+# What pods of a node hold who are less important than that, or all of them if so; None where none might go.
+FindBeneath = Callable[[int, bool], Beneath | None]
+
+
 class Room(msgspec.Struct, frozen=True, eq=False):
     """What is free now, int64 [R] by row of the resource index: who asks for more of anything is not helped.
 
@@ -56,7 +60,7 @@ class Room(msgspec.Struct, frozen=True, eq=False):
 
     free: Int64
     slot: int | None = None
-    beneath: Callable[[], Beneath] | None = None
+    beneath: FindBeneath | None = None
     lowest: Int64 | None = None
 
 

@@ -13,13 +13,17 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.arrays.intern import Int32
 from scheduler_core.state.nodes import NodeTable
 
+Float = NDArray[np.float64]
 Slots = slice | NDArray[np.int64]
 
 
 class NodeView:
-    """A selection of node slots, M of them. Arrays are [R, M] or [M]; treat them as read-only."""
+    """A selection of node slots, M of them. Arrays are [R, M] or [M]; treat them as read-only.
 
-    __slots__ = ("_nonzero", "_requested", "slots", "table")
+    A range of slots shows the table as it is; of single slots the view keeps what it was first asked for.
+    """
+
+    __slots__ = ("_allocatable", "_nonzero", "_requested", "slots", "table")
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class NodeView:
         self.slots = slots
         self._requested = requested
         self._nonzero = nonzero
+        self._allocatable: Int64 | None = None
 
     @classmethod
     def all(cls, table: NodeTable) -> NodeView:
@@ -62,24 +67,44 @@ class NodeView:
     @property
     def allocatable(self) -> Int64:
         """int64 [R, M]."""
-        return self.table.allocatable[:, self.slots]
+        if isinstance(self.slots, slice):
+            return self.table.allocatable[:, self.slots]
+        if self._allocatable is None:
+            # `take` is several times quicker for a few nodes than an index.
+            self._allocatable = self.table.allocatable.take(self.slots, axis=1)
+        return self._allocatable
 
-    def divisor(self, row: int) -> NDArray[np.float64] | None:
+    def _row(self, column: Float) -> Float:
+        """[N] to [M]."""
+        slots = self.slots
+        return column[slots] if isinstance(slots, slice) else column.take(slots)
+
+    def divisor(self, row: int) -> Float | None:
         """float64 [M]: allocatable of one resource, never 0 (1 where no node is).
 
         None where it would not divide exactly, see `NodeTable.ordinary`.
         """
-        return self.table.divisor[row, self.slots] if self.table.ordinary(row) else None
+        return self._row(self.table.divisor[row]) if self.table.ordinary(row) else None
 
     @property
     def requested(self) -> Int64:
         """int64 [R, M], assumed pods included."""
-        return self.table.requested[:, self.slots] if self._requested is None else self._requested
+        if self._requested is not None:
+            return self._requested
+        if isinstance(self.slots, slice):
+            return self.table.requested[:, self.slots]
+        self._requested = self.table.requested.take(self.slots, axis=1)
+        return self._requested
 
     @property
     def nonzero(self) -> Int64:
         """int64 [2, M]: cpu and memory with kube-scheduler's defaults for what is not requested."""
-        return self.table.nonzero[:, self.slots] if self._nonzero is None else self._nonzero
+        if self._nonzero is not None:
+            return self._nonzero
+        if isinstance(self.slots, slice):
+            return self.table.nonzero[:, self.slots]
+        self._nonzero = self.table.nonzero.take(self.slots, axis=1)
+        return self._nonzero
 
     @property
     def unschedulable(self) -> NDArray[np.bool_]:

@@ -42,13 +42,19 @@ def freed_by_victims(state: ClusterState, pod: Pod, slot: int) -> Int64:
     return held
 
 
-def beneath(state: ClusterState, slot: int) -> Beneath:
-    """What a node's pods hold, the least important ones first."""
+def beneath(state: ClusterState, slot: int, above: int, everybody: bool) -> Beneath | None:
+    """What a node's pods hold, the least important ones first.
+
+    None if none of them leaves, and none is less important than `above` where not `everybody` may go.
+    """
     table, rows = state.table, _pods_on(state, slot)
+    going = table.going[rows]
+    if not going.any() and (not len(rows) or not (everybody or table.priority[rows[0]] < above)):
+        return None
     table.cover(len(state.index))
     held: Int64 = np.zeros((len(table.requests), len(rows) + 1), dtype=np.int64)  # [R, K + 1]
     np.cumsum(table.requests[:, rows], axis=1, out=held[:, 1:])
-    leaving: Int64 = table.requests[:, rows[table.going[rows]]].sum(axis=1)
+    leaving: Int64 = table.requests[:, rows[going]].sum(axis=1)
     return Beneath(table.priority[rows], held, leaving)
 
 

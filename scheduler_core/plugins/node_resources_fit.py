@@ -77,9 +77,10 @@ class NodeResourcesFit:
         bits = np.zeros(len(nodes), dtype=np.uint64)  # [M]
         allocatable, requested = nodes.allocatable, nodes.requested
         for row, asked in cycle.slots[self.name]:
-            room = allocatable[row] - requested[row]
-            if room.min(initial=asked) < asked:
-                bits |= (room < asked).astype(np.uint64) << np.uint64(row)
+            short = allocatable[row] - requested[row] < asked
+            # Quicker than `any` for a few nodes and for all.
+            if np.count_nonzero(short):
+                bits |= short.astype(np.uint64) << np.uint64(row)
                 never = asked > allocatable[row]
                 bits |= never.astype(np.uint64) << np.uint64(row + _NEVER_SHIFT)
         return bits

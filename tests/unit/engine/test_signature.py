@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.engine.signature import schedules_differently, signature, static_signature
+from scheduler_core.engine.signature import (
+    schedules_differently,
+    signature,
+    static_signature,
+    usage_signature,
+)
 from tests.support.builders import PodBuilder, make_pod
 
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -24,7 +29,10 @@ def port(made: PodBuilder) -> None:
     made.raw["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 80}]
 
 
-# What changes; whether static plugins, plugins of one node, and all plugins tell the pods apart; another try.
+OF_THE_OWNER = ("its priority", "its namespace")
+
+# What changes; whether static plugins, plugins of one node or the pods' owner, and all plugins tell the pods
+# apart; another try.
 CHANGES: list[tuple[str, Callable[[PodBuilder], Any], bool, bool, bool, bool]] = [
     ("nothing", lambda p: p, False, False, False, False),
     ("its status", lambda p: p.status(message="x"), False, False, False, False),
@@ -49,15 +57,16 @@ CHANGES: list[tuple[str, Callable[[PodBuilder], Any], bool, bool, bool, bool]] =
 
 
 @pytest.mark.parametrize(
-    ("change", "static", "usage", "every", "again"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES]
+    ("what", "change", "static", "usage", "every", "again"), CHANGES, ids=[c[0] for c in CHANGES]
 )
 def test_what_tells_pods_apart(
-    change: Callable[[PodBuilder], Any], static: bool, usage: bool, every: bool, again: bool
+    what: str, change: Callable[[PodBuilder], Any], static: bool, usage: bool, every: bool, again: bool
 ) -> None:
     changed = pod()
     change(changed)
     one, other = pod().obj(), changed.obj()
     assert (static_signature(one) != static_signature(other)) is static
+    assert (usage_signature(one) != usage_signature(other)) is (usage and what not in OF_THE_OWNER)
     assert (signature(one, labels_matter=False) != signature(other, labels_matter=False)) is usage
     assert (signature(one, labels_matter=True) != signature(other, labels_matter=True)) is every
     assert schedules_differently(one, other) is again

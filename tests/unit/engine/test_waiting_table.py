@@ -105,7 +105,7 @@ def test_what_evictions_may_add(
     for asked in (3, 6):
         classes.add(str(asked), asked, priority=priority, plugins=plugins)
     held = np.array([[0, 2, 5]], dtype=np.int64)
-    room = Room(vector(1), 0, lambda: Beneath(vector(0, 5), held, vector(leaving)))
+    room = Room(vector(1), 0, lambda _above, _all: Beneath(vector(0, 5), held, vector(leaving)))
     assert classes.whom(room) == helped
 
 
