@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.hints import Hint, Room
 from scheduler_core.framework.status import Bits, Diagnosis, Reason, Status
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.pod import Pod
@@ -84,6 +84,28 @@ class ConcernPlugin(Plugin, Protocol):
         bits, SUCCESS at Reserve and Permit, no writes. It is then not asked. PreEnqueue, PostFilter, Bind
         and what is kept per class of equal pods are asked all the same.
         """
+        ...
+
+
+@runtime_checkable
+class RoomPlugin(Plugin, Protocol):
+    """Optional, for the plugin that counts what nodes have: what hints of others can rely on."""
+
+    def has_room_on(self, state: ClusterState, pod: Pod, slot: int) -> bool:
+        """Whether a pod fits a node, now or after evictions there."""
+        ...
+
+    def room_on(self, state: ClusterState, slot: int) -> Room:
+        """What is free on a node, and what evictions there may add."""
+        ...
+
+
+@runtime_checkable
+class MeetsOthersPlugin(Plugin, Protocol):
+    """Optional, for a plugin that asks another one of its profile."""
+
+    def meet(self, others: Mapping[str, Plugin]) -> None:
+        """The plugins of the profile by name, itself among them; called once, before anything else."""
         ...
 
 

@@ -12,6 +12,7 @@ from scheduler_core.framework.interface import (
     BindPlugin,
     EventsPlugin,
     FilterPlugin,
+    MeetsOthersPlugin,
     NormalizePlugin,
     PermitPlugin,
     Plugin,
@@ -71,7 +72,11 @@ class Profile:
         if len(sorters) != 1:
             raise ConfigError(f"profiles[{name}].plugins.queueSort", f"{len(sorters)} plugins, not one")
         self.queue_sort = sorters[0]
-        self.plugins = list({plugin.name: plugin for at in points.values() for plugin in at}.values())
+        by_name = {plugin.name: plugin for at in points.values() for plugin in at}
+        self.plugins = list(by_name.values())
+        for plugin in self.plugins:
+            if isinstance(plugin, MeetsOthersPlugin):
+                plugin.meet(by_name)
         self.enabled = frozenset(plugin.name for plugin in self.plugins)
         # Where a profile wants victims on one node only, that holds for all of its plugins.
         self.across_nodes = all(getattr(plugin, "cross_node", True) for plugin in self.post_filter)

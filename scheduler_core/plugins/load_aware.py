@@ -11,17 +11,21 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.index import Int64
 from scheduler_core.config.muster_args import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
-from scheduler_core.framework.interface import Scope
+from scheduler_core.framework.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
+from scheduler_core.framework.interface import Plugin, RoomPlugin, Scope
 from scheduler_core.framework.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
+from scheduler_core.framework.widest_victims import freed_by_victims
 from scheduler_core.load.estimate import estimate_pod
 from scheduler_core.load.priority import PROD, band_of
 from scheduler_core.load.spec import Estimation, LoadSpec, Percentile, Thresholds, aligned
 from scheduler_core.load.usage import points, score
 from scheduler_core.model import names
-from scheduler_core.state.events import Happened
+from scheduler_core.model.node_metric import NodeMetric
+from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.load_columns import LoadColumns
 
 Bool = NDArray[np.bool_]
@@ -44,6 +48,7 @@ class LoadAwareScheduling:
 
     Bit 0: the report is too old. Then two bits per resource in name order: plain or aggregated use over its
     threshold; a node is refused for the first such resource.
+    `fit` counts the resources of nodes, or is None: no report of a node helps whom it has no room for.
     """
 
     name = "LoadAwareScheduling"
@@ -63,11 +68,16 @@ class LoadAwareScheduling:
         self.dominant = dominant
         self.pass_expired = pass_expired
         self.score_prod = score_prod
+        self.fit: RoomPlugin | None = None
         self._weights: Int64 = np.array([weights.get(r, 0) for r in spec.resources], dtype=np.int64)  # [R]
         self._reasons = [Reason(EXPIRED, resolvable=False)]
         for resource in spec.resources:
             self._reasons.append(Reason(f"node(s) {resource} usage exceed threshold"))
             self._reasons.append(Reason(f"node(s) {resource} aggregated usage exceed threshold"))
+
+    def meet(self, others: Mapping[str, Plugin]) -> None:
+        """Find who counts the resources of nodes."""
+        self.fit = next((plugin for plugin in others.values() if isinstance(plugin, RoomPlugin)), None)
 
     # Extension points
 
@@ -121,7 +131,36 @@ class LoadAwareScheduling:
 
     def hints(self) -> Mapping[Happened, Hint | None]:
         """A report, a pod that went, a node that came or was told other thresholds or capacity."""
-        return Obstacle.LOAD.hints()
+        of_one_node = Happened.NODE_METRIC | Happened.POD_DELETE
+        return {
+            Obstacle.LOAD.value & ~of_one_node: None,
+            of_one_node: StandingHint(self._may_take, _unless_known, self._room),
+        }
+
+    def _may_take(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        """Whether the node of an event may take the pod, as it is or after evictions."""
+        slot = _slot_of(state, event)
+        if slot is None:
+            return True
+        if self.fit is not None and not self.fit.has_room_on(state, pod, slot):
+            return False
+        return self._is_below(state, pod, slot) or bool(freed_by_victims(state, pod, slot).any())
+
+    def _is_below(self, state: ClusterState, pod: Pod, slot: int) -> bool:
+        """Whether a node stays below its thresholds with the pod. That its report is too old, time tells."""
+        if self.pass_expired:
+            return True
+        columns = state.load.columns(self.spec)
+        room = (columns.prod_room if band_of(pod) == PROD else columns.room)[:, slot]  # [R]
+        estimate: Int64 = np.array(estimate_pod(pod, self.spec, state.load.report), dtype=np.int64)  # [R]
+        return bool((estimate <= room).all())
+
+    def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
+        """What is free on the node of an event; None where no node is known."""
+        slot = _slot_of(state, event)
+        if slot is None:
+            return None
+        return Room(np.zeros(0, dtype=np.int64), slot) if self.fit is None else self.fit.room_on(state, slot)
 
     # Explanation
 
@@ -164,6 +203,18 @@ class LoadAwareScheduling:
                 "nodeEstimated": amounts(columns.estimated[:, slot]),
             },
         }
+
+
+def _slot_of(state: ClusterState, event: ClusterEvent) -> int | None:
+    """The node that a report is about, or that a pod has left."""
+    if event.pod is not None:
+        return state.nodes.slot(event.pod.node_name)
+    return state.nodes.slot(event.obj.name) if isinstance(event.obj, NodeMetric) else None
+
+
+def _unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Everybody where it is not known which node it is."""
+    return EVERYBODY if _slot_of(state, event) is None else NOBODY
 
 
 def load_aware(args: LoadAwareSchedulingArgs) -> LoadAwareScheduling:

@@ -126,10 +126,11 @@ class NodeResourcesFit:
         return Obstacle.ROOM.hints(_may_make_room, StandingHint(self._has_room, _unless_known, self._room))
 
     def _has_room(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-        """Whether the pod fits the node that another one has left, now or after evictions there."""
         slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
-        if slot is None:
-            return True
+        return slot is None or self.has_room_on(state, pod, slot)
+
+    def has_room_on(self, state: ClusterState, pod: Pod, slot: int) -> bool:
+        """Whether the pod fits a node, now or after evictions there."""
         asked = state.vector(pod)
         free = self._free_on(state, slot)
         if ((asked <= free) | (asked == 0)).all():
@@ -138,10 +139,12 @@ class NodeResourcesFit:
         return bool(((asked <= free) | (asked == 0)).all())
 
     def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
-        """What is free on the node that a pod has left; None where it is not known."""
+        """What there is on the node that a pod has left; None where it is not known."""
         slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
-        if slot is None:
-            return None
+        return None if slot is None else self.room_on(state, slot)
+
+    def room_on(self, state: ClusterState, slot: int) -> Room:
+        """What is free on a node, and what evictions there may add."""
         return Room(self._free_on(state, slot), slot, partial(beneath, state, slot))
 
     def _free_on(self, state: ClusterState, slot: int) -> Int64:

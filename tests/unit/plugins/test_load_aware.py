@@ -119,6 +119,31 @@ def test_a_new_report_wakes_the_pod() -> None:
     assert outcome(made) == {"p": "a"}
 
 
+# cpu that the waiting pod asks for, its priority, what a running one of priority 0 holds, the reported use.
+REPORTS = [
+    ("the node is below its threshold now", "1", 0, "8", "1", True),
+    ("it still is above", "1", 0, "8", "15", False),
+    ("it has no room for the pod anyhow", "9", 0, "8", "1", False),
+    ("it has after an eviction", "9", 5, "8", "1", True),
+    ("an eviction may bring it below", "1", 5, "8", "15", True),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "priority", "held", "used", "tried"), [c[1:] for c in REPORTS], ids=[c[0] for c in REPORTS]
+)
+def test_a_new_report_concerns_whom_its_node_may_take(
+    asked: str, priority: int, held: str, used: str, tried: bool
+) -> None:
+    waits = make_pod("ns/p").uid("p").requests(cpu=asked).priority(priority)
+    runs = running("ns/r", "a", NOW, cpu=held).never()
+    made = scheduler(*nodes("a"), make_metric("a").usage(cpu="16").obj(), runs.obj(), waits.obj())
+    assert outcome(made)["p"] != "a"
+    made.put(make_metric("a").usage(cpu=used).obj(), NOW + 20)
+    made.queue.flush(NOW + 20)
+    assert made.queue.has_active() is tried
+
+
 def test_a_removed_report_wakes_the_pod() -> None:
     metric = make_metric("a").usage(cpu="15").obj()
     made = scheduler(*nodes("a"), metric, small("p").obj())
