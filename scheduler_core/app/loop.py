@@ -42,6 +42,8 @@ _REVIEWS_PER_SECOND: Final = 10.0
 _CROWD: Final = 32
 # Of so many items that come together, the first one's time is near enough.
 _SAME_TIME: Final = 32
+# Statuses yield to a crowd of bindings for so long: what is written later says more.
+STATUS_SECONDS: Final = 2.0
 # An accepted binding that the watch has not shown for so long is looked up.
 CONFIRM_SECONDS: Final = 30.0
 
@@ -81,6 +83,7 @@ class Loop:
         self._drained = 0
         self._left = False
         self._reviewed = 0.0
+        self._reconciled = 0.0
 
     @property
     def synced(self) -> bool:
@@ -107,13 +110,15 @@ class Loop:
     def _turn(self, now: float) -> None:
         carrier = self.carrier
         if carrier is None or not self.synced or not self._may_decide():
+            self._reconciled = now
             return
         if carrier.backlog < _MOST_BACKLOG:
             self._turns.begin("deciding")
             self._decide(carrier, now)
             self._turns.begin("reviewing")
             self._review(carrier, now)
-            self._reconcile(carrier, now)
+            if now >= self._next_statuses(carrier):
+                self._reconcile(carrier, now)
         self._turns.begin("catching up")
         self._look_after(carrier, now)
         carrier.catch_up(now)
@@ -150,6 +155,7 @@ class Loop:
 
     def _reconcile(self, carrier: Carrier, now: float) -> None:
         """Statuses; like decisions they are written later, and newer, while too much is under way."""
+        self._reconciled = now
         for controller in self._controllers:
             self._turns.begin(type(controller).__name__)
             for write in controller.reconcile(self.scheduler.state, now):
@@ -182,9 +188,15 @@ class Loop:
             return 0.0
         times = [part.next_time() for part in (self.scheduler.queue, state.unplaced)]
         times += [self._next_review(), carrier.next_time()]
-        times += [controller.next_time(state) for controller in self._controllers]
+        statuses = [controller.next_time(state) for controller in self._controllers]
+        earliest = self._next_statuses(carrier)
+        times += [max(moment, earliest) for moment in statuses if moment is not None]
         due = [moment for moment in times if moment is not None]
         return max(0.0, min(min(due) - self._wall(), _IDLE_SECONDS)) if due else _IDLE_SECONDS
+
+    def _next_statuses(self, carrier: Carrier) -> float:
+        """When controllers may write at the earliest."""
+        return self._reconciled + STATUS_SECONDS if carrier.backlog >= _CROWD else 0.0
 
     def _next_review(self) -> float | None:
         due = self.scheduler.reviews.due()

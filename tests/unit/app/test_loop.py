@@ -306,3 +306,34 @@ def test_the_loop_wakes_up_when_a_charge_lapses() -> None:
     assert rig.loop._timeout() == 0.0
     rig.turn()
     assert rig.loop._timeout() > 0.5, "there is nothing more to do"
+
+
+class Statuses:
+    """A controller that has something to write at any time, and notes when it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        self.asked.append(now)
+        return []
+
+    def next_time(self, state: ClusterState) -> float | None:
+        return 0.0
+
+
+def test_statuses_yield_to_a_crowd_of_bindings_for_two_seconds() -> None:
+    rig = Rig()
+    statuses = Statuses()
+    rig.loop._controllers = [statuses]
+    rig.sync()
+    began = rig.now
+    rig.carried.backlog = 100
+    for _ in range(11):
+        rig.now += 0.5
+        rig.turn()
+    assert [asked - began for asked in statuses.asked] == [0.0, 2.0, 4.0]
+    assert rig.loop._timeout() == pytest.approx(0.5)
+    rig.carried.backlog = 10
+    rig.turn()
+    assert statuses.asked[-1] == rig.now
