@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-faults test-upstream fuzz mutants nightly check bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo test test-e2e test-faults test-upstream fuzz mutants soak nightly check bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -44,11 +44,15 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
 
-nightly: $(READY) ## the long things: fuzz, 20,000 worlds against fresh schedulers, mutants, Kubernetes' suites, peers
+soak: $(READY) ## ten million events in one scheduler: does memory grow? three hours; EVENTS=100000
+	@$(BIN)/python -m benchmarks.soak $(EVENTS)
+
+nightly: $(READY) ## the long things: fuzz, worlds against fresh schedulers, mutants, soak, Kubernetes' suites, peers
 	@failed=; $(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
 		$(MAKE) --no-print-directory mutants || failed=1; \
+		$(MAKE) --no-print-directory soak || failed=1; \
 		$(MAKE) --no-print-directory test-upstream || failed=1; \
 		$(MAKE) --no-print-directory bench-peers || failed=1; test -z "$$failed"
 
