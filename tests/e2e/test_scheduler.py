@@ -67,9 +67,13 @@ def test_pods_within_max_are_bound_and_the_one_above_waits_with_numbers(
     await_bound(cluster, namespace, "a", "b")
     make_pod(cluster, namespace, "c")
     await_refused(cluster, namespace, "c", "cpu=2", "exceeds", "2")
-    (failed,) = eventually(lambda: events(cluster, namespace, "FailedScheduling"), WAIT)
-    assert (failed["regarding"]["name"], failed["reportingController"]) == ("c", "muster-scheduler")
-    assert "exceeds" in failed["note"]
+    failed = eventually(lambda: events(cluster, namespace, "FailedScheduling"), WAIT)
+    assert {(event["regarding"]["name"], event["reportingController"]) for event in failed} == {
+        ("c", "muster-scheduler")
+    }
+    notes = [event["note"] for event in failed]
+    assert all("exceeds" in note for note in notes)
+    assert len(set(notes)) == len(notes), "the same is said once"
     scheduled = eventually(lambda: events(cluster, namespace, "Scheduled"), WAIT)
     assert {event["reportingController"] for event in scheduled} == {"muster-scheduler"}
     assert f"Successfully assigned {namespace}/a to one" in {event["note"] for event in scheduled}
