@@ -110,7 +110,7 @@ class GangReservations:
             # The first try of this process: a process that is gone may have kept nodes for it.
             held = seats_held(state, members)
         if any(order(other) < order(unit) for other in self._others(unit)):
-            self._drop(unit)
+            self._give_up(unit)
             return
         plan = self._plan(unit, members, need, now, held)
         if holder is not None and (holder is unit if plan is None else holder is not unit):

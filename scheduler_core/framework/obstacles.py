@@ -21,9 +21,9 @@ from scheduler_core.framework.hints import (
     StandingHint,
 )
 from scheduler_core.framework.pod_terms import looks_around
-from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
+from scheduler_core.framework.preemption.eligibility import awaited
 from scheduler_core.framework.preemption.nominated_sums import own_nominated
-from scheduler_core.framework.widest_victims import is_within_min
+from scheduler_core.framework.widest_victims import freed_by_victims, is_within_min
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import NEVER, Pod
@@ -219,9 +219,13 @@ def _may_wait_for(state: ClusterState, pod: Pod, leaves: Pod) -> bool:
     if (pod.host_ports and leaves.host_ports) or carries_terms(pod) or carries_terms(leaves) or pod.spread:
         return True
     placement = state.placed.get(leaves.uid)
-    return placement is None or room_after_leaving(
-        state, state.vector(pod), placement.slot, evicting_below=pod.priority
-    )
+    if placement is None:
+        return True
+    nodes, slot, vector = state.nodes, placement.slot, state.vector(pod)
+    width = len(vector)
+    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
+    free += freed_by_victims(state, pod, slot)[:width]
+    return bool(((vector <= free) | (vector == 0)).all())
 
 
 def _was_torn(state: ClusterState, gone: Pod) -> bool:

@@ -17,6 +17,7 @@ from scheduler_core.arrays.intern import Int32, Interner, LabelColumn
 from scheduler_core.model.affinity import Taint
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT, Node
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.node_rules import NodeRules
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -44,6 +45,8 @@ class NodeTable:
         self.pods: list[dict[str, Pod]] = []
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.taint_sets.id(())
+        # What makes a node useless to pods, by the name of their scheduler.
+        self.rules: dict[str, NodeRules] = {}
         self.static_changes = ChangeLog()
         self.usage_changes = ChangeLog()
         # Grows whenever a slot is given to a node or taken back: what is kept by slot is then void.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.config.schema import SchedulerConfiguration
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
@@ -20,10 +21,15 @@ def member(name: str, gang: str = "g", cpu: int = 1) -> PodBuilder:
 
 
 class GangScheduler:
-    """`nodes` are the CPUs of the nodes n0, n1, ...; `gangs` the minMembers of groups in namespace a."""
+    """`nodes` are the CPUs of the nodes n0, n1, ...; `gangs` the minMembers of groups in namespace a.
 
-    def __init__(self, nodes: Iterable[int] = (), **gangs: int) -> None:
-        profiles = build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS)
+    `config` is the built-in one unless given.
+    """
+
+    def __init__(
+        self, nodes: Iterable[int] = (), config: SchedulerConfiguration | None = None, /, **gangs: int
+    ) -> None:
+        profiles = build_profiles(config or muster_config(), FACTORIES, KNOWN_PLUGINS)
         self.scheduler = Scheduler(ClusterState(), profiles)
         self.state = self.scheduler.state
         self.now = 1000.0

@@ -17,9 +17,11 @@ from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.gang import group_of
+from scheduler_core.model.node import UNSCHEDULABLE_TAINT
 from scheduler_core.model.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.node_rules import ALL_RULES
 from scheduler_core.state.nominations import Nomination
 
 
@@ -122,24 +124,18 @@ def _taken_beside(state: ClusterState, nomination: Nomination) -> list[Int64]:
 
 
 def room_after_leaving(
-    state: ClusterState,
-    vector: Int64,
-    slot: int,
-    *,
-    evicting_below: int | None = None,
-    others: Iterable[Int64] = (),
+    state: ClusterState, vector: Int64, slot: int, *, others: Iterable[Int64] = ()
 ) -> bool:
     """Whether a node has room for requests (int64 [R]) once all that leaves it is gone.
 
-    With `evicting_below` also once its pods of lower priority are. `others` (int64 [R] each) take room there.
+    `others` (int64 [R] each) take room there.
     """
     nodes, placed, going = state.nodes, state.placed, state.table.going
     width = len(vector)
     free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
     for uid in nodes.pods[slot]:
         item = placed[uid]
-        lower = evicting_below is not None and item.pod.priority < evicting_below
-        if going[item.row] or lower:
+        if going[item.row]:
             free[: len(item.vector)] += item.vector[:width]
     for other in others:
         free[: len(other)] -= other[:width]
@@ -154,13 +150,21 @@ def lost_its_node(state: ClusterState, pod: Pod) -> bool:
 
 
 def usable(state: ClusterState, pod: Pod, slot: int) -> bool:
-    """Whether a node is there and of a kind that can take the pod, whatever runs on it."""
+    """Whether a node is there and of a kind that can take the pod, whatever runs on it.
+
+    A rule counts only where the pod's profile has its filter: what the pod is given must not be taken back.
+    """
     nodes = state.nodes
+    rules = nodes.rules.get(pod.scheduler_name, ALL_RULES)
     if not nodes.alive[slot]:
         return False
     # A cordoned node has its taint.
-    if untolerated(pod.tolerations, nodes.taint_sets.values[nodes.taint_set[slot]]) is not None:
+    taints = nodes.taint_sets.values[nodes.taint_set[slot]] if rules.taints else ()
+    if rules.cordons and nodes.unschedulable[slot]:
+        taints = (*taints, UNSCHEDULABLE_TAINT)
+    if untolerated(pod.tolerations, taints) is not None:
         return False
-    return bool(
-        match_required(NodeView(nodes, slice(slot, slot + 1)), pod.node_selector, pod.node_affinity)[0]
-    )
+    node = NodeView(nodes, slice(slot, slot + 1))
+    if rules.affinity and not match_required(node, pod.node_selector, pod.node_affinity)[0]:
+        return False
+    return bool(match_required(node, (), rules.added)[0])

@@ -41,6 +41,8 @@ MAX_TRIALS: Final = 16
 MAX_EXACT_NODES: Final = 100
 # How many of the least important pods of the whole cluster are taken away where a node's own do not suffice.
 MAX_ANYWHERE: Final = 256
+# On how many nodes so many are taken away because those who should have sufficed did not.
+MAX_UNPROVED: Final = 4
 # How many pods that leave anyhow are taken as gone where a pod could wait for them.
 MAX_LEAVING: Final = 256
 # How often the search starts anew without the members of gangs that turned out to be nobody's victims.
@@ -225,7 +227,7 @@ class Search:
 
     def _across_nodes(self, found: Found | None) -> Found | None:
         choice, anywhere = self._choice(), self._anywhere
-        need = self.demand.need
+        need, unproved = self.demand.need, list[tuple[int, Rows]]()
         for offer in islice(self._cheapest(~self._hopeless, self._lacking), MAX_TRIALS):
             rows = anywhere.best(offer.slot, self._lacking[:, offer.slot], need)
             if rows is None:
@@ -234,8 +236,14 @@ class Search:
                 if rest is None:
                     continue
                 rows = np.concatenate([offer.rows, rest])
-            if choice.offer(self._proved(offer.slot, rows)) and not choice.flawed:
+            proved = self._proved(offer.slot, rows)
+            if proved is None:
+                unproved.append((offer.slot, rows))
+            if choice.offer(proved) and not choice.flawed:
                 break
+        # Pods without a node may count in a quota as soon as others leave: less comes free than these hold.
+        for slot, rows in unproved[:MAX_UNPROVED] if found is None and choice.best is None else ():
+            self._all_away(slot, np.union1d(rows, anywhere.candidates[:MAX_ANYWHERE]), choice)
         if found is None or choice.best is None:
             return choice.best or found
         better = choice.cost(choice.best)[:FLAWS] < choice.cost(found)[:FLAWS]

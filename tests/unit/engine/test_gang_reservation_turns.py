@@ -380,6 +380,19 @@ def test_what_was_given_up_meanwhile_is_not_kept_again() -> None:
     assert nominated(made) == {}
 
 
+def test_what_a_gang_loses_to_one_ahead_of_it_is_not_kept_again() -> None:
+    """Else both would be tried in turn for ever: each time one of them loses it, the other one is woken."""
+    made = promised(h=1)
+    made.put(member("h0", "h", cpu=9).priority(9).spec(activeDeadlineSeconds=50))
+    ahead = made.state.pods["h0"]
+    seat = (ahead, "n1", made.state.vector(ahead))
+    made.state.nominations.put_gang("a/h PodGroup", [seat], kept=True)
+    tell(made, "g", need=2)
+    assert (set(nominated(made)), made.scheduler.reservations.start) == ({"h0"}, 0.0)
+    made.scheduler.reservations.aside(unit(made, "h"), made.now, lambda *_: None)
+    assert set(nominated(made)) == {"h0"}
+
+
 def test_a_kept_gang_that_lost_a_member_holds_up_nobody() -> None:
     made = promised()
     long = make_pod("a/h0").uid("h0")

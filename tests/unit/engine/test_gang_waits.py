@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.config.load import load_config
 from scheduler_core.engine.gang_capacity import least
 from scheduler_core.engine.group_slots import Slots, capacity, slots_for
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.model.names import REASON_UNSCHEDULABLE
-from tests.support.builders import make_group, make_node, make_pod, make_quota
+from tests.support.builders import NodeBuilder, PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed, rejected
 from tests.unit.engine.test_pod_cycle import Rig
 from tests.unit.engine.topology_scheduler import TopologyScheduler, members, nodes, why
@@ -188,3 +189,34 @@ def test_the_rest_of_a_gang_is_gated_when_the_only_free_member_goes_before_its_t
     assert made.step() == []
     made.put(member("held"))
     assert placed(made.step(60.0)) == {"held": "n0"}
+
+
+LESS = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  plugins:
+    multiPoint:
+      enabled: [{name: CapacityScheduling}, {name: Coscheduling}]
+      disabled: [{name: %s}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("without", "node", "pod"),
+    [
+        ("NodeAffinity", make_node("n0"), member("m0").selector(disk="ssd")),
+        ("TaintToleration", make_node("n0").taint("k"), member("m0")),
+    ],
+)
+def test_a_gang_waits_once_for_a_node_that_its_profile_thinks_nothing_bad_of(
+    without: str, node: NodeBuilder, pod: PodBuilder
+) -> None:
+    """What the filters give it, nobody takes back by a rule that is none for its profile."""
+    made = GangScheduler([], load_config(LESS % without, "test"), g=1)
+    made.scheduler.put(node.allocatable(cpu=1).obj(), made.now)
+    made.put(make_pod("f/v").uid("v").requests(cpu=1).deleting(5.0).on("n0"))
+    made.put(pod)
+    assert rejected(made.step())["m0"].nominated == "n0"
+    assert made.step(later=20.0) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -18,7 +18,10 @@ from scheduler_core.framework.preemption.eligibility import (
     room_after_leaving,
     usable,
 )
+from scheduler_core.model.affinity import NodeAffinity
+from scheduler_core.model.selectors import IN, NodeTerm, Requirement
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.node_rules import NodeRules
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 
 WAITING = make_pod("a/w").uid("w").requests(cpu=1).selector(disk="ssd").tolerates("own")
@@ -129,6 +132,30 @@ def test_who_tolerates_a_cordon_waits_on_a_cordoned_node() -> None:
     state = cluster("r")
     changed(cordoned=True)(state)
     assert usable(state, tolerant.obj(), 1)
+
+
+SSD: Final = NodeAffinity((NodeTerm((Requirement("disk", IN, ("ssd",)),)),))
+
+RULES: list[tuple[str, NodeRules, dict[str, Any], bool]] = [
+    ("a taint, and taints are nothing to it", NodeRules(taints=False), {"taint": "other"}, True),
+    ("a cordon, and taints are nothing to it", NodeRules(taints=False), {"cordoned": True}, False),
+    ("a cordon is a taint, too", NodeRules(cordons=False), {"cordoned": True}, False),
+    ("neither is anything to it", NodeRules(taints=False, cordons=False), {"cordoned": True}, True),
+    ("a label, and affinity is nothing to it", NodeRules(affinity=False), {"disk": "hdd"}, True),
+    ("the label that the profile wants", NodeRules(affinity=False, added=SSD), {"disk": "ssd"}, True),
+    ("another one", NodeRules(affinity=False, added=SSD), {"disk": "hdd"}, False),
+]
+
+
+@pytest.mark.parametrize(("rules", "now", "waits"), [r[1:] for r in RULES], ids=[r[0] for r in RULES])
+def test_only_the_filters_of_its_profile_make_a_node_useless_to_a_pod(
+    rules: NodeRules, now: dict[str, Any], waits: bool
+) -> None:
+    state = cluster("r")
+    state.nodes.rules[state.pods["w"].scheduler_name] = rules
+    changed(**now)(state)
+    assert awaited(state, state.pods["w"]) == ({"r"} if waits else set())
+    assert lost_its_node(state, state.pods["w"]) is not waits
 
 
 # Gangs
@@ -301,32 +328,22 @@ def test_room_is_what_nobody_holds_who_stays(seed: int) -> None:
     rooms = {name: (rng.randint(0, 6), rng.randint(0, 4)) for name in ("m", "n")}
     for name, (cpu, memory) in rooms.items():
         state.put_node(make_node(name).allocatable(cpu=cpu, memory=memory, pods=9).obj())
-    stays = {(name, limit): [0, 0] for name in rooms for limit in (None, 5)}
+    stays = {name: [0, 0] for name in rooms}
     for i in range(rng.randint(0, 6)):
-        name, sizes, priority = (
-            rng.choice("mn"),
-            (rng.randint(0, 2), rng.randint(0, 1)),
-            rng.choice((0, 5, 9)),
-        )
-        pod = (
-            make_pod(f"a/p{i}")
-            .uid(f"p{i}")
-            .requests(cpu=sizes[0], memory=sizes[1])
-            .priority(priority)
-            .on(name)
-        )
+        name, sizes = rng.choice("mn"), (rng.randint(0, 2), rng.randint(0, 1))
+        pod = make_pod(f"a/p{i}").uid(f"p{i}").requests(cpu=sizes[0], memory=sizes[1]).on(name)
         going = rng.random() < 0.4
         state.put_pod((pod.deleting(1.0) if going else pod).obj())
-        for (where, limit), held in stays.items():
-            if where == name and not going and (limit is None or priority >= limit):
-                held[:] = held[0] + sizes[0], held[1] + sizes[1]
+        if not going:
+            held = stays[name]
+            held[:] = held[0] + sizes[0], held[1] + sizes[1]
     asked = (rng.randint(0, 4), rng.choice((0, 0, 2)))
     listed = {key: size for key, size in zip(("cpu", "memory"), asked, strict=True) if size}
     vector = state.vector(make_pod("a/x").requests(**listed).obj())
     before = state.nodes.requested.copy()
-    for (name, limit), held in stays.items():
+    for name, held in stays.items():
         slot = state.nodes.slot(name)
         assert slot is not None
         fits = all(not asked[r] or held[r] + asked[r] <= rooms[name][r] for r in (0, 1))
-        assert room_after_leaving(state, vector, slot, evicting_below=limit) is fits
+        assert room_after_leaving(state, vector, slot) is fits
     assert np.array_equal(before, state.nodes.requested)

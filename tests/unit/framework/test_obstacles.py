@@ -136,3 +136,29 @@ def test_whose_node_goes_looks_anew_though_it_never_preempts(pod: PodBuilder, na
     gone = make_node(name).obj()
     state.remove_node(name)
     assert helps(state, state.pods["w"], ClusterEvent(Happened.NODE_DELETE, old_node=gone)) is woken
+
+
+LEAVES: list[tuple[str, PodBuilder, int, bool]] = [
+    ("beside a less important one", make_pod("f/w").priority(5), 1, True),
+    ("beside one that is as important", make_pod("f/w"), 1, False),
+    ("beside a borrower, with a min", make_pod("a/w"), 1, True),
+    ("beside a borrower, with too small a min", make_pod("a/w"), 3, False),
+    ("and never evicts", make_pod("a/w").never(), 1, False),
+]
+
+
+@pytest.mark.parametrize(("pod", "used", "woken"), [e[1:] for e in LEAVES], ids=[e[0] for e in LEAVES])
+def test_who_may_need_a_victim_beside_a_pod_that_leaves(pod: PodBuilder, used: int, woken: bool) -> None:
+    """Nobody but those who reclaim evicts whom they are no more important than."""
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=2).obj())
+    state.put_node(make_node("m").allocatable(cpu=9).obj())
+    if pod.meta["namespace"] == "a":
+        state.put_quota(make_quota("a/q").min(cpu=4).obj())
+        state.put_quota(make_quota("b/q").min(memory=1).obj())
+    state.put_pod(make_pod("a/u").uid("u").requests(cpu=used).on("m").obj())
+    state.put_pod(make_pod("b/v").uid("v").requests(cpu=1).on("n").obj())
+    state.put_pod(make_pod("c/o").uid("o").requests(cpu=1).on("n").deleting(1.0).obj())
+    state.put_pod(pod.uid("w").requests(cpu=2).obj())
+    event = ClusterEvent(Happened.POD_LEAVING, pod=state.pods["o"])
+    assert helps(state, state.pods["w"], event) is woken

@@ -158,6 +158,31 @@ def test_pods_without_a_node_make_nobody_lend_what_it_is_guaranteed(
     assert outcome(made, asks("owner/p", asked)) == ("n0", victims)
 
 
+@pytest.mark.parametrize(("waiting", "victims"), [(1, "y"), (2, "x y"), (3, "x z")])
+def test_pods_without_a_node_count_as_soon_as_others_leave_their_min(waiting: int, victims: str) -> None:
+    """`loud` uses its min of 6 without those that wait, and may give, as it borrows memory.
+
+    What its pods leave of the min goes to those that wait first: so less comes free than leaves. With what is
+    above its max all the same nobody else need go, and the other nodes are too full.
+    """
+    made = world(
+        [2, 0, 2],
+        loud("x", "n1"),
+        loud("y", "n1").requests(cpu=2, memory="1Gi"),
+        loud("z", "n2", 3),
+        runs("borrower/b", "n2", 3),
+        quotas=(
+            make_quota("owner/q").min(cpu=3),
+            quota("loud", 6, 6),
+            make_quota("borrower/q").min(memory=1),
+        ),
+    )
+    for number in range(waiting):
+        pod = make_pod(f"loud/w{number}").uid(f"w{number}").requests(cpu=1).scheduler(DEFAULT_SCHEDULER)
+        made.put(pod.annotation(CHARGED_ANNOTATION, "true"))
+    assert outcome(made, asks("owner/p", 1)) == ("n0", victims)
+
+
 def test_a_max_of_something_that_nobody_asks_for_says_nothing() -> None:
     made = world(
         [4],
