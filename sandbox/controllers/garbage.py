@@ -15,6 +15,12 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
+def _is_foreground(obj: Obj) -> bool:
+    """Whether an object's deletion waits for its dependents."""
+    meta = obj["metadata"]
+    return bool(meta.get("deletionTimestamp")) and FOREGROUND in (meta.get("finalizers") or ())
+
+
 class GarbageCollector(Controller[Ref]):
     """Keys are objects: dependents to check, and owners whose deletion waits for their dependents."""
 
@@ -76,7 +82,7 @@ class GarbageCollector(Controller[Ref]):
         if kind is None or obj is None:
             return None
         finalizers = obj["metadata"].get("finalizers") or ()
-        if obj["metadata"].get("deletionTimestamp") and FOREGROUND in finalizers:
+        if _is_foreground(obj):
             await self._delete_foreground(kind, obj)
         elif obj["metadata"].get("deletionTimestamp") and ORPHAN in finalizers:
             await self._orphan(kind, obj)
@@ -84,17 +90,32 @@ class GarbageCollector(Controller[Ref]):
             await self._collect(kind, obj)
         return None
 
+    def _waits(self, reference: Obj, namespace: str) -> bool:
+        """Whether an owner is on its way out and goes after its dependents."""
+        found = self._owner(reference, namespace)
+        return found is not None and _is_foreground(found[1])
+
     async def _collect(self, kind: ApiKind, obj: Obj) -> None:
+        """Keep a dependent for its other owners, or delete it where none is left that stays."""
         meta = obj["metadata"]
+        place = meta.get("namespace", "")
         references = meta.get("ownerReferences") or []
-        living = [ref for ref in references if await self._is_alive(ref, meta.get("namespace", ""))]
-        if not references or len(living) == len(references):
+        living = [ref for ref in references if await self._is_alive(ref, place)]
+        staying = [ref for ref in living if not self._waits(ref, place)]
+        if len(staying) == len(references):
             return
-        if living:
-            await self._keep_owners(kind, obj, living)
+        if staying:
+            await self._keep_owners(kind, obj, staying)
             return
-        options = {"propagationPolicy": "Background", "preconditions": {"uid": meta["uid"]}}
-        await self.registry.delete(kind, meta.get("namespace", ""), meta["name"], options=options)
+        policy = "Background"
+        if living and self.owners.refs(meta["uid"]):
+            policy = "Foreground"
+            if any(_is_foreground(dependent) for _, dependent in self._dependents(obj)):
+                # Who waits for whom may go in a circle; an owner that is not blocked breaks it.
+                unblocked = [{**ref, "blockOwnerDeletion": False} for ref in references]
+                await self._keep_owners(kind, obj, unblocked)
+        options = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
+        await self.registry.delete(kind, place, meta["name"], options=options)
 
     async def _keep_owners(self, kind: ApiKind, obj: Obj, references: list[Obj]) -> None:
         meta = obj["metadata"]
@@ -106,13 +127,8 @@ class GarbageCollector(Controller[Ref]):
 
     async def _delete_foreground(self, kind: ApiKind, owner: Obj) -> None:
         for dependent_kind, obj in self._dependents(owner):
-            meta = obj["metadata"]
-            if not meta.get("deletionTimestamp"):
-                policy = "Foreground" if self.owners.refs(meta["uid"]) else "Background"
-                options = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
-                await self.registry.delete(
-                    dependent_kind, meta.get("namespace", ""), meta["name"], options=options
-                )
+            if not obj["metadata"].get("deletionTimestamp"):
+                await self._collect(dependent_kind, obj)
         uid = owner["metadata"]["uid"]
         left = [ref for _, obj in self._dependents(owner) for ref in obj["metadata"]["ownerReferences"]]
         if not any(ref["uid"] == uid and ref.get("blockOwnerDeletion") for ref in left):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from sandbox.builtin import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from sandbox.controllers.controller import Controller
 from sandbox.errors import StatusError
-from sandbox.objects import Obj, at
+from sandbox.kinds import ApiKind
+from sandbox.objects import Obj, at, now, rfc3339, with_condition
 from sandbox.store import EventType
 
 FINALIZER = "kubernetes"
@@ -41,7 +42,13 @@ class NamespaceController(Controller[str]):
         if not namespace["metadata"].get("deletionTimestamp"):
             await self._furnish(key)
             return None
-        if await self._empty(key):
+        refused = await self._delete_contents(key)
+        left = self._contents(key)
+        if left or refused:
+            await self._tell(key, left, refused)
+        if refused:
+            raise refused
+        if not left:
             await self._finalize(key)
         return None
 
@@ -50,27 +57,58 @@ class NamespaceController(Controller[str]):
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
             await self.registry.create(SERVICE_ACCOUNTS, account, namespace=name)
 
-    async def _empty(self, name: str) -> bool:
-        """Delete every object; whether nothing is left."""
-        seen: set[str] = set()
+    async def _delete_contents(self, name: str) -> StatusError | None:
+        """Delete the pods and, when the last of them is gone, everything else; a refusal, if any."""
+        refused = await self._delete_all(PODS, name)
+        if refused or self.store.count(PODS, name):
+            # Nothing that pods use disappears under them.
+            return refused
+        for kind in self._kinds():
+            refused = await self._delete_all(kind, name) or refused
+        return refused
+
+    async def _delete_all(self, kind: ApiKind, place: str) -> StatusError | None:
         refused: StatusError | None = None
-        # Pods go first, so that nothing they use disappears under them.
-        for kind in [PODS, *self.registry.kinds]:
-            if not kind.namespaced or kind.storage in seen:
+        for obj in self.store.list(kind, place):
+            if obj["metadata"].get("deletionTimestamp"):
                 continue
-            seen.add(kind.storage)
-            for obj in self.store.list(kind, name):
-                if obj["metadata"].get("deletionTimestamp"):
-                    continue
-                try:
-                    await self.registry.delete(
-                        kind, name, obj["metadata"]["name"], options={"propagationPolicy": "Background"}
-                    )
-                except StatusError as error:
-                    refused = refused if error.reason == "NotFound" else error
-        if refused:
-            raise refused
-        return not any(self.store.count(kind, name) for kind in self.registry.kinds if kind.namespaced)
+            try:
+                await self.registry.delete(
+                    kind, place, obj["metadata"]["name"], options={"propagationPolicy": "Background"}
+                )
+            except StatusError as error:
+                refused = refused if error.reason == "NotFound" else error
+        return refused
+
+    def _kinds(self) -> list[ApiKind]:
+        """The kinds with a place in namespaces, one version of each."""
+        found = {kind.storage: kind for kind in self.registry.kinds if kind.namespaced}
+        return list(found.values())
+
+    def _contents(self, name: str) -> list[ApiKind]:
+        return [kind for kind in self._kinds() if self.store.count(kind, name)]
+
+    async def _tell(self, name: str, left: list[ApiKind], refused: StatusError | None) -> None:
+        """Say in the status what keeps the namespace."""
+        finalizers = {
+            finalizer
+            for kind in left
+            for obj in self.store.list(kind, name)
+            for finalizer in obj["metadata"].get("finalizers") or ()
+        }
+        conditions = [
+            _condition("NamespaceDeletionContentFailure", "ContentDeletionFailed", [str(refused or "")]),
+            _condition("NamespaceContentRemaining", "SomeResourcesRemain", [kind.storage for kind in left]),
+            _condition("NamespaceFinalizersRemaining", "SomeFinalizersRemain", sorted(finalizers)),
+        ]
+
+        def change(seen: Obj) -> Obj:
+            status = seen.get("status") or {}
+            for condition in conditions:
+                status = with_condition(status, condition)
+            return {**seen, "status": status}
+
+        await self.registry.modify(NAMESPACES, "", name, change, subresource="status")
 
     async def _finalize(self, name: str) -> None:
         def release(seen: Obj) -> Obj:
@@ -78,3 +116,29 @@ class NamespaceController(Controller[str]):
             return {**seen, "spec": {**(seen.get("spec") or {}), "finalizers": left}}
 
         await self.registry.modify(NAMESPACES, "", name, release, subresource="finalize")
+
+
+_GONE = {
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "all was deleted, some of it may be finalized",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "nothing is left in the namespace"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "no finalizer keeps what is left"),
+}
+"""Reason and message of each condition where it does not hold."""
+
+
+def _condition(name: str, reason: str, what: list[str]) -> Obj:
+    """A condition that holds where there is something to name."""
+    text = ", ".join(filter(None, what))
+    shown = (reason, text) if text else _GONE[name]
+    status = "True" if text else "False"
+    stamp = rfc3339(now())
+    return {
+        "type": name,
+        "status": status,
+        "reason": shown[0],
+        "message": shown[1],
+        "lastTransitionTime": stamp,
+    }

@@ -68,6 +68,32 @@ def test_a_namespace_waits_for_what_has_finalizers() -> None:
     asyncio.run(scenario())
 
 
+def test_a_namespace_lets_its_pods_go_first_and_says_what_keeps_it() -> None:
+    def conditions(cluster: World) -> dict[str, tuple[str, str]]:
+        found = cluster.get(NAMESPACES, "ns").get("status", {}).get("conditions", [])
+        return {condition["type"]: (condition["status"], condition["message"]) for condition in found}
+
+    async def scenario() -> None:
+        async with world(nodes=1) as cluster:
+            await cluster.create(CONFIG_MAPS, "c", data={})
+            await cluster.pod("p", node="node-0", meta={"finalizers": ["example.com/hold"]})
+            await until(lambda: phase(cluster, PODS, "p") == "Running")
+            await cluster.delete(NAMESPACES, "ns")
+            told = await until(lambda: conditions(cluster))
+            assert told["NamespaceDeletionContentFailure"][0] == "False"
+            assert told["NamespaceFinalizersRemaining"] == ("True", "example.com/hold")
+            status, message = told["NamespaceContentRemaining"]
+            assert status == "True"
+            assert "pods" in message.split(", ")
+            assert "configmaps" in message.split(", ")
+            assert not cluster.get(CONFIG_MAPS, "c")["metadata"].get("deletionTimestamp")
+            await cluster.change(PODS, "p", metadata={"finalizers": []})
+            await until(lambda: not cluster.exists(NAMESPACES, "ns"))
+            assert not cluster.list(CONFIG_MAPS)
+
+    asyncio.run(scenario())
+
+
 def test_dependents_follow_their_last_owner() -> None:
     async def scenario() -> None:
         async with world() as cluster:
@@ -108,6 +134,36 @@ def test_foreground_deletion_keeps_the_owner_until_the_dependents_are_gone() -> 
             assert cluster.get(CONFIG_MAPS, "one")["metadata"]["finalizers"] == ["foregroundDeletion"]
             await cluster.change(CONFIG_MAPS, "child", metadata={"finalizers": []})
             await until(lambda: not cluster.exists(CONFIG_MAPS, "one"))
+
+    asyncio.run(scenario())
+
+
+def test_a_dependent_stays_for_an_owner_that_stays() -> None:
+    async def scenario() -> None:
+        async with world() as cluster:
+            leaves = await cluster.create(CONFIG_MAPS, "leaves")
+            stays = await cluster.create(CONFIG_MAPS, "stays")
+            await owned(cluster, "both", leaves, stays)
+            await owned(cluster, "only", leaves)
+            await cluster.delete(CONFIG_MAPS, "leaves", propagationPolicy="Foreground")
+            await until(lambda: not cluster.exists(CONFIG_MAPS, "leaves"))
+            assert not cluster.exists(CONFIG_MAPS, "only")
+            left = cluster.get(CONFIG_MAPS, "both")["metadata"]
+            assert [owner["name"] for owner in left["ownerReferences"]] == ["stays"]
+            assert not left.get("deletionTimestamp")
+
+    asyncio.run(scenario())
+
+
+def test_owners_that_wait_for_each_other_in_a_circle_go() -> None:
+    async def scenario() -> None:
+        async with world() as cluster:
+            names = ["one", "two", "three"]
+            made = [await cluster.create(CONFIG_MAPS, name) for name in names]
+            for name, owner in zip(names, [made[2], *made], strict=False):
+                await cluster.change(CONFIG_MAPS, name, metadata={"ownerReferences": owned_by(owner)})
+            await cluster.delete(CONFIG_MAPS, "one", propagationPolicy="Foreground")
+            await until(lambda: not any(cluster.exists(CONFIG_MAPS, name) for name in names))
 
     asyncio.run(scenario())
 
