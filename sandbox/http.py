@@ -77,7 +77,8 @@ class HttpApi:
         if path == "/version":
             return object_response(discovery.VERSION)
         if path == "/openapi/v2":
-            return self._openapi.v2(request.headers.get("Accept", ""))
+            headers = request.headers
+            return self._openapi.v2(headers.get("Accept", ""), headers.get("If-None-Match", ""))
         if path.startswith("/openapi/v3"):
             return json_response(self._openapi.v3(path.removeprefix("/openapi/v3").strip("/")))
         if path == "/":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -11,9 +12,11 @@ from sandbox.bodies import encode
 from sandbox.kinds import ApiKind, KindTable
 from sandbox.objects import Obj
 from sandbox.openapi_schemas import add_schemas, gvk_of, schema_name
+from sandbox.openapi_v2 import definition
 from sandbox.responses import json_response
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V2_KEY = "v2"
 _TITLE, _RELEASE = b"Kubernetes", b"v1.33.0"
 _QUERY_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 
@@ -23,7 +26,7 @@ def _proto_text(number: int, text: bytes) -> bytes:
 
 
 # The smallest v2 document in protobuf (swagger "2.0", info, empty paths). kubectl 1.30 and later read v3 and
-# ask for v2 only to find out that it says nothing more.
+# ask for this only to find out that it says nothing more.
 _V2_EMPTY = (
     _proto_text(1, b"2.0")
     + _proto_text(2, _proto_text(1, _TITLE) + _proto_text(2, _RELEASE))
@@ -39,22 +42,39 @@ class OpenApi:
         self._revision = -1
         self._documents: dict[str, bytes] = {}
 
-    def v2(self, accept: str) -> web.Response:
-        """`/openapi/v2`: no definitions, in protobuf or JSON."""
+    def v2(self, accept: str, known: str = "") -> web.Response:
+        """`/openapi/v2`: all definitions in JSON, none in protobuf; `known` is the ETag that a client has."""
         if "protobuf" in accept:
             return web.Response(body=_V2_EMPTY, content_type=_V2_PROTOBUF)
-        info = {"title": _TITLE.decode(), "version": _RELEASE.decode()}
-        return json_response(encode({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}))
+        body = self._kept(_V2_KEY, self._definitions)
+        tag = f'"{hashlib.sha256(body).hexdigest()}"'
+        response = web.Response(status=304) if known == tag else json_response(body)
+        response.headers["ETag"] = tag
+        return response
 
     def v3(self, path: str) -> bytes:
         """The document of `api/v1`, `apis/group/version`, or "" for the index. Raises NotFound."""
+        return self._kept(path, lambda: self._document(path) if path else self._index())
+
+    def _kept(self, key: str, make: Callable[[], Obj]) -> bytes:
         if self._revision != self._kinds.revision:
             self._documents.clear()
             self._revision = self._kinds.revision
-        found = self._documents.get(path)
+        found = self._documents.get(key)
         if found is None:
-            found = self._documents[path] = encode(self._document(path) if path else self._index())
+            found = self._documents[key] = encode(make())
         return found
+
+    def _definitions(self) -> Obj:
+        schemas: Obj = {}
+        for kind in self._kinds:
+            add_schemas(kind, schemas)
+        return {
+            "swagger": "2.0",
+            "info": {"title": _TITLE.decode(), "version": _RELEASE.decode()},
+            "paths": {},
+            "definitions": {name: definition(schema) for name, schema in schemas.items()},
+        }
 
     def _index(self) -> Obj:
         paths = {}

@@ -14,7 +14,23 @@ _PLAIN: dict[str, Obj] = {
     "time": {"type": "string", "format": "date-time"},
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-_NO_TEXTS = "The sandbox publishes the names and types of built-in fields, not their descriptions."
+_NO_TEXTS = "The sandbox publishes the names and types of built-in fields, descriptions of metadata alone."
+_METADATA_TEXTS = {
+    "annotations": "Annotations are texts for programs and people; nothing is selected by them.",
+    "creationTimestamp": "CreationTimestamp is a timestamp of the server's clock when it stored the object.",
+    "deletionGracePeriodSeconds": "The seconds that a deleted object has to end in good order.",
+    "deletionTimestamp": "When a deleted object has to be gone; objects that are not deleted have none.",
+    "finalizers": "Who has to agree before a deleted object goes: each removes its own name.",
+    "generateName": "The start of a name that the server completes where `name` is missing.",
+    "generation": "Counts the changes of what the object asks for.",
+    "labels": "Keys and values by which objects are selected.",
+    "managedFields": "Which manager applied which fields.",
+    "name": "The name of the object, one of its kind in its namespace.",
+    "namespace": "The namespace of the object; objects of the whole cluster have none.",
+    "ownerReferences": "The objects that this one goes with.",
+    "resourceVersion": "Changes with every write; a write that names an older one is refused.",
+    "uid": "Tells the object apart from all that had or will have its name.",
+}
 
 
 def gvk_of(kind: ApiKind) -> Obj:
@@ -46,9 +62,12 @@ def add_schemas(kind: ApiKind, schemas: Obj) -> None:
 def _custom_schema(kind: ApiKind) -> Obj:
     schema: dict[str, Any] = dict(kind.custom.schema) if kind.custom else {}
     properties = dict(schema.get("properties") or {})
-    properties["apiVersion"] = {"type": "string", "description": "Group and version of the object's schema."}
+    properties["apiVersion"] = {
+        "type": "string",
+        "description": "APIVersion defines the group and version of the object's schema.",
+    }
     properties["kind"] = {"type": "string", "description": "Kind of the object."}
-    properties["metadata"] = {"description": "Standard object metadata.", **_reference(OBJECT_META)}
+    properties["metadata"] = {"description": "Standard object's metadata.", **_reference(OBJECT_META)}
     return schema | {"properties": properties}
 
 
@@ -62,7 +81,11 @@ def _add_type(type_name: str, schemas: Obj) -> None:
         return
     schema: Obj = {"type": "object"}
     schemas[type_name] = schema
-    schema["properties"] = {key: _field_schema(field) for key, field in fields.items()}
+    texts = _METADATA_TEXTS if type_name == OBJECT_META else {}
+    schema["properties"] = {
+        key: _field_schema(field) | ({"description": texts[key]} if key in texts else {})
+        for key, field in fields.items()
+    }
     if required_of(type_name):
         schema["required"] = required_of(type_name)
     for field in fields.values():
