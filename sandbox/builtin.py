@@ -184,6 +184,68 @@ ADMISSION_POLICY_BINDINGS = ApiKind(
     categories=("api-extensions",),
     generation=True,
 )
+MUTATING_POLICIES = ApiKind(
+    _ADMISSION,
+    "v1",
+    "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy",
+    namespaced=False,
+    categories=("api-extensions",),
+    generation=True,
+)
+MUTATING_POLICY_BINDINGS = ApiKind(
+    _ADMISSION,
+    "v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
+    categories=("api-extensions",),
+    generation=True,
+)
+API_SERVICES = ApiKind(
+    "apiregistration.k8s.io",
+    "v1",
+    "apiservices",
+    "APIService",
+    namespaced=False,
+    categories=("api-extensions",),
+    subresources=_STATUS,
+)
+_FLOWS = "flowcontrol.apiserver.k8s.io"
+FLOW_SCHEMAS = ApiKind(
+    _FLOWS, "v1", "flowschemas", "FlowSchema", namespaced=False, subresources=_STATUS, generation=True
+)
+PRIORITY_LEVELS = ApiKind(
+    _FLOWS,
+    "v1",
+    "prioritylevelconfigurations",
+    "PriorityLevelConfiguration",
+    namespaced=False,
+    subresources=_STATUS,
+    generation=True,
+)
+CERTIFICATE_SIGNING_REQUESTS = ApiKind(
+    "certificates.k8s.io",
+    "v1",
+    "certificatesigningrequests",
+    "CertificateSigningRequest",
+    namespaced=False,
+    short_names=("csr",),
+    subresources=("approval", "status"),
+)
+# Stored in version 2, which comes first.
+AUTOSCALERS, AUTOSCALERS_V1 = (
+    ApiKind(
+        "autoscaling",
+        version,
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short_names=("hpa",),
+        categories=("all",),
+        subresources=_STATUS,
+    )
+    for version in ("v2", "v1")
+)
 _RBAC = "rbac.authorization.k8s.io"
 ROLES = ApiKind(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS = ApiKind(_RBAC, "v1", "rolebindings", "RoleBinding")
@@ -196,6 +258,19 @@ CSI_NODES = ApiKind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=Fa
 ENDPOINT_SLICES = ApiKind("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 NETWORK_POLICIES = ApiKind(
     "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",), generation=True
+)
+INGRESSES = ApiKind(
+    "networking.k8s.io",
+    "v1",
+    "ingresses",
+    "Ingress",
+    singular="ingress",
+    short_names=("ing",),
+    subresources=_STATUS,
+    generation=True,
+)
+INGRESS_CLASSES = ApiKind(
+    "networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False, generation=True
 )
 _AUTHZ = "authorization.k8s.io"
 _REVIEW = ("create",)

@@ -104,6 +104,14 @@ def prune(kind: ApiKind, obj: Obj) -> list[str]:
     return unknown
 
 
+def prune_metadata(meta: Obj, path: str, unknown: list[str]) -> None:
+    """As `prune` for the metadata of a custom or embedded object at `path`; adds to `unknown`."""
+    try:
+        _prune_object(OBJECT_META, meta, f"{path}.", unknown)
+    except _Mismatch as error:
+        raise errors.bad_request(f"{path}: {error}") from None
+
+
 class _Mismatch(Exception):
     """The decoding error's text."""
 

@@ -37,12 +37,17 @@ def report_unknown(kind: ApiKind, paths: list[str], call: Call) -> None:
     """
     if call.field_validation == "Ignore" or not (paths or call.duplicates.texts):
         return
-    duplicates = call.duplicates.outside(paths) if call.patch is None and not kind.custom else call.duplicates
     unknown = [f'unknown field "{path}"' for path in paths]
+    read_once = call.patch is None and not kind.custom
+    duplicates = call.duplicates.outside(paths) if read_once else call.duplicates
+    if read_once and duplicates.order:
+        found = problems = duplicates.among(paths)
+    else:
+        found, problems = [*duplicates.texts, *unknown], [duplicates.summary, *unknown]
     if call.field_validation == "Warn":
-        call.warnings += [*duplicates.texts, *unknown]
+        call.warnings += found
         return
-    problem = f"strict decoding error: {', '.join(filter(None, [duplicates.summary, *unknown]))}"
+    problem = f"strict decoding error: {', '.join(filter(None, problems))}"
     if call.patch is None:
         what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise errors.bad_request(f"{what}: {problem}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
+
+import msgspec
 
 from sandbox import errors
 from sandbox.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from sandbox.errors import Cause
 from sandbox.kinds import ApiKind, CustomVersion, KindTable
 from sandbox.objects import Obj, at, now, rfc3339
+from sandbox.schema_validation import has_defaults
 from sandbox.store import EventType, Store
 
 APPROVED = "api-approved.kubernetes.io"
@@ -130,13 +134,16 @@ def kinds_of(crd: Obj) -> list[ApiKind]:
         if not version.get("served"):
             continue
         subresources = version.get("subresources") or {}
+        schema = at(version, "schema", "openAPIV3Schema") or {}
+        digest = hashlib.sha256(msgspec.json.encode(schema)).hexdigest() if has_defaults(schema) else ""
         custom = CustomVersion(
             crd_name=crd["metadata"]["name"],
-            schema=at(version, "schema", "openAPIV3Schema") or {},
+            schema=schema,
             printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
             scale=subresources.get("scale"),
             storage_version=f"{spec['group']}/{storage_version}",
             selectable_fields=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
+            defaults=digest,
         )
         kinds.append(
             ApiKind(

@@ -195,6 +195,22 @@ def _webhooks(obj: Obj) -> None:
             _set(service, port=443)
 
 
+def _admission_policy(obj: Obj) -> None:
+    spec = _spec(obj)
+    _set(spec, failurePolicy="Fail")
+    match = spec.get("matchConstraints")
+    if isinstance(match, dict):
+        _set(match, matchPolicy="Equivalent", namespaceSelector={}, objectSelector={})
+        for key in ("resourceRules", "excludeResourceRules"):
+            for rule in match.get(key) or ():
+                if isinstance(rule, dict):
+                    _set(rule, scope="*")
+
+
+def _autoscaler(obj: Obj) -> None:
+    _set(_spec(obj), minReplicas=1)
+
+
 def _claim(obj: Obj) -> None:
     _set(_spec(obj), volumeMode="Filesystem")
     if not obj.get("status"):
@@ -220,6 +236,9 @@ DEFAULTERS: dict[str, Defaulter] = {
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": _admission_policy,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": _admission_policy,
+    "horizontalpodautoscalers.autoscaling": _autoscaler,
     "persistentvolumeclaims": _claim,
     "storageclasses.storage.k8s.io": _storage_class,
 }

@@ -115,6 +115,7 @@ def _resources(kind: ApiKind) -> list[Obj]:
 
 # Kinds that a kube-apiserver stores in another version than the one they are served in.
 _STORED_AS = {
+    "horizontalpodautoscalers.autoscaling": "autoscaling/v2",
     "events": "/v1",
     "customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/v1beta1",
 }

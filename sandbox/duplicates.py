@@ -13,16 +13,36 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Duplicates(msgspec.Struct, frozen=True):
-    """What was found: one text for each, and all of them as a strict decoder words it."""
+    """What was found: one text for each, and all of them as a strict decoder words it.
+
+    `order` has the paths of all fields of a JSON body in the order of its text, and whether one came before.
+    """
 
     texts: tuple[str, ...] = ()
     summary: str = ""
+    order: tuple[tuple[str, bool], ...] = ()
 
     def outside(self, unknown: list[str]) -> Duplicates:
         """Without those in fields that are unknown anyway (`unknown` are paths)."""
         starts = tuple(f'duplicate field "{path}{end}' for path in unknown for end in '".[')
         texts = [text for text in self.texts if not text.startswith(starts)]
-        return self if len(texts) == len(self.texts) else Duplicates(tuple(texts), ", ".join(texts))
+        if len(texts) == len(self.texts):
+            return self
+        return Duplicates(tuple(texts), ", ".join(texts), self.order)
+
+    def among(self, unknown: list[str]) -> list[str]:
+        """The texts of unknown and duplicate fields, as a decoder meets them that reads a body once."""
+        left, duplicates = set(unknown), set(self.texts)
+        found: list[str] = []
+        for path, again in self.order:
+            text = f'duplicate field "{path}"'
+            if path in left:
+                left.remove(path)
+                found.append(f'unknown field "{path}"')
+            elif again and text in duplicates:
+                duplicates.remove(text)
+                found.append(text)
+        return [*found, *(f'unknown field "{path}"' for path in unknown if path in left)]
 
 
 NONE = Duplicates()
@@ -55,20 +75,20 @@ def in_json(body: bytes, prefix: str = "") -> Duplicates:
         json.loads(body, object_pairs_hook=_look)
     except _Found:
         value = json.loads(body, object_pairs_hook=_Pairs)
-        texts = tuple(dict.fromkeys(f'{prefix}duplicate field "{path}"' for path in _paths(value, "")))
-        return Duplicates(texts, ", ".join(texts))
+        order = tuple(_paths(value, ""))
+        texts = tuple(dict.fromkeys(f'{prefix}duplicate field "{path}"' for path, again in order if again))
+        return Duplicates(texts, ", ".join(texts), () if prefix else order)
     except (ValueError, RecursionError):
         pass
     return NONE
 
 
-def _paths(value: Any, path: str) -> Iterator[str]:
+def _paths(value: Any, path: str) -> Iterator[tuple[str, bool]]:
     if isinstance(value, _Pairs):
         seen: set[str] = set()
         for key, item in value.items:
             here = f"{path}.{key}" if path else key
-            if key in seen:
-                yield here
+            yield here, key in seen
             seen.add(key)
             yield from _paths(item, here)
     elif isinstance(value, list):

@@ -194,6 +194,12 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     return StatusError(415, "UnsupportedMediaType", text)
 
 
+def not_acceptable(*also: str) -> StatusError:
+    """406 for a representation that is not offered; `also` is offered beside JSON and YAML."""
+    offered = ", ".join(("application/json", "application/yaml", *also))
+    return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
+
+
 def method_not_allowed() -> StatusError:
     """405 for a verb the resource does not have."""
     text = "the server does not allow this method on the requested resource"

@@ -11,7 +11,10 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CustomVersion:
-    """What a CRD says about one served version."""
+    """What a CRD says about one served version.
+
+    `defaults` tells schemas with defaults apart, "" for one without.
+    """
 
     crd_name: str
     schema: dict[str, Any] = field(default_factory=dict)
@@ -19,6 +22,7 @@ class CustomVersion:
     scale: dict[str, Any] | None = None
     storage_version: str = ""
     selectable_fields: tuple[str, ...] = ()
+    defaults: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,6 +58,11 @@ class ApiKind:
     def api_version(self) -> str:
         """`v1` for the core group, `group/version` otherwise."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def view(self) -> str:
+        """Tells how stored objects are shown: in which version, and with the defaults of which schema."""
+        return f"{self.api_version} {self.custom.defaults}" if self.custom else self.api_version
 
     @property
     def list_kind(self) -> str:

@@ -159,7 +159,7 @@ def list_meta(page: Page) -> Obj:
 
 def encode_version(kind: ApiKind, version: Version) -> bytes:
     """The object's bytes as `kind` shows it, shared by all who ask."""
-    return version.encoded(kind.api_version, lambda obj: kind_view(kind, obj))
+    return version.encoded(kind.view, lambda obj: kind_view(kind, obj))
 
 
 def encode_list(kind: ApiKind, page: Page) -> bytes:

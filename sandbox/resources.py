@@ -38,6 +38,8 @@ _RETURNED_WHEN_DELETED = frozenset(
         "persistentvolumeclaims",
     }
 )
+# Subresources whose body is the object itself.
+_WHOLE = frozenset({"approval", "ephemeralcontainers", "resize", "status"})
 _SCALE_TYPE = ApiKind("autoscaling", "v1", "scales", "Scale")
 _BINDING_TYPE = ApiKind("", "v1", "bindings", "Binding")
 _EVICTION_TYPE = ApiKind("policy", "v1", "evictions", "Eviction")
@@ -62,7 +64,7 @@ class ResourceApi:
         call.field_validation = query.get("fieldValidation", "") or "Warn"
         call.force = query.get("force", "") in ("true", "1")
         request_bodies.check_options(query, call)
-        if target.subresource and target.subresource not in ("status", "resize", "ephemeralcontainers"):
+        if target.subresource and target.subresource not in _WHOLE:
             return await self._subresource(request, target, call)
         if method == "GET":
             return await self._read(request, target)
@@ -137,6 +139,8 @@ class ResourceApi:
         body = await request_bodies.whole_object(request, kind, call)
         check_type(kind, body)
         if reviews.is_review(kind):
+            if parse_accept(request.headers.get("Accept", "")).as_kind:
+                raise errors.not_acceptable()
             return json_response(encode(reviews.answered(kind, body, call.user, call.groups)), 201)
         created = await self._registry.create(kind, body, namespace=target.namespace, call=call, owned=True)
         return self._answer(request, kind, created, 201)

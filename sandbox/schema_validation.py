@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from sandbox import cel_rules, errors
+from sandbox import builtin_types, cel_rules, errors
 from sandbox.errors import Cause
 from sandbox.objects import Obj, copy_json
 from scheduler_core.decoding import convert
@@ -48,6 +48,8 @@ def _walk_object(schema: Schema, value: Obj, path: str, unknown: list[str], top:
     own = _TOP if top or schema.get(_EMBEDDED) else ()
     for key in list(value):
         if key in own:
+            if key == "metadata" and isinstance(value[key], dict):
+                builtin_types.prune_metadata(value[key], _join(path, key), unknown)
             continue
         if key in properties:
             if value[key] is None and not properties[key].get("nullable") and "default" in properties[key]:
@@ -63,6 +65,39 @@ def _walk_object(schema: Schema, value: Obj, path: str, unknown: list[str], top:
         if key not in value and "default" in inner:
             value[key] = copy_json(inner["default"])
             _walk(inner, value[key], _join(path, key), unknown)
+
+
+def has_defaults(schema: Schema) -> bool:
+    """Whether any field of a schema has a default."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if "default" in part:
+            return True
+        inner = [
+            *(part.get("properties") or {}).values(),
+            part.get("items"),
+            part.get("additionalProperties"),
+        ]
+        waiting += [found for found in inner if isinstance(found, dict)]
+    return False
+
+
+def lacks_defaults(schema: Schema, obj: Obj) -> bool:
+    """Whether an object, stored before its schema said so, lacks a field with a default."""
+    waiting: list[tuple[Any, Any]] = [(schema, obj)]
+    while waiting:
+        part, value = waiting.pop()
+        if not isinstance(part, dict):
+            continue
+        if isinstance(value, list):
+            waiting += [(part.get("items"), item) for item in value]
+        elif isinstance(value, dict):
+            properties, extra = part.get("properties") or {}, part.get("additionalProperties")
+            if any("default" in inner and key not in value for key, inner in properties.items()):
+                return True
+            waiting += [(properties.get(key, extra), item) for key, item in value.items()]
+    return False
 
 
 def _join(path: str, key: str) -> str:

@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Version:
-    """One stored version of an object, with its bytes encoded once per served `apiVersion`."""
+    """One stored version of an object, with its bytes encoded once per view of it (`ApiKind.view`)."""
 
     __slots__ = ("_bytes", "name", "namespace", "obj", "rv")
 
@@ -39,11 +39,11 @@ class Version:
         self.name: str = meta["name"]
         self._bytes: dict[str, bytes] = {}
 
-    def encoded(self, api_version: str, convert: Callable[[Obj], Obj]) -> bytes:
-        """JSON of the object as served under `api_version`; `convert` runs at most once per version."""
-        found = self._bytes.get(api_version)
+    def encoded(self, view: str, convert: Callable[[Obj], Obj]) -> bytes:
+        """JSON of the object as shown in a view; `convert` runs at most once per version."""
+        found = self._bytes.get(view)
         if found is None:
-            found = self._bytes[api_version] = _encode(convert(self.obj))
+            found = self._bytes[view] = _encode(convert(self.obj))
         return found
 
 

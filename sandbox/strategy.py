@@ -61,7 +61,7 @@ def create_causes(kind: ApiKind, obj: Obj) -> list[Cause]:
 def prepare_update(kind: ApiKind, new: Obj, old: Obj, subresource: str) -> Obj:
     """The object that results when `new` is written over `old`: what is not its own restored."""
     metadata.carry_over(new, old)
-    if subresource == "status":
+    if subresource in ("status", "approval"):
         return _status_update(kind, new, old)
     if subresource == "resize":
         new = pods.resized(old, new)

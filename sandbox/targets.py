@@ -76,8 +76,4 @@ def parse_accept(header: str) -> Representation:
                 return PLAIN
         if media == "application/yaml" and not as_kind:
             return Representation(yaml=True)
-    text = (
-        "only the following media types are accepted: application/json, application/yaml, "
-        "application/json;as=Table;v=v1;g=meta.k8s.io"
-    )
-    raise errors.StatusError(406, "NotAcceptable", text)
+    raise errors.not_acceptable("application/json;as=Table;v=v1;g=meta.k8s.io")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from sandbox.autoscalers import shown_as_v1, stored_from_v1
 from sandbox.kinds import ApiKind
-from sandbox.objects import Obj
+from sandbox.objects import Obj, copy_json
+from sandbox.schema_validation import apply_schema, lacks_defaults
 
 _EVENT_FIELDS = (
     ("note", "message"),
@@ -11,6 +13,7 @@ _EVENT_FIELDS = (
     ("reportingController", "reportingComponent"),
 )
 """(events.k8s.io/v1, core/v1) names of the same field."""
+_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _DEPRECATED = (
     ("deprecatedSource", "source"),
     ("deprecatedFirstTimestamp", "firstTimestamp"),
@@ -21,8 +24,13 @@ _DEPRECATED = (
 
 def kind_view(kind: ApiKind, obj: Obj) -> Obj:
     """The stored object as `kind` shows it; the same object where nothing differs."""
+    if kind.custom and kind.custom.defaults and lacks_defaults(kind.custom.schema, obj):
+        obj = copy_json(obj)
+        apply_schema(kind.custom.schema, obj)
     if obj.get("apiVersion") == kind.api_version:
         return obj
+    if kind.storage == _AUTOSCALERS:
+        return shown_as_v1(obj)
     if kind.storage == "events":
         return _renamed(obj, {old: new for new, old in (*_EVENT_FIELDS, *_DEPRECATED)}, kind.api_version)
     return {**obj, "apiVersion": kind.api_version}
@@ -32,6 +40,8 @@ def stored_form(kind: ApiKind, obj: Obj) -> Obj:
     """The object as it is stored: events as core/v1, custom objects in their storage version."""
     if kind.storage == "events" and kind.group:
         return _renamed(obj, dict((*_EVENT_FIELDS, *_DEPRECATED)), "v1")
+    if kind.storage == _AUTOSCALERS and obj.get("apiVersion") == "autoscaling/v1":
+        return stored_from_v1(obj)
     if kind.custom and obj.get("apiVersion") != kind.custom.storage_version:
         return {**obj, "apiVersion": kind.custom.storage_version}
     return obj

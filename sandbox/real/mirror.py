@@ -118,6 +118,9 @@ class Followers:
                 await self._watch(kind, path, found["metadata"]["resourceVersion"])
             except StatusError as error:
                 _LOG.debug("%s: %s", path, error)
+                if error.code == 404:
+                    # A server of another release may lack a kind; nobody waits for it.
+                    self._listed[kind.storage].set()
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _watch(self, kind: ApiKind, path: str, version: str) -> None:

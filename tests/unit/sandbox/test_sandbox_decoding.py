@@ -220,10 +220,11 @@ SCHEMA: dict[str, Any] = {
 
 def test_defaults_and_pruning_reach_every_level() -> None:
     obj: dict[str, Any] = {
-        "metadata": {"any": 1},
+        "metadata": {"name": "a", "any": 1},
         "spec": {"size": 1, "junk": 1, "free": {"x": {}}, "keyed": [{"k": "a", "z": 1}]},
     }
-    assert sorted(apply_schema(SCHEMA, obj)) == ["spec.junk", "spec.keyed[0].z"]
+    assert sorted(apply_schema(SCHEMA, obj)) == ["metadata.any", "spec.junk", "spec.keyed[0].z"]
+    assert obj["metadata"] == {"name": "a"}
     assert obj["spec"] == {"size": 1, "mode": "a", "free": {"x": {}}, "keyed": [{"k": "a", "v": 7}]}
 
 

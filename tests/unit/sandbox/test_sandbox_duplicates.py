@@ -46,6 +46,22 @@ def test_unknown_fields_are_named_once(unknown: list[str], left: list[str]) -> N
     assert sorted(found.texts) == sorted(f'duplicate field "{path}"' for path in left)
 
 
+ORDERS = [
+    ('{"a":1,"b":1,"b":2,"c":{"d":1,"d":2}}', ["a", "c.d"], ["unknown a", "duplicate b", "unknown c.d"]),
+    ('{"b":1,"b":2,"a":1,"b":3}', ["a"], ["duplicate b", "unknown a"]),
+    ('{"a":{"b":1},"a":{"b":1},"l":[{"x":1,"x":2}]}', ["l[0].x"], ["duplicate a", "unknown l[0].x"]),
+    ('{"a":1,"a":2}', ["default.field"], ["duplicate a", "unknown default.field"]),
+]
+
+
+@pytest.mark.parametrize(("text", "unknown", "found"), ORDERS)
+def test_a_body_that_is_read_once_tells_in_its_own_order(
+    text: str, unknown: list[str], found: list[str]
+) -> None:
+    texts = in_json(text.encode()).outside(unknown).among(unknown)
+    assert [text.replace(' field "', " ").rstrip('"') for text in texts] == found
+
+
 YAML = [
     ("none", "a: 1\nb: {a: 1}", []),
     ("a mapping", "a: 1\nb: 1\na: 2", [(3, "a")]),

@@ -244,7 +244,37 @@ def test_openapi_v2_is_protobuf_for_who_asks(server: SandboxServer) -> None:
     assert body.startswith(b"\x0a\x032.0")
 
 
+def test_openapi_v2_is_sent_once_to_who_keeps_it(server: SandboxServer) -> None:
+    _, headers, body = send(server, "GET", "/openapi/v2")
+    assert json.loads(body)["definitions"]
+    again = send(server, "GET", "/openapi/v2", If_None_Match=headers["ETag"])
+    assert (again[0], again[2]) == (304, b"")
+    assert send(server, "GET", "/openapi/v2", If_None_Match='"another"')[2] == body
+
+
 def test_reviews_are_answered_with_yes(server: SandboxServer) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     asked = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     assert request(server, "POST", path, asked)["status"]["allowed"] is True
+
+
+def test_a_review_is_no_table(server: SandboxServer) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    code, _, body = send(server, "POST", path, b"{}", Accept=accept, Content_Type="application/json")
+    assert (code, json.loads(body)["reason"]) == (406, "NotAcceptable")
+
+
+def test_an_approval_changes_the_status_alone(server: SandboxServer) -> None:
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": "Y3Ny", "signerName": "example.com/s", "usages": ["client auth"]}
+    request(server, "POST", path, {"metadata": {"name": "r"}, "spec": spec})
+    conditions = [{"type": "Approved", "status": "True"}]
+    body = {
+        "metadata": {"name": "r"},
+        "spec": {"signerName": "another"},
+        "status": {"conditions": conditions},
+    }
+    request(server, "PUT", f"{path}/r/approval", body)
+    kept = request(server, "GET", f"{path}/r")
+    assert (kept["spec"], kept["status"]) == (spec, {"conditions": conditions})

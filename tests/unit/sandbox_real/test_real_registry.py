@@ -38,10 +38,12 @@ def server() -> Iterator[SandboxServer]:
 
 
 @asynccontextmanager
-async def connected(server: SandboxServer) -> AsyncIterator[RealRegistry]:
-    """A registry that has seen everything there is."""
+async def connected(server: SandboxServer, *kinds: ApiKind) -> AsyncIterator[RealRegistry]:
+    """A registry that has seen everything there is; it knows `kinds` beside the built-in ones."""
     client, mirror = Client(server.url, server.token, server.ca_file), Mirror()
     registry = RealRegistry(client, mirror)
+    for kind in kinds:
+        registry.kinds.add(kind)
     followers = Followers(client, mirror, registry.kinds)
     await followers.start()
     try:
@@ -141,6 +143,16 @@ async def server_side(server: SandboxServer, name: str) -> None:
     body = named(CONFIG_MAPS, name)
     job = server.api.registry.create(CONFIG_MAPS, body, namespace="default")
     await asyncio.to_thread(server.run, job)
+
+
+def test_a_kind_that_the_server_lacks_is_not_waited_for(server: SandboxServer) -> None:
+    async def scenario() -> None:
+        nothings = ApiKind("example.com", "v1", "nothings", "Nothing")
+        async with asyncio.timeout(20), connected(server, nothings) as registry:
+            assert registry.store.count(nothings) == 0
+            assert registry.store.count(NAMESPACES)
+
+    asyncio.run(scenario())
 
 
 def test_kinds_of_definitions_are_followed_while_they_are_served(server: SandboxServer) -> None:
