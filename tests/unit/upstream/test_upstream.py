@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.upstream.comparison import Comparison
-from tests.upstream.suite import Outcome, Spec, specs_of
+from tests.upstream.run import API_MACHINERY, NOT_APPLICABLE
+from tests.upstream.suite import Outcome, Spec, left_out_of, specs_of
 
 
 def item(name: str, state: str, message: str = "", attempts: int = 1, kind: str = "It") -> dict[str, Any]:
@@ -41,6 +42,39 @@ def test_specs_are_read_with_their_outcome_and_the_first_line_of_why() -> None:
     }
 
 
+def left_out(name: str, *labels: str, attempts: int = 0) -> dict[str, Any]:
+    return {
+        **item(name, "skipped", attempts=attempts),
+        "ContainerHierarchyLabels": [["sig-api-machinery"], None],
+        "LeafNodeLabels": list(labels),
+    }
+
+
+def test_specs_that_cannot_run_are_told_with_their_reason() -> None:
+    report = [
+        {
+            "SpecReports": [
+                left_out("AdmissionWebhook should deny", "Conformance"),
+                left_out("ValidatingAdmissionPolicy should validate", "Conformance"),
+                left_out("AdmissionWebhook is new"),
+                left_out("Watchers should see", "Conformance"),
+                left_out("AdmissionWebhook ran", "Conformance", attempts=1),
+            ]
+        },
+        {"SpecReports": None},
+    ]
+    found = left_out_of(report, API_MACHINERY, NOT_APPLICABLE)
+    assert {name: spec.outcome for name, spec in found.items()} == {
+        "Predicates AdmissionWebhook should deny": Outcome.NOT_APPLICABLE,
+        "Predicates ValidatingAdmissionPolicy should validate": Outcome.NOT_APPLICABLE,
+    }
+    assert [spec.why for spec in found.values()] == [
+        "its webhook runs in a pod, and no pod of the sandbox runs containers",
+        "policies are stored and decide nothing",
+    ]
+    assert len(left_out_of(report, "sig-api-machinery && !Conformance", NOT_APPLICABLE)) == 1
+
+
 def specs(**outcomes: Outcome) -> dict[str, Spec]:
     return {name: Spec(name, outcome, "why") for name, outcome in outcomes.items()}
 
@@ -64,7 +98,8 @@ def test_a_regression_is_what_passes_with_another_alone() -> None:
 def test_the_table_has_every_spec_and_the_reasons_of_ours() -> None:
     head, _, columns, _, *lines = COMPARED.text().splitlines()
     assert (
-        head == "suite: muster: 1 passed, 2 failed, 1 skipped; kube-scheduler: 3 passed, 2 failed, 0 skipped"
+        head == "suite: muster: 1 passed, 2 failed, 1 skipped, 0 not applicable; "
+        "kube-scheduler: 3 passed, 2 failed, 0 skipped, 0 not applicable"
     )
     assert columns.split() == ["|", "spec", "|", "muster", "|", "kube-scheduler", "|"]
     assert [line.split()[1:-1:2] for line in lines[:4]] == [
