@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bench_process import await_true, cpu_seconds, scheduler
-from benchmarks.canned_server import CannedServer
+from benchmarks.canned_server import CannedServer, running_cluster
 from benchmarks.row import Row
 
 
@@ -45,7 +45,7 @@ def most_resident(pid: int) -> float:
 def measured(nodes: int, pods: int) -> tuple[float, float, float]:
     """Seconds, processor seconds and MiB of one start."""
     log = Path(tempfile.mkdtemp()) / "scheduler.log"
-    with CannedServer(nodes, pods) as server:
+    with CannedServer(running_cluster(nodes, pods)) as server:
         began = time.monotonic()
         with scheduler(server, log) as process:
             await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)

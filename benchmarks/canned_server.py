@@ -1,7 +1,7 @@
 """A large cluster that only exists as lists: an HTTP server with pages of nodes and pods.
 
 Storing 50,000 pods in a real API server takes minutes; what a scheduler reads of them at its start is these
-bytes. Watches stay open and say nothing.
+bytes. Watches say what the benchmark tells them; writes are accepted and forgotten, bindings are told.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,7 +20,9 @@ import msgspec
 
 from scheduler_core.kube.paging import PAGE_SIZE
 
-_VERSION: Final = "1000000"
+PODS_PATH: Final = "/api/v1/pods"
+# What all lists are of; what a watch says is of later versions.
+VERSION: Final = 1_000_000
 _TEMPLATES: Final = 200
 _CREATED: Final = "2026-01-01T00:00:00Z"
 
@@ -38,7 +42,7 @@ def node(number: int) -> dict[str, Any]:
         "node.kubernetes.io/instance-type": "large",
     }
     return {
-        "metadata": _metadata(name, labels),
+        "metadata": metadata(name, labels),
         "spec": {"podCIDR": f"10.{number >> 8}.{number & 255}.0/24", "providerID": f"example:///{name}"},
         "status": {
             "capacity": room,
@@ -70,11 +74,11 @@ def pod(number: int, nodes: int) -> dict[str, Any]:
     kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     state = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": _CREATED}}}
     labels = {"app": f"app-{template}", "pod-template-hash": f"{template:08x}"}
-    metadata = _metadata(name, labels) | {"namespace": f"team-{template % 20}"}
+    meta = metadata(name, labels) | {"namespace": f"team-{template % 20}"}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"app-{template}", "uid": f"u-{template}"}
-    metadata["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
+    meta["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
     return {
-        "metadata": metadata,
+        "metadata": meta,
         "spec": {
             "volumes": [{"name": token, "projected": {"sources": [{"serviceAccountToken": {}}]}}],
             "containers": [container],
@@ -95,7 +99,8 @@ def pod(number: int, nodes: int) -> dict[str, Any]:
     }
 
 
-def _metadata(name: str, labels: dict[str, str]) -> dict[str, Any]:
+def metadata(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    """What is written of an object besides its spec and status, managed fields included."""
     owned = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}, "f:status": {"f:phase": {}}}
     manager = {"manager": "kubelet", "operation": "Update", "time": _CREATED, "fieldsV1": owned}
     return {
@@ -116,27 +121,38 @@ def pages(count: int, make: Callable[[int], dict[str, Any]]) -> list[bytes]:
         end = min(count, start + PAGE_SIZE)
         more = {"continue": f"{end // PAGE_SIZE}"} if end < count else {}
         items = [make(number) for number in range(start, end)]
-        listed = {"metadata": {"resourceVersion": _VERSION, **more}, "items": items}
+        listed = {"metadata": {"resourceVersion": str(VERSION), **more}, "items": items}
         found.append(msgspec.json.encode(listed))
     return found
 
 
-class CannedServer(ThreadingHTTPServer):
-    """`with CannedServer(nodes, pods) as server:` serves what `server.kubeconfig` points at.
+def running_cluster(nodes: int, pods: int) -> dict[str, list[bytes]]:
+    """Nodes, and pods that run on them."""
+    return {
+        "/api/v1/nodes": pages(nodes, node),
+        PODS_PATH: pages(pods, lambda number: pod(number, nodes)),
+    }
 
-    The lists of other kinds are empty.
+
+class CannedServer(ThreadingHTTPServer):
+    """`with CannedServer(lists) as server:` serves what `server.kubeconfig` points at.
+
+    `lists` are pages by path; those of other kinds are empty. `on_bind(key, node)` is told of every binding,
+    on a thread of the connection that it came over.
     """
 
     daemon_threads = True
     block_on_close = False
+    # All watches begin at once; who finds no place here tries again after a second, or three.
+    request_queue_size = 64
 
-    def __init__(self, nodes: int, pods: int) -> None:
-        self.lists = {
-            "/api/v1/nodes": pages(nodes, node),
-            "/api/v1/pods": pages(pods, lambda number: pod(number, nodes)),
-        }
+    def __init__(
+        self, lists: dict[str, list[bytes]], on_bind: Callable[[str, str], None] = lambda key, node: None
+    ) -> None:
+        self.lists = lists
         self.nothing = pages(0, node)
-        self.ended = threading.Event()
+        self.on_bind = on_bind
+        self._lines: dict[str, SimpleQueue[bytes]] = {}
         super().__init__(("127.0.0.1", 0), _Handler)
         self.kubeconfig = Path(tempfile.mkdtemp()) / "kubeconfig"
         self.kubeconfig.write_text(_KUBECONFIG.format(port=self.server_address[1]))
@@ -146,13 +162,25 @@ class CannedServer(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.ended.set()
+        for lines in list(self._lines.values()):
+            lines.put(b"")
         self.shutdown()
         self.server_close()
+
+    def tell(self, path: str, lines: bytes) -> None:
+        """Whole lines for the watch of a path; they wait for it if there is none yet."""
+        self.lines_of(path).put(lines)
+
+    def lines_of(self, path: str) -> SimpleQueue[bytes]:
+        """What the watch of a path has still to say; it ends with nothing at all."""
+        return self._lines.setdefault(path, SimpleQueue())
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body of an answer go out in one packet.
+    wbufsize = -1
+    disable_nagle_algorithm = True
     server: CannedServer
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -162,24 +190,47 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = parse_qs(url.query)
         if "watch" in query:
-            self._stay_silent()
+            self._watch(url.path)
             return
         found = self.server.lists.get(url.path, self.server.nothing)
-        body = found[int(query.get("continue", ["0"])[0])]
-        self.send_response(200)
+        self._answer(200, found[int(query.get("continue", ["0"])[0])])
+
+    def do_POST(self) -> None:
+        body = self._body()
+        *_, namespace, _, name, last = urlsplit(self.path).path.split("/")
+        if last == "binding":
+            self.server.on_bind(f"{namespace}/{name}", msgspec.json.decode(body)["target"]["name"])
+        self._answer(201, _SUCCESS)
+
+    def do_PATCH(self) -> None:
+        self._body()
+        self._answer(200, _SUCCESS)
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.wfile.flush()
 
-    def _stay_silent(self) -> None:
+    def _watch(self, path: str) -> None:
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
-        self.server.ended.wait()
+        lines = self.server.lines_of(path)
+        # Who went away is told nothing more.
+        with suppress(OSError):
+            while said := lines.get():
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(said), said))
+                self.wfile.flush()
 
 
+_SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 _KUBECONFIG: Final = """\
 apiVersion: v1
 kind: Config

@@ -123,7 +123,10 @@ class Crowds:
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = _Place(home)
-        crowd = place.crowds.setdefault((event, shape(said.message)), _Crowd())
+        kind = event, shape(said.message)
+        crowd = place.crowds.get(kind)
+        if crowd is None:
+            crowd = place.crowds[kind] = _Crowd()
         crowd.event, crowd.profile, crowd.message = event, profile, said.message
         if pod.uid in crowd.members:
             return pod.uid in crowd.told

@@ -8,7 +8,7 @@ again, and such pods share what follows from the spec.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -42,6 +42,7 @@ _TOKEN: Final = b'"kube-api-access-'
 _TOKEN_VOLUME: Final = re.compile(rb'(?<="name":"kube-api-access-)[a-z0-9]{5}(?=",")')
 
 _node: Final = decoder(_NodeWire)
+_T = TypeVar("_T")
 
 
 class _Template(msgspec.Struct, frozen=True):
@@ -116,9 +117,10 @@ def _without_node(spec: bytes) -> tuple[bytes, str]:
 def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
     """A pod with what metadata and status say; None where they change what follows from the spec."""
     like, meta, status = known.pod, wire.metadata, wire.status
-    labels = meta.labels or {}
+    # What equals the template's is kept once: of thousands of waiting pods it would be most of the memory.
+    labels = _shared(meta.labels or {}, like.labels)
     # API servers add the node's topology labels with the binding; few specs depend on labels.
-    if known.reads_labels and labels != like.labels:
+    if known.reads_labels and labels is not like.labels:
         return None
     if known.reads_name and meta.name != like.name:
         return None
@@ -127,12 +129,12 @@ def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
     done = initialized is not None and initialized.status == "True"
     return structs.replace(
         like,
-        namespace=meta.namespace or "default",
+        namespace=_shared(meta.namespace or "default", like.namespace),
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
         labels=labels,
-        annotations=meta.annotations or {},
+        annotations=_shared(meta.annotations or {}, like.annotations),
         created=meta.created,
         deleted=epoch(meta.deletion_timestamp),
         preempted_for=preempted_for(conditions) if meta.deletion_timestamp is not None else "",
@@ -148,3 +150,8 @@ def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
         if initialized is not None and done
         else None,
     )
+
+
+def _shared(value: _T, known: _T) -> _T:
+    """The value, as the object that is there already where both are equal."""
+    return known if value == known else value

@@ -73,6 +73,8 @@ class KnownRefusals:
         if len(decisions) == 1 and isinstance(decisions[0], Rejected):
             said = decisions[0]
             if not said.nominated and not said.writes:
+                # Why in every detail is most of what a class of one pod would hold.
+                said = msgspec.structs.replace(said, diagnosis=None)
                 found.said = Said(said, plugins, self._reviews.version, unit.failed_at, found.traits)
         self._learn_nodes(unit, found)
 

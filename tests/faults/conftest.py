@@ -6,24 +6,16 @@ Without `--server` they run on the sandbox. A test leaves its line for the table
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.support.cluster import await_established
 from tests.support.fault_burst import Losses
+from tests.support.fault_ground import Ground, install_crds, prepared
 from tests.support.fault_plane import FaultPlane
-from tests.support.fault_stage import Ground, Stage
+from tests.support.fault_stage import Stage
 from tests.support.fault_table import PROPERTY, lost, row, rows_of, table
-from tests.support.fault_witness import of_plane, of_sandbox
-from tests.support.sandbox_server import SandboxServer
-from tests.support.server import SERVERS, request
-
-CRDS = Path(__file__).parents[2] / "charts" / "muster" / "crds"
-_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+from tests.support.server import SERVERS
 
 Record = Callable[[str, int, Losses], None]
 
@@ -32,20 +24,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ground" in metafunc.fixturenames:
         asked = metafunc.config.getoption("--server") or "sandbox"
         names = SERVERS if asked == "both" else (asked,)
-        metafunc.parametrize("ground", names, indirect=True, scope="session")
+        # For as long as the fixture of that name lives: a module may have servers of its own.
+        metafunc.parametrize("ground", names, indirect=True)
 
 
 @pytest.fixture(scope="session")
 def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """A running API server with Muster's CRDs and a witness."""
-    with ExitStack() as exits:
-        if request.param == "sandbox":
-            sandbox = exits.enter_context(SandboxServer())
-            found = Ground(request.param, sandbox, exits.enter_context(of_sandbox(sandbox)))
-        else:
-            plane = exits.enter_context(FaultPlane())
-            found = Ground(request.param, plane, exits.enter_context(of_plane(plane)))
-        _install_crds(found.server)
+    with prepared(request.param) as found:
         yield found
 
 
@@ -53,15 +39,8 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
 def plane() -> Iterator[FaultPlane]:
     """A real control plane of the test's own, with Muster's CRDs."""
     with FaultPlane() as found:
-        _install_crds(found)
+        install_crds(found)
         yield found
-
-
-def _install_crds(server: SandboxServer | FaultPlane) -> None:
-    for path in sorted(CRDS.glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
-            request(server, "POST", _CRD_PATH, document)
-    await_established(server)
 
 
 @pytest.fixture(scope="module")

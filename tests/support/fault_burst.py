@@ -6,8 +6,14 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.writer import Writer
+from scheduler_core.model.kinds import PODS as POD_KIND
+from scheduler_core.model.writes import Create
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.fault_witness import Witness
@@ -19,6 +25,8 @@ GANG = 4
 NODES = 3
 NODE_CPU = 8
 SETTLE_SECONDS = 60.0
+# One pod of a crowd is created within this time after the one before.
+CROWD_SECONDS = 30.0
 _CHURN = 3
 _GROUP = "incubator.scheduling.k8s.io/v1alpha1"
 _ANNOTATION = "scheduling.k8s.io/group-name"
@@ -74,9 +82,32 @@ class Burst:
                 self.create(self.gang, f"m{number}")
 
     def create(self, namespace: str, name: str, cpu: str = "1", **spec: Any) -> None:
+        self._alive[namespace].add(name)
+        body = self._body(namespace, name, cpu, spec)
+        self._cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+    def create_crowd(self, namespace: str, count: int) -> None:
+        """So many equal pods as fast as the server takes them. Raises what it refused one with."""
+        client, _ = connect(Overrides(kubeconfig=str(self._cluster.kubeconfig)))
+        writer = Writer(client)
+        outcomes: SimpleQueue[MusterError | None] = SimpleQueue()
+        writer.start()
+        try:
+            for number in range(count):
+                name = f"w{number}"
+                self._alive[namespace].add(name)
+                writer.submit(Create(POD_KIND, namespace, self._body(namespace, name, "1", {})), outcomes.put)
+            for _ in range(count):
+                if (error := outcomes.get(timeout=CROWD_SECONDS)) is not None:
+                    raise error
+        finally:
+            writer.stop(0.0)
+            client.session.close()
+
+    def _body(self, namespace: str, name: str, cpu: str, spec: dict[str, Any]) -> dict[str, Any]:
         container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
         annotations = {_ANNOTATION: "g"} if namespace == self.gang else {}
-        body = {
+        return {
             "metadata": {"name": name, "annotations": annotations},
             "spec": {
                 "schedulerName": SCHEDULER,
@@ -85,8 +116,6 @@ class Burst:
                 **spec,
             },
         }
-        self._alive[namespace].add(name)
-        self._cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
 
     def delete(self, namespace: str, name: str) -> None:
         self.forget(namespace, name)

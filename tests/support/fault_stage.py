@@ -11,29 +11,16 @@ from pathlib import Path
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.fault_burst import SETTLE_SECONDS, Burst, Losses
-from tests.support.fault_plane import FaultPlane
+from tests.support.fault_ground import NO_KUBECTL, Ground
 from tests.support.fault_proxy import Proxy
 from tests.support.fault_rules import Rule
-from tests.support.fault_witness import Witness
-from tests.support.sandbox_server import SandboxServer
 from tests.support.scheduler import PROGRAM, SchedulerProcess, scheduler
 from tests.support.server import RequestFailed, Server
 
-NO_KUBECTL = Path("kubectl")
 # A burst takes about a second at this rate, so that a fault can come in its middle.
 RATE = ("--kube-api-qps=30", "--kube-api-burst=5")
 # So many pods have a node when a fault comes in the middle of a burst.
 SOME = 4
-
-
-class Ground:
-    """One running API server of either kind."""
-
-    def __init__(self, kind: str, server: SandboxServer | FaultPlane, witness: Witness) -> None:
-        self.kind = kind
-        self.server = server
-        self.witness = witness
-        self.cluster = Cluster(server, NO_KUBECTL, kind)
 
 
 class Stage:

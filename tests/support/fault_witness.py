@@ -45,26 +45,29 @@ class Witness:
         self.peaks: Counter[str] = Counter()
         self._cpu: dict[str, tuple[str, str, int]] = {}
         self._used: Counter[str] = Counter()
-        self._uids: dict[str, str] = {}
+        # By namespace and name: a question about one namespace must not cost a look at all pods.
+        self._uids: dict[str, dict[str, str]] = defaultdict(dict)
         self._lock = threading.Lock()
 
     def take(self, key: str, pod: dict[str, Any] | None) -> None:
         """A pod's new form; None: it is gone."""
+        namespace, _, name = key.partition("/")
         with self._lock:
+            uids = self._uids[namespace]
             if pod is None:
-                self._free(self._uids.pop(key, ""))
+                self._free(uids.pop(name, ""))
                 return
             uid = pod["metadata"]["uid"]
             self.names[uid] = key
-            if self._uids.get(key, uid) != uid:
-                self._free(self._uids[key])
-            self._uids[key] = uid
+            if uids.get(name, uid) != uid:
+                self._free(uids[name])
+            uids[name] = uid
             node = pod["spec"].get("nodeName", "")
             if node and self.nodes[uid][-1:] != [node]:
                 self.nodes[uid].append(node)
             self._free(uid)
             if node and pod.get("status", {}).get("phase") not in _FINISHED:
-                self._charge(uid, pod["metadata"]["namespace"], f"node {node}", cpu_of(pod))
+                self._charge(uid, namespace, f"node {node}", cpu_of(pod))
 
     def _charge(self, uid: str, namespace: str, node: str, cpu: int) -> None:
         self._cpu[uid] = (namespace, node, cpu)
@@ -80,16 +83,12 @@ class Witness:
     def present(self, namespace: str) -> set[str]:
         """Names of the pods that exist."""
         with self._lock:
-            return {key.partition("/")[2] for key in self._uids if key.startswith(f"{namespace}/")}
+            return set(self._uids[namespace])
 
     def bound(self, namespace: str) -> set[str]:
         """Names of the pods that exist and have a node."""
         with self._lock:
-            return {
-                key.partition("/")[2]
-                for key, uid in self._uids.items()
-                if key.startswith(f"{namespace}/") and self.nodes.get(uid)
-            }
+            return {name for name, uid in self._uids[namespace].items() if self.nodes.get(uid)}
 
     def bindings(self, namespace: str) -> dict[str, list[str]]:
         """Every node that each pod ever had, by uid; of pods that are gone too."""

@@ -167,3 +167,12 @@ def test_a_deleted_pod_is_forgotten_and_a_malformed_one_is_an_error() -> None:
         read_by(reader, pod(cpu="much"))
     with pytest.raises(ModelError):
         read_by(reader, raw({"metadata": {"name": "p", "labels": 7}}))
+
+
+def test_pods_of_one_template_keep_what_is_equal_once() -> None:
+    reader = PodReader()
+    first, second = (read_by(reader, pod(labels={"job": "j"}, name=name)) for name in ("p", "q"))
+    assert second.labels is first.labels
+    assert second.annotations is first.annotations
+    assert second.namespace is first.namespace
+    assert read_by(reader, pod(labels={"job": "k"}, name="r")).labels == {"job": "k"}

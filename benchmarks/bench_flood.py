@@ -1,0 +1,145 @@
+"""One namespace creates pods by the ten thousand: how long do the pods of another one wait for their node?
+
+The whole scheduler process reads a watch that shows the creations as fast as an API server can make them, or
+all of them together; every 100 ms a pod of the other namespace stands among them, which can start at once.
+The server (`canned_server.py`) takes the time from when that pod's line goes out to when its binding comes,
+and confirms it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench_process import await_true, scheduler
+from benchmarks.bench_restart import MOST_SECONDS, QUOTAS_PATH, await_rest, change, plain_pod, quota
+from benchmarks.canned_server import PODS_PATH, CannedServer, node, pages
+from benchmarks.row import Row
+
+FLOOD, QUIET = "flood", "quiet"
+PROBE_SECONDS = 0.1
+# Lines are written so often; what is created meanwhile goes out together.
+TICK_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Size:
+    """Nodes, pods that one namespace creates, and how many of them a second."""
+
+    nodes: int
+    pods: int
+    rate: float
+
+
+FULL, SMALL = Size(5_000, 50_000, 1_500), Size(20, 300, 1_500)
+
+
+def equal(number: int) -> dict[str, Any]:
+    """As all others, and beyond the quota."""
+    return plain_pod(FLOOD, f"pod-{number}")
+
+
+def different(number: int) -> dict[str, Any]:
+    """A pod that asks for something else than all others, and beyond the quota."""
+    return plain_pod(FLOOD, f"pod-{number}", f"{1000 + number}m")
+
+
+def hopeless(number: int) -> dict[str, Any]:
+    """As all others, within the quota, and for no node."""
+    return plain_pod(FLOOD, f"pod-{number}", "1m", nodeSelector={"disk": "none"})
+
+
+KINDS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "equal, max is full": equal,
+    "different, max is full": different,
+    "equal, a selector refuses": hopeless,
+}
+
+
+class Flood:
+    """The server's side: what it says of pods, and when each of the other namespace was shown and bound."""
+
+    def __init__(self, size: Size) -> None:
+        self.shown: dict[str, float] = {}
+        self.bound: dict[str, float] = {}
+        self._pods: dict[str, dict[str, Any]] = {}
+        self._changes = 0
+        self._lock = threading.Lock()
+        quotas = [quota(FLOOD, "100"), quota(QUIET, "1000")]
+        # The first uses the quota up but for what the hopeless ask for.
+        running = [plain_pod(FLOOD, "runs", "99500m", nodeName="node-0")]
+        lists = {
+            "/api/v1/nodes": pages(size.nodes, node),
+            QUOTAS_PATH: pages(len(quotas), quotas.__getitem__),
+            PODS_PATH: pages(len(running), running.__getitem__),
+        }
+        self.server = CannedServer(lists, self._on_bind)
+
+    def show(self, pods: list[dict[str, Any]], probes: int) -> None:
+        """Put new pods on the watch, and behind them others that can start."""
+        fresh = [plain_pod(QUIET, f"probe-{len(self._pods) + number}", "10m") for number in range(probes)]
+        keys = [f"{QUIET}/{pod['metadata']['name']}" for pod in fresh]
+        self._pods |= zip(keys, fresh, strict=True)
+        self._tell("ADDED", [*pods, *fresh], keys)
+
+    def _tell(self, kind: str, pods: list[dict[str, Any]], keys: list[str]) -> None:
+        # Versions grow in the order in which they are told.
+        with self._lock:
+            lines = [change(kind, pod, number) for number, pod in enumerate(pods, self._changes + 1)]
+            self._changes += len(lines)
+            self.shown.update(dict.fromkeys(keys, time.monotonic()))
+            if lines:
+                self.server.tell(PODS_PATH, b"".join(lines))
+
+    def _on_bind(self, key: str, node: str) -> None:
+        self.bound.setdefault(key, time.monotonic())
+        pod = self._pods[key]
+        pod["spec"]["nodeName"] = node
+        self._tell("MODIFIED", [pod], [])
+
+
+def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> list[float]:
+    """Milliseconds that each pod of the quiet namespace waited, sorted."""
+    flood = Flood(size)
+    log = Path(tempfile.mkdtemp()) / "scheduler.log"
+    with flood.server, scheduler(flood.server, log) as process:
+        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+        await_rest(process)
+        pods = list(map(make, range(size.pods)))
+        began, done, probed = time.monotonic(), 0, 0
+        while done < size.pods:
+            passed = time.monotonic() - began
+            until = size.pods if at_once else min(size.pods, int(passed * size.rate))
+            probes = int(passed / PROBE_SECONDS) + 1 - probed
+            flood.show(pods[done:until], probes)
+            done, probed = until, probed + probes
+            time.sleep(TICK_SECONDS)
+        give_up = time.monotonic() + MOST_SECONDS
+        while len(flood.bound) < len(flood.shown) and time.monotonic() < give_up:
+            time.sleep(TICK_SECONDS)
+    if len(flood.bound) < len(flood.shown):
+        raise TimeoutError(f"{len(flood.shown) - len(flood.bound)} pods were not bound")
+    return sorted((flood.bound[key] - at) * 1000 for key, at in flood.shown.items())
+
+
+def main(small: bool = False) -> list[Row]:
+    """Per kind of flood: how long the others wait, half of them, all but one in a hundred, and the last."""
+    size = SMALL if small else FULL
+    rows = []
+    for name, make in KINDS.items():
+        found = waits(size, make, at_once=False)
+        title = f"{size.pods:,} pods at {size.rate:,.0f}/s, {name}: others wait"
+        ceiling = None if make is different else 100.0
+        rows += [
+            Row(f"{title}, p50", found[len(found) // 2], "ms"),
+            Row(f"{title}, p99", found[min(len(found) - 1, len(found) * 99 // 100)], "ms", ceiling=ceiling),
+            Row(f"{title}, at most", found[-1], "ms"),
+        ]
+    found = waits(size, equal, at_once=True)
+    rows.append(Row(f"{size.pods:,} pods in one piece, max is full: another waits", found[-1], "ms"))
+    return rows

@@ -1,0 +1,178 @@
+"""A scheduler process that starts beside a backlog: when is the first new pod bound, how much memory is held?
+
+Quotas are full, and what waits for them stands in the lists, without a word of why it waits, so that each pod
+has to be told. The lists come from a server that has them ready (`canned_server.py`). At the moment when the
+process says that it has read them, a pod is created that can start at once; the server takes the time until
+its binding comes. Memory is what the process holds when it has tried everybody and rests.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import msgspec
+
+from benchmarks.bench_process import await_true, cpu_seconds, scheduler
+from benchmarks.bench_startup import most_resident
+from benchmarks.canned_server import PODS_PATH, VERSION, CannedServer, metadata, node, pages
+from benchmarks.row import Row
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.model.names import MUSTER_SCHEDULER
+
+QUOTAS_PATH = f"/apis/{ELASTIC_QUOTAS.api_version}/{ELASTIC_QUOTAS.plural}"
+# Who uses less of a core for so many seconds has tried everybody.
+QUIET_SHARE, QUIET_SECONDS = 0.25, 3
+MOST_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """Nodes, namespaces with a full quota, and pods that wait for all of these together."""
+
+    nodes: int
+    classes: int
+    waiting: int
+
+
+FULL, SMALL = Size(5_000, 200, 100_000), Size(20, 5, 100)
+# The chart's limit of memory for the scheduler, in MiB (`charts/muster/values.yaml`).
+LIMIT = 1024.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """Seconds from the lists to the new pod's binding, and of the processor; MiB at rest and at most."""
+
+    first: float
+    cpu: float
+    resident: float
+    most: float
+
+
+def plain_pod(namespace: str, name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    """A pod of a Job, as the API server shows it; `spec` adds fields, `nodeName` makes it a running one."""
+    token = "kube-api-access"
+    requests = {"cpu": cpu, "memory": "64Mi"}
+    container = {
+        "name": "main",
+        "image": f"registry.example/{namespace}:1",
+        "resources": {"requests": requests, "limits": {"memory": "64Mi"}},
+        "volumeMounts": [{"name": token, "readOnly": True, "mountPath": "/var/run/secrets/token"}],
+        "imagePullPolicy": "IfNotPresent",
+        "terminationMessagePath": "/dev/termination-log",
+    }
+    wait = {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 300}
+    keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    return {
+        "metadata": {
+            **metadata(name, {"job": namespace}),
+            "namespace": namespace,
+            "uid": f"{namespace}/{name}",
+        },
+        "spec": {
+            "volumes": [{"name": token, "projected": {"sources": [{"serviceAccountToken": {}}]}}],
+            "containers": [container],
+            "restartPolicy": "Never",
+            "schedulerName": MUSTER_SCHEDULER,
+            "tolerations": [{"key": key, **wait} for key in keys],
+            "priority": 0,
+            **spec,
+        },
+        "status": {"phase": "Running" if "nodeName" in spec else "Pending"},
+    }
+
+
+def quota(namespace: str, cpu: str = "1") -> dict[str, Any]:
+    """An ElasticQuota of that many CPUs."""
+    kind = {"apiVersion": ELASTIC_QUOTAS.api_version, "kind": ELASTIC_QUOTAS.kind}
+    room = {"cpu": cpu}
+    meta = {**metadata("quota", {}), "namespace": namespace}
+    return {**kind, "metadata": meta, "spec": {"min": room, "max": room}}
+
+
+def backlog(size: Size, different: bool) -> dict[str, list[bytes]]:
+    """The lists: the first pods use the quotas up, the others wait, class by class in turn."""
+
+    def pod(number: int) -> dict[str, Any]:
+        namespace = f"full-{number % size.classes}"
+        if number < size.classes:
+            return plain_pod(namespace, f"runs-{number}", nodeName=f"node-{number % size.nodes}")
+        return plain_pod(namespace, f"waits-{number}", f"{number}m" if different else "1")
+
+    return {
+        "/api/v1/nodes": pages(size.nodes, node),
+        QUOTAS_PATH: pages(size.classes, lambda number: quota(f"full-{number}")),
+        PODS_PATH: pages(size.classes + size.waiting, pod),
+    }
+
+
+def change(kind: str, pod: dict[str, Any], number: int) -> bytes:
+    """The line of a watch that tells the change of that number since the lists."""
+    pod["metadata"]["resourceVersion"] = str(VERSION + number)
+    return msgspec.json.encode({"type": kind, "object": pod}) + b"\n"
+
+
+def resident(pid: int) -> float:
+    """Resident memory of a process, in MiB."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
+    if found is None:
+        raise OSError(f"/proc/{pid}/status does not say VmRSS")
+    return int(found[1]) / 1024
+
+
+def await_rest(process: Popen[str]) -> None:
+    """Until the process has little to do. Raises TimeoutError."""
+    until = time.monotonic() + MOST_SECONDS
+    quiet = 0
+    while quiet < QUIET_SECONDS:
+        used = cpu_seconds(process.pid)
+        time.sleep(1.0)
+        quiet = quiet + 1 if cpu_seconds(process.pid) - used < QUIET_SHARE else 0
+        if time.monotonic() > until:
+            raise TimeoutError("the scheduler does not come to rest")
+
+
+def measured(size: Size, different: bool) -> Started:
+    """One start."""
+    bound = threading.Event()
+    log = Path(tempfile.mkdtemp()) / "scheduler.log"
+    with (
+        CannedServer(backlog(size, different), lambda key, node: bound.set()) as server,
+        scheduler(server, log) as process,
+    ):
+        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+        began, used = time.monotonic(), cpu_seconds(process.pid)
+        server.tell(PODS_PATH, change("ADDED", plain_pod("new", "first"), 1))
+        if not bound.wait(MOST_SECONDS):
+            raise TimeoutError("the new pod was not bound")
+        first, cpu = time.monotonic() - began, cpu_seconds(process.pid) - used
+        await_rest(process)
+        return Started(first, cpu, resident(process.pid), most_resident(process.pid))
+
+
+def main(small: bool = False) -> list[Row]:
+    """Per kind of backlog: the first new pod, and memory in all and for each that waits."""
+    size = SMALL if small else FULL
+    empty = measured(Size(size.nodes, size.classes, 0), different=False)
+    rows = [Row(f"{size.nodes:,} nodes, nobody waits: memory", empty.resident, "MiB")]
+    for name, different in (("equal in their class", False), ("all different", True)):
+        found = measured(size, different)
+        title = f"{size.waiting:,} wait, {name}"
+        each = (found.resident - empty.resident) * 1024 / size.waiting
+        # Twice what is promised, as the machine may be busy; different pods are tried one by one.
+        first, cpu, each_most = (None, None, None) if different else (10.0, 8.0, 3.0)
+        rows += [
+            Row(f"{title}: first new pod after the lists", found.first, "s", ceiling=first),
+            Row(f"{title}: own CPU until then", found.cpu, "s CPU", ceiling=cpu),
+            Row(f"{title}: memory at rest", found.resident, "MiB"),
+            Row(f"{title}: most memory", found.most, "MiB", ceiling=LIMIT),
+            Row(f"{title}: memory per waiting pod", each, "KB", ceiling=each_most),
+        ]
+    return rows
