@@ -14,6 +14,10 @@ from collections.abc import Callable
 
 from benchmarks.bench_backlog import resident
 from benchmarks.engine_clusters import add_gang, add_quota, pod, scheduler
+from scheduler_core.app.contracts import Controller
+from scheduler_core.controllers.gang_lifecycle import GangLifecycle
+from scheduler_core.controllers.gang_status import GangStatusController
+from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.engine.decisions import Decision, Evicted, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.model.gang import parse_gang
@@ -27,7 +31,10 @@ SLACK = 16 * 2**20
 
 
 class Soak:
-    """One cluster, more wanted than there is, and everything in it comes and goes."""
+    """One cluster, more wanted than there is, and everything in it comes and goes.
+
+    Controllers look at what changed, as they do in the process; nobody carries out what they want to write.
+    """
 
     def __init__(self, seed: int = 1) -> None:
         self.rng = random.Random(seed)
@@ -37,6 +44,7 @@ class Soak:
         self.serial = 0
         self.pods: list[Pod] = []
         self.gangs: list[tuple[str, list[Pod]]] = []
+        self.controllers: list[Controller] = [GangStatusController(), GangLifecycle(), QuotaStatus()]
         share = NODES * 8 // TEAMS
         for team in range(TEAMS):
             add_quota(self.made, f"t{team}", {"cpu": share}, {"cpu": 2 * share})
@@ -106,6 +114,8 @@ class Soak:
         self.now += 0.1
         for decision in self.made.step(self.now):
             self._carried_out(decision)
+        for controller in self.controllers:
+            controller.reconcile(self.made.state, self.now)
 
     def _carried_out(self, decision: Decision) -> None:
         if isinstance(decision, Placed):
