@@ -68,14 +68,13 @@ class SchedulingQueue:
         self._active = ActiveQueue()
         self._backoff: list[tuple[float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
-        if table is None:
-            table = WaitingTable(NodesOfKinds(ChangeLog()))
+        table = table or WaitingTable(NodesOfKinds(ChangeLog()))
         self.classes = ClassTurns(
             table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get
         )
         self._gates = Gates()
         self._entries = 0
-        # How many units entered which part because of what, under kube-scheduler's event names.
+        # Units that entered a part, by what led to it, under kube-scheduler's event names.
         self.incoming: Counter[tuple[str, str]] = Counter()
         self._by_pod: dict[str, str] = {}
 
@@ -199,6 +198,8 @@ class SchedulingQueue:
             return
         ready = self._ready_at(unit) if unit.attempts else now
         if ready > now:
+            if unit.part is Part.BACKOFF and unit.entry >= 0:
+                return  # It is there already: who changes it over and over must not fill the heap.
             heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now, cause), unit.key))
             return
         entry = self._enter(unit, Part.ACTIVE, now, cause)
@@ -244,8 +245,7 @@ class SchedulingQueue:
         """
         if unit.key not in self.units:
             return
-        unit.plugins = frozenset(plugins)
-        unit.failed_at = now
+        unit.plugins, unit.failed_at = frozenset(plugins), now
         unit.failures += 1
         unit.since = now if unit.since is None else unit.since
         entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")

@@ -51,6 +51,21 @@ def test_priority_then_age_then_name_decides() -> None:
     assert [setting.pop(0.0) for _ in range(5)] == ["a/important", "a/alike", "a/old", "a/young", ""]
 
 
+def test_changes_in_a_loop_are_one_try_per_backoff_and_one_entry() -> None:
+    setting = Setting()
+    setting.put("a/p")
+    setting.fail("a/p", 0.0)
+    tries = []
+    for tick in range(1, 700):
+        now = tick / 100
+        setting.put("a/p", now)
+        assert len(setting.queue._backoff) <= 1
+        if setting.pop(now):
+            tries.append(now)
+            setting.queue.failed(setting.queue.units["a/p"], {"Quota"}, now)
+    assert tries == [1.0, 3.0]
+
+
 def test_a_failed_unit_waits_for_an_event_that_its_plugin_accepts() -> None:
     setting = Setting()
     setting.put("a/p")

@@ -63,8 +63,11 @@ class SlowQueue:
             unit.plugins = frozenset({"Gate"})
             self.move(unit, "gated", now, cause)
             return
-        unit.ready = unit.failed_at + self.backoff(unit) if unit.attempts else now
-        self.move(unit, "backoff" if unit.ready > now else "active", now, cause)
+        ready = unit.failed_at + self.backoff(unit) if unit.attempts else now
+        if ready > now and unit.part == "backoff":
+            return
+        unit.ready = ready
+        self.move(unit, "backoff" if ready > now else "active", now, cause)
 
     def put(self, pod: str, key: str, now: float) -> None:
         for other in [other for other, unit in self.units.items() if pod in unit.pods and other != key]:
