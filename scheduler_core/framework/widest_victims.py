@@ -31,6 +31,14 @@ def may_evict_its_own(state: ClusterState, pod: Pod) -> bool:
     return state.table.levels.lowest_of(state.table.namespaces.find(pod.namespace)) < pod.priority
 
 
+def nobody_may_go(state: ClusterState, pod: Pod) -> bool:
+    """Whether a pod under a quota can have no victim, and nobody is on the way out whom it could wait for."""
+    if is_within_min(state, pod) or may_evict_its_own(state, pod):
+        return False
+    table = state.table
+    return not np.count_nonzero(table.going[: table.size] & table.alive[: table.size])
+
+
 def freed_by_victims(state: ClusterState, pod: Pod, slot: int) -> Int64:
     """int64 [R]: what the pods of a node hold that might go for a pod."""
     table, rows = state.table, _pods_on(state, slot)

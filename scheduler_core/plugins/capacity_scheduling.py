@@ -13,6 +13,7 @@ from scheduler_core.framework.preemption.search import Search
 from scheduler_core.framework.preemption.turns import in_turn
 from scheduler_core.framework.quota_obstacles import CAPACITY, OwnQuota, beside_own_quota, refusal_of
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
+from scheduler_core.framework.widest_victims import nobody_may_go
 from scheduler_core.state.events import Happened
 
 
@@ -49,6 +50,8 @@ class CapacityScheduling:
         if reason or cycle.evaluation is None:
             return must_wait(reason)
         result = refused("No preemption victims found for incoming pod")
+        if nobody_may_go(state, pod):
+            return result
         demands = quota_demands(state, pod, quota)
         for demand in (turn for found in demands for turn in in_turn(state.table, found)):
             result = Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)

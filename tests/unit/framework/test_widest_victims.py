@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_core.framework.widest_victims import beneath
+from scheduler_core.framework.widest_victims import beneath, nobody_may_go
 from scheduler_core.state.cluster import ClusterState
-from tests.support.builders import make_node, make_pod
+from tests.support.builders import make_node, make_pod, make_quota
 
 # Least priority above which others may go, whether all may; what the first 0, 1 and 2 hold, or None.
 CASES = [
@@ -46,3 +46,24 @@ def test_an_empty_node_has_nobody() -> None:
     state = ClusterState()
     state.put_node(make_node("n").allocatable(cpu=10).obj())
     assert beneath(state, 0, 9, True) is None
+
+
+# The quota's min in cpu, priority of the waiting pod; whether the running one leaves; whether nobody may go.
+NOBODY = [
+    ("beyond its min, as important as the other one", 0, 1, False, True),
+    ("more important than one of its own", 0, 2, False, False),
+    ("within its min", 9, 1, False, False),
+    ("somebody leaves anyhow", 0, 1, True, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "priority", "leaves", "nobody"), [c[1:] for c in NOBODY], ids=[c[0] for c in NOBODY]
+)
+def test_who_under_a_quota_need_not_search(minimum: int, priority: int, leaves: bool, nobody: bool) -> None:
+    state = ClusterState()
+    state.put_node(make_node("n").allocatable(cpu=10).obj())
+    state.put_quota(make_quota("a/q").min(cpu=minimum).obj())
+    running = make_pod("a/r").uid("r").requests(cpu=2).priority(1).on("n")
+    state.put_pod((running.deleting(1.0) if leaves else running).obj(), 1.0)
+    assert nobody_may_go(state, make_pod("a/p").requests(cpu=2).priority(priority).obj()) is nobody
