@@ -146,15 +146,15 @@ def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
 def _reach_of_victims(state: ClusterState, event: ClusterEvent) -> Reach:
     """Whom an event may let find victims who found none."""
     what, pod = event.what, event.pod
-    if what & Happened.POD_DELETE and pod is not None:
+    if what.meets(Happened.POD_DELETE) and pod is not None:
         return EVERYBODY if _was_torn(state, pod) else NOMINATED
-    if what & Happened.POD_ADD and pod is not None:
+    if what.meets(Happened.POD_ADD) and pod is not None:
         return _reach_of_one_more(state, pod)
-    if what & Happened.GROUP and (event.group or pod is not None):
+    if what.meets(Happened.GROUP) and (event.group or pod is not None):
         key = event.group or (ref.key if pod is not None and (ref := group_of(pod)) is not None else "")
         # Who has no node is nobody's victim.
         return EVERYBODY if take_census(state, key).allocated else NOBODY
-    return NOMINATED if what & _NODE else EVERYBODY
+    return NOMINATED if what.meets(_NODE) else EVERYBODY
 
 
 def _reach_of_one_more(state: ClusterState, came: Pod) -> Reach:
@@ -183,22 +183,22 @@ def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:
 
 def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     what, other = event.what, event.pod
-    if what & Happened.POD_DELETE and other is not None:
+    if what.meets(Happened.POD_DELETE) and other is not None:
         # The commonest by far, so it is asked for first.
         return pod.preemption_policy != NEVER and (_waited_for(state, pod, other) or _was_torn(state, other))
     nomination = state.nominations.get(pod.uid)
-    if what & _NODE:
+    if what.meets(_NODE):
         # Its node may be of no use any more, so that the end of others there need not be awaited.
         node = event.node or event.old_node
         return nomination is not None and (node is None or node.name == nomination.node)
     if pod.preemption_policy == NEVER:
         return False
-    if what & Happened.POD_ADD and other is not None:
+    if what.meets(Happened.POD_ADD) and other is not None:
         if nomination is not None and other.assigned and not awaited(state, pod):
             # It came with a node of its own, without regard to those who wait.
             return True
         return _may_evict_a_sibling(state, pod, other)
-    if what & Happened.POD_LEAVING and other is not None:
+    if what.meets(Happened.POD_LEAVING) and other is not None:
         return nomination is None and _may_wait_for(state, pod, other)
     return True
 
