@@ -13,6 +13,7 @@ from typing import Final
 from scheduler_core.engine.class_turns import Wake
 from scheduler_core.engine.news import Concern
 from scheduler_core.engine.unit import QueuedUnit
+from scheduler_core.engine.waiting import WaitingClass
 from scheduler_core.framework.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
 from scheduler_core.framework.interface import EventsPlugin
 from scheduler_core.framework.obstacles import NominatedPods, Preemption, PreemptionBeside, WithinMin
@@ -44,9 +45,26 @@ class Listeners:
         }
         self._heard: dict[Happened, list[tuple[str, Hint | None]]] = {}
         self._by_profile: dict[tuple[str, Happened], list[tuple[str, Hint | None]]] = {}
+        # The last class that an event may help, and on which state.
+        self._helped: tuple[WaitingClass, ClusterEvent] | None = None
+        self._then = (0, 0, 0)
 
     def wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
-        """Whether an event may help any pod of a unit that waits."""
+        """Whether an event may help any pod of a unit that waits.
+
+        A class that it helps is asked again when the turn of its unit comes, mostly at once.
+        """
+        alike = unit.stands_for or unit.waits_in
+        now = (state.nodes.usage_changes.position, state.ledger.version, state.nominations.version)
+        helped = self._helped
+        if helped is not None and helped[0] is alike and helped[1] is event and self._then == now:
+            return Wake.WHILE_SO
+        answer = self._wake(state, unit, event)
+        if answer is Wake.WHILE_SO and alike is not None:
+            self._helped, self._then = (alike, event), now
+        return answer
+
+    def _wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
         asked = unit.distinct()
         if unit.gang and len(state.nominations):
             asked = [*asked, *_waiting_for_nodes(state, unit, event)]
