@@ -124,6 +124,8 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
             "--unsafe-no-fsync",
+            # What twenty thousand waiting pods write is more than the 2 GiB that etcd allows by itself.
+            f"--quota-backend-bytes={8 << 30}",
             "--log-level=warn",
         )
         self._await("etcd", process, f"{client}/health", None)
