@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from scheduler_core.kube.connect import Overrides, connect
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.server import RequestFailed, Server
+from webhook.pending import GRACE
 from webhook.registration import Endpoint, register
 
 START_SECONDS = 40.0
@@ -404,26 +406,33 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_creations_at_the_same_instant_leave_one_quota(guarded: Cluster) -> None:
-    namespace = guarded.namespace()
+def created_at_once(cluster: Cluster, count: int) -> tuple[list[int], float]:
+    """Codes of so many creations of a quota in one namespace, and how long accepted ones took at most."""
+    namespace = cluster.namespace()
     path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas"
-    barrier = threading.Barrier(8)
-    codes: list[int] = []
+    barrier = threading.Barrier(count)
 
-    def create(number: int) -> None:
+    def create(number: int) -> tuple[int, float]:
         barrier.wait(10)
+        began, code = time.monotonic(), 201
         try:
-            guarded.request("POST", path, quota(f"eq-{number}", max={"cpu": "1"}))
-            codes.append(201)
+            cluster.request("POST", path, quota(f"eq-{number}", max={"cpu": "1"}))
         except RequestFailed as error:
-            codes.append(error.status)
+            code = error.status
+        return code, time.monotonic() - began
 
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert sorted(codes) == [201] + [403] * 7
+    with ThreadPoolExecutor(count) as clients:
+        answers = list(clients.map(create, range(count)))
+    return sorted(code for code, _ in answers), max(seconds for code, seconds in answers if code == 201)
+
+
+def test_creations_at_the_same_instant_leave_one_quota(guarded: Cluster) -> None:
+    for _ in range(5):
+        codes, seconds = created_at_once(guarded, 8)
+        if seconds < GRACE:
+            assert codes == [201] + [403] * 7
+            return
+    pytest.fail(f"no race in which all was stored within {GRACE} s of its admission, as is promised")
 
 
 TREE = {
