@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from sandbox.real.control_plane import end_process
 from scheduler_core.model.names import MUSTER_SCHEDULER
 from tests.support.scheduler import free_port
 from tests.tools.build import have
@@ -72,9 +73,4 @@ def scheduler(name: str, kubeconfig: Path, folder: Path) -> Iterator[subprocess.
             said = log.read_text(errors="replace").splitlines()[-5:]
             raise Ended(f"{name} ended with {code}: {' '.join(said)}")
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process)

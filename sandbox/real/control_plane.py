@@ -167,7 +167,7 @@ class ControlPlane:
             stderr=log,
             start_new_session=True,
         )
-        self._exits.callback(_stop, process)
+        self._exits.callback(end_process, process)
         self._processes[name] = process
         return process
 
@@ -210,7 +210,8 @@ def _free_ports(count: int) -> list[int]:
         return ports
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Ask a program to end, and end it where it does not."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

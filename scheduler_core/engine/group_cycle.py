@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangOutcome
@@ -17,17 +17,10 @@ from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved
 from scheduler_core.engine.group_preemption import preempt_groups
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.profile import Profile
-from scheduler_core.model.affinity import NodeAffinity as Affinity
 from scheduler_core.model.gang import Gang, group_of
 from scheduler_core.model.pod import Pod
-from scheduler_core.plugins.node_affinity import NodeAffinity
-from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
-from scheduler_core.plugins.taint_toleration import TaintToleration
-from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
 from scheduler_core.state.census import take_census
-from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import missing
-from scheduler_core.state.node_rules import NodeRules
 from scheduler_core.state.topology import is_constrained
 
 Members = Sequence[tuple[Profile, Pod]]
@@ -38,27 +31,6 @@ _OWN: Final = frozenset({TOPOLOGY})
 def no_clock() -> float:
     """A time that stands still: no search takes too long, and none has a length."""
     return 0.0
-
-
-def set_up(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
-    """Let the state know which pods are judged here and by which rules, and where their trees come from."""
-    state.unplaced.own = frozenset(profiles)
-    for profile in profiles.values():
-        state.nodes.rules[profile.name] = _node_rules(profile)
-        for plugin in profile.plugins:
-            if isinstance(plugin, ClusterTopologyPlacementGroup):
-                state.topology.settings[profile.name] = plugin.settings
-
-
-def _node_rules(profile: Profile) -> NodeRules:
-    filters = {plugin.name: plugin for plugin in profile.filter}
-    affinity = filters.get(NodeAffinity.name)
-    return NodeRules(
-        taints=TaintToleration.name in filters,
-        cordons=NodeUnschedulable.name in filters,
-        affinity=affinity is not None,
-        added=affinity.added if isinstance(affinity, NodeAffinity) else Affinity(),
-    )
 
 
 class GroupCycle:

@@ -13,7 +13,7 @@ from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
 from scheduler_core.engine.gang_reservation import GangReservations
-from scheduler_core.engine.group_cycle import GroupCycle, no_clock, set_up
+from scheduler_core.engine.group_cycle import GroupCycle, no_clock
 from scheduler_core.engine.herald import Herald
 from scheduler_core.engine.intake import let_lapse, take_in, take_out
 from scheduler_core.engine.known_refusals import KnownRefusals
@@ -23,6 +23,7 @@ from scheduler_core.engine.messages import topology_notices
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.reviews import Reviews
+from scheduler_core.engine.set_up import set_up
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
@@ -266,8 +267,7 @@ class Scheduler:
                     return decisions, plugins and plugins | self._of_groups(pairs)
                 outcome = self.gangs.run(gang, pairs, now)
         except PluginError as error:
-            reason = REASON_SCHEDULER_ERROR
-            return [Rejected(pod, profile.name, reason, str(error)) for profile, pod in pairs], None
+            return [Rejected(p, of.name, REASON_SCHEDULER_ERROR, str(error)) for of, p in pairs], None
         decisions = [self._placed(*item) for item in outcome.reserved]
         if outcome.preemption is not None:
             decisions += gang_evictions(self.state, outcome.preemption)

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from sandbox.real.control_plane import end_process
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.scheduler import free_port
@@ -18,7 +19,6 @@ from tests.tools.build import have
 
 NODES = 3
 NODE_SECONDS = 120.0
-STOP_SECONDS = 20.0
 DAEMONS = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -40,12 +40,7 @@ def _running(folder: Path, name: str, command: Sequence[str]) -> Iterator[None]:
         code = process.poll()
         assert code is None, f"{name} ended with {code}; its log ends:\n{log_file.read_text()[-2000:]}"
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process)
 
 
 def controllers(server: ControlPlane) -> AbstractContextManager[None]:

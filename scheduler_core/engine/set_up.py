@@ -1,0 +1,35 @@
+"""What the state has to know of the profiles before it takes anything in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.affinity import NodeAffinity as Affinity
+from scheduler_core.plugins.node_affinity import NodeAffinity
+from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
+from scheduler_core.plugins.taint_toleration import TaintToleration
+from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.node_rules import NodeRules
+
+
+def set_up(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
+    """Let the state know which pods are judged here and by which rules, and where their trees come from."""
+    state.unplaced.own = frozenset(profiles)
+    for profile in profiles.values():
+        state.nodes.rules[profile.name] = _node_rules(profile)
+        for plugin in profile.plugins:
+            if isinstance(plugin, ClusterTopologyPlacementGroup):
+                state.topology.settings[profile.name] = plugin.settings
+
+
+def _node_rules(profile: Profile) -> NodeRules:
+    filters = {plugin.name: plugin for plugin in profile.filter}
+    affinity = filters.get(NodeAffinity.name)
+    return NodeRules(
+        taints=TaintToleration.name in filters,
+        cordons=NodeUnschedulable.name in filters,
+        affinity=affinity is not None,
+        added=affinity.added if isinstance(affinity, NodeAffinity) else Affinity(),
+    )
