@@ -18,6 +18,8 @@ from scheduler_core.model.duration import format_duration
 GREATER: Final = "Greater"
 GREATER_OR_EQUAL: Final = "GreaterOrEqual"
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
+# A verdict has 64 bits, two for each resource and two for all.
+MAX_LOAD_RESOURCES: Final = 31
 
 _WEIGHTS: Final = {"cpu": 1, "memory": 1}
 _THRESHOLDS: Final = {"cpu": 65, "memory": 95}
@@ -94,6 +96,9 @@ class AggregatedArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     """Thresholds, factors and weights are in percent per resource; `threshold_comparison` says how a
     node's usage is held against its threshold: rounded and `Greater`, or unrounded and `GreaterOrEqual`.
+
+    `enable_schedule_when_node_metrics_missing`: whether nodes of which nothing was ever measured pass the
+    filter. `cap_estimates_at_limit`: whether a pod is never estimated beyond its limit.
     """
 
     node_metric_expiration_seconds: Int64 = 180
@@ -111,6 +116,8 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="cam
     aggregated: AggregatedArgs | None = None
     supported_resources: tuple[str, ...] = ()
     threshold_comparison: str = GREATER
+    enable_schedule_when_node_metrics_missing: bool = True
+    cap_estimates_at_limit: bool = True
 
     def filled(self) -> LoadAwareSchedulingArgs:
         weights = self.resource_weights or ({} if self.dominant_resource_weight else _WEIGHTS)
@@ -121,13 +128,29 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="cam
             estimated_scaling_factors=_FACTORS | self.estimated_scaling_factors,
         )
 
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that shows up, cpu and memory always, in name order."""
+        maps = (
+            _WEIGHTS,
+            self.resource_weights,
+            self.usage_thresholds,
+            self.prod_usage_thresholds,
+            self.estimated_scaling_factors,
+            self.aggregated.usage_thresholds if self.aggregated is not None else {},
+        )
+        return tuple(sorted({*self.supported_resources, *(name for found in maps for name in found)}))
+
     def problems(self, path: str) -> Iterator[ConfigError]:
+        count = len(self.resources())
+        if count > MAX_LOAD_RESOURCES:
+            yield invalid(path, count, f"must not name more than {MAX_LOAD_RESOURCES} resources")
         if self.node_metric_expiration_seconds <= 0:
             value = self.node_metric_expiration_seconds
             yield invalid(child(path, "nodeMetricExpirationSeconds"), value, "should be a positive value")
         yield from _range_problems(child(path, "resourceWeights"), self.resource_weights, 1)
         yield from _one_range_problem(child(path, "dominantResourceWeight"), self.dominant_resource_weight, 0)
         yield from _range_problems(child(path, "usageThresholds"), self.usage_thresholds, 0)
+        yield from self._prod_problems(child(path, "prodUsageThresholds"))
         yield from _range_problems(child(path, "estimatedScalingFactors"), self.estimated_scaling_factors, 1)
         yield from self._factor_problems(child(path, "estimatedScalingFactors"))
         yield from self._seconds_problems(path)
@@ -137,6 +160,12 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="cam
         if self.threshold_comparison not in comparisons:
             place = child(path, "thresholdComparison")
             yield not_supported(place, self.threshold_comparison, comparisons)
+
+    def _prod_problems(self, path: str) -> Iterator[ConfigError]:
+        """Beyond 100 is allowed: a node may use more than what its annotation calls its capacity."""
+        for resource, value in self.prod_usage_thresholds.items():
+            if value < 0:
+                yield invalid(child(path, resource), value, "must be non-negative")
 
     def _seconds_problems(self, path: str) -> Iterator[ConfigError]:
         forced = (

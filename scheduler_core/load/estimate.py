@@ -26,10 +26,11 @@ def scaled(top: int, factor: int) -> int:
     return (2 * top * factor + 100) // 200
 
 
-def estimate_resource(pod: Pod, band: str, resource: str, factor: int) -> int:
+def estimate_resource(pod: Pod, band: str, resource: str, factor: int, *, capped: bool = True) -> int:
     """What a pod of a band will use of a resource: its larger of request and limit, scaled.
 
-    Nothing asked for gives the default of the resource; the limit, if there is one, is never exceeded.
+    Nothing asked for gives the default of the resource. `capped`: a limit, where there is one, is never
+    exceeded.
     """
     name = requested_name(band, resource)
     limit = pod.limits.get(name, 0)
@@ -37,7 +38,7 @@ def estimate_resource(pod: Pod, band: str, resource: str, factor: int) -> int:
     if top == 0:
         return DEFAULTS.get(resource, 0) if band in _WITH_DEFAULTS else 0
     amount = scaled(top, factor)
-    return min(amount, limit if limit > 0 else MAX_AMOUNT, MAX_AMOUNT)
+    return min(amount, limit if capped and limit > 0 else MAX_AMOUNT, MAX_AMOUNT)
 
 
 def estimate_pod(pod: Pod, spec: LoadSpec, report: Report) -> tuple[int, ...]:
@@ -45,7 +46,7 @@ def estimate_pod(pod: Pod, spec: LoadSpec, report: Report) -> tuple[int, ...]:
     band = band_of(pod)
     factors = factors_of(pod, spec, report)
     return tuple(
-        0 if factor is None else estimate_resource(pod, band, resource, factor)
+        0 if factor is None else estimate_resource(pod, band, resource, factor, capped=spec.estimation.capped)
         for resource, factor in zip(spec.resources, factors, strict=True)
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_core.config.muster_args import AGGREGATION_TYPES
 from scheduler_core.errors import ModelError
 from scheduler_core.load.estimate import Report, percentages, read_json
 from scheduler_core.load.problems import AnnotationProblem
@@ -86,8 +87,8 @@ def _aggregated(part: Any, spec: LoadSpec) -> dict[str, Any] | str:
     seconds = parse_duration(text) if isinstance(text, str) else None
     if seconds is None or seconds < 0:
         return f"usageAggregatedDuration={text!r} must be a duration such as 5m, 0s or more"
-    if not isinstance(kind, str):
-        return "usageAggregationType must be a text such as p95"
+    if kind and kind not in AGGREGATION_TYPES:
+        return f"usageAggregationType={kind!r} must be one of {', '.join(AGGREGATION_TYPES)}"
     if not values or not kind:
         return {}
     return {"aggregated": aligned(values, spec.resources), "percentile": Percentile(kind, seconds)}

@@ -35,13 +35,14 @@ class Estimation(msgspec.Struct, frozen=True):
     """How pods are estimated: percent of their requests per resource (None: not estimated).
 
     For so many seconds after the two moments a pod is estimated whatever was measured; `customizable` says
-    whether annotations of the pod may say otherwise.
+    whether annotations of the pod may say otherwise, `capped` whether no estimate exceeds the pod's limit.
     """
 
     factors: tuple[int | None, ...]
     after_scheduled: int = 0
     after_initialized: int = 0
     customizable: bool = False
+    capped: bool = True
 
 
 class LoadSpec(msgspec.Struct, frozen=True):

@@ -21,7 +21,6 @@ from scheduler_core.load.estimate import estimate_pod
 from scheduler_core.load.priority import PROD, band_of
 from scheduler_core.load.spec import Estimation, LoadSpec, Percentile, Thresholds, aligned
 from scheduler_core.load.usage import points, score
-from scheduler_core.model import names
 from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -31,6 +30,7 @@ from scheduler_core.state.load_columns import LoadColumns
 Bool = NDArray[np.bool_]
 
 EXPIRED: Final = "node(s) nodeMetric expired"
+MISSING: Final = "node(s) nodeMetric missing"
 
 
 class Incoming:
@@ -46,8 +46,8 @@ class Incoming:
 class LoadAwareScheduling:
     """Filter and score by measured use plus estimates of what was not measured yet.
 
-    Bit 0: the report is too old. Then two bits per resource in name order: plain or aggregated use over its
-    threshold; a node is refused for the first such resource.
+    Bit 0: the report is too old; bit 1: nothing was measured. Then two bits per resource in name order: plain
+    or aggregated use over its threshold; a node is refused for the first such resource.
     `fit` counts the resources of nodes, or is None: no report of a node helps whom it has no room for.
     """
 
@@ -62,15 +62,17 @@ class LoadAwareScheduling:
         dominant: int = 0,
         *,
         pass_expired: bool = False,
+        pass_missing: bool = True,
         score_prod: bool = False,
     ) -> None:
         self.spec = spec
         self.dominant = dominant
         self.pass_expired = pass_expired
+        self.pass_missing = pass_missing
         self.score_prod = score_prod
         self.fit: RoomPlugin | None = None
         self._weights: Int64 = np.array([weights.get(r, 0) for r in spec.resources], dtype=np.int64)  # [R]
-        self._reasons = [Reason(EXPIRED, resolvable=False)]
+        self._reasons = [Reason(EXPIRED, resolvable=False), Reason(MISSING, resolvable=False)]
         for resource in spec.resources:
             self._reasons.append(Reason(f"node(s) {resource} usage exceed threshold"))
             self._reasons.append(Reason(f"node(s) {resource} aggregated usage exceed threshold"))
@@ -102,14 +104,16 @@ class LoadAwareScheduling:
             by_aggregate = columns.aggregated[nodes.slots] & ~(
                 incoming.prod & columns.own_prod[nodes.slots]
             )  # [M]
-            shift = 1 + 2 * over.argmax(axis=0) + by_aggregate
+            shift = 2 + 2 * over.argmax(axis=0) + by_aggregate
             bits = np.where(refused, np.uint64(1) << shift.astype(np.uint64), bits)
+        if not self.pass_missing:
+            bits = np.where(columns.measured[nodes.slots], bits, np.uint64(2))
         if expired.any():
             bits = np.where(expired, np.uint64(0 if self.pass_expired else 1), bits)
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """Expired, then plain and aggregated use of each resource."""
+        """Expired, missing, then plain and aggregated use of each resource."""
         return self._reasons
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
@@ -148,9 +152,11 @@ class LoadAwareScheduling:
 
     def _is_below(self, state: ClusterState, pod: Pod, slot: int) -> bool:
         """Whether a node stays below its thresholds with the pod. That its report is too old, time tells."""
+        columns = state.load.columns(self.spec)
+        if not self.pass_missing and not columns.measured[slot]:
+            return False
         if self.pass_expired:
             return True
-        columns = state.load.columns(self.spec)
         room = (columns.prod_room if band_of(pod) == PROD else columns.room)[:, slot]  # [R]
         estimate: Int64 = np.array(estimate_pod(pod, self.spec, state.load.report), dtype=np.int64)  # [R]
         return bool((estimate <= room).all())
@@ -224,6 +230,7 @@ def load_aware(args: LoadAwareSchedulingArgs) -> LoadAwareScheduling:
         args.resource_weights,
         args.dominant_resource_weight,
         pass_expired=args.enable_schedule_when_node_metrics_expired,
+        pass_missing=args.enable_schedule_when_node_metrics_missing,
         score_prod=args.score_according_prod_usage,
     )
 
@@ -231,17 +238,7 @@ def load_aware(args: LoadAwareSchedulingArgs) -> LoadAwareScheduling:
 def load_spec(args: LoadAwareSchedulingArgs) -> LoadSpec:
     """What the columns must hold for some arguments: every resource that shows up in them, in name order."""
     aggregated = args.aggregated or AggregatedArgs()
-    named = {
-        names.CPU,
-        names.MEMORY,
-        *args.resource_weights,
-        *args.usage_thresholds,
-        *args.prod_usage_thresholds,
-        *args.estimated_scaling_factors,
-        *aggregated.usage_thresholds,
-        *args.supported_resources,
-    }
-    resources = tuple(sorted(named))
+    resources = args.resources()
     by_aggregate = bool(aggregated.usage_thresholds) and bool(aggregated.usage_aggregation_type)
     return LoadSpec(
         resources=resources,
@@ -250,6 +247,7 @@ def load_spec(args: LoadAwareSchedulingArgs) -> LoadSpec:
             after_scheduled=max(0, args.estimated_seconds_after_pod_scheduled or 0),
             after_initialized=max(0, args.estimated_seconds_after_initialized or 0),
             customizable=args.allow_customize_estimation,
+            capped=args.cap_estimates_at_limit,
         ),
         thresholds=Thresholds(
             plain=aligned(args.usage_thresholds, resources),

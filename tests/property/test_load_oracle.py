@@ -56,6 +56,8 @@ def some_args(rng: random.Random) -> Raw:
         "allowCustomizeEstimation": True,
         "supportedResources": ["example.com/disk"],
         "thresholdComparison": "GreaterOrEqual",
+        "enableScheduleWhenNodeMetricsMissing": False,
+        "capEstimatesAtLimit": False,
         "aggregated": {
             "usageThresholds": percents(rng),
             "usageAggregationType": rng.choice(TYPES),

@@ -159,7 +159,7 @@ class Oracle:
         if top == 0:
             return 0 if of == "mid" else {"cpu": 250, "memory": 200 * 2**20}.get(resource, 0)
         value = rounded(Fraction(top * factor, 100))
-        return min(value, limit) if limit else value
+        return min(value, limit) if limit and self.args.get("capEstimatesAtLimit", True) else value
 
     def moment(self, pod: Raw, kind: str) -> float | None:
         for condition in (pod.get("status") or {}).get("conditions") or []:
@@ -283,13 +283,21 @@ class Oracle:
     def filter(self, world: World, name: str, pod: Raw, now: float) -> str:
         look, thresholds, kind, window = self.limits(world.nodes[name], band(pod) == "prod")
         metric = world.metrics.get(name)
-        if not any(thresholds.get(r, 0) for r in self.resources) or metric is None:
-            return "pass"
+        missing = (
+            "pass"
+            if self.args.get("enableScheduleWhenNodeMetricsMissing", True)
+            else "node(s) nodeMetric missing"
+        )
+        if metric is None:
+            return missing
+        unmeasured = metric["status"].get("nodeMetric") is None
+        if not any(thresholds.get(r, 0) for r in self.resources):
+            return missing if unmeasured else "pass"
         if self.expired(metric, now):
             passes = self.args.get("enableScheduleWhenNodeMetricsExpired", False)
             return "pass" if passes else "node(s) nodeMetric expired"
-        if metric["status"].get("nodeMetric") is None:
-            return "pass"
+        if unmeasured:
+            return missing
         used, capacity = self.used(world, name, pod, look, kind, window), self.capacity(world.nodes[name])
         for r in self.resources:
             threshold = thresholds.get(r, 0)

@@ -291,7 +291,22 @@ RULES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         },
         [],
     ),
-    "prod thresholds are not checked": ("LoadAwareScheduling", {"prodUsageThresholds": {"cpu": 700}}, []),
+    "prod thresholds may be beyond 100": ("LoadAwareScheduling", {"prodUsageThresholds": {"cpu": 700}}, []),
+    "negative prod thresholds": (
+        "LoadAwareScheduling",
+        {"prodUsageThresholds": {"cpu": -1}},
+        [("prodUsageThresholds.cpu", "Invalid")],
+    ),
+    "as many resources as a verdict can tell apart": (
+        "LoadAwareScheduling",
+        {"supportedResources": [f"example.com/r{n}" for n in range(29)]},
+        [],
+    ),
+    "more resources than a verdict can tell apart": (
+        "LoadAwareScheduling",
+        {"supportedResources": [f"example.com/r{n}" for n in range(30)]},
+        [("", "Invalid")],
+    ),
 }
 
 

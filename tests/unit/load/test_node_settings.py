@@ -45,6 +45,16 @@ def test_the_window_of_a_percentile(duration: str | None, seconds: float) -> Non
             {"usageThresholds": {"cpu": -1}}, "usageThresholds: cpu must be", id="a negative threshold"
         ),
         pytest.param(
+            aggregated(usageAggregationType="p97"),
+            "aggregatedUsage: usageAggregationType='p97' must be one of avg, p50, p90, p95, p99",
+            id="a percentile that nobody reports",
+        ),
+        pytest.param(
+            aggregated(usageAggregationType=["p95"]),
+            "aggregatedUsage: usageAggregationType=['p95'] must be one of",
+            id="a percentile that is no text",
+        ),
+        pytest.param(
             aggregated(usageAggregatedDuration="-5m"),
             "aggregatedUsage: usageAggregatedDuration='-5m' must be a duration such as 5m, 0s or more",
             id="a negative window",

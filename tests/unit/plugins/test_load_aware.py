@@ -16,11 +16,16 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.interface import POINTS
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.framework.status import Code
+from scheduler_core.framework.view import NodeView
+from scheduler_core.load.estimate import estimate_pod
+from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Create
 from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.state import pod_estimates
 from scheduler_core.state.cluster import ClusterState
 from tests.support.asking import cycle_for
 from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.cost import measured
 from tests.support.load_builders import NOW, load_aware_plugin, make_metric, running
 
 THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
@@ -152,6 +157,17 @@ def test_a_removed_report_wakes_the_pod() -> None:
     assert outcome(made) == {"p": "a"}
 
 
+def test_where_nodes_without_a_report_are_avoided_the_first_report_wakes_the_pod() -> None:
+    gone = running("ns/r", "a", NOW, cpu="1").obj()
+    asked = {"enableScheduleWhenNodeMetricsMissing": False}
+    made = scheduler(*nodes("a"), gone, small("p").obj(), **asked)
+    assert "1 node(s) nodeMetric missing" in outcome(made)["p"]
+    made.remove(gone, NOW)
+    assert not made.queue.has_active()
+    made.put(make_metric("a").usage(cpu="1").obj(), NOW)
+    assert outcome(made) == {"p": "a"}
+
+
 def test_a_pod_that_ends_wakes_the_pod() -> None:
     placed = [running(f"ns/r{i}", "a", NOW, cpu="2").obj() for i in range(6)]
     made = scheduler(*nodes("a"), make_metric("a").obj(), *placed, small("p").obj())
@@ -194,10 +210,13 @@ def test_pods_of_a_daemon_set_are_not_kept_off() -> None:
     assert outcome(made) == {"p": "a"}
 
 
-def test_an_expired_report_is_no_matter_of_eviction() -> None:
+def test_a_report_that_is_expired_or_missing_is_no_matter_of_eviction() -> None:
     plugin = load_aware_plugin()
     reasons = plugin.reasons(cycle_for(ClusterState(), small("p").obj()))
-    assert [reason.text for reason in reasons if not reason.resolvable] == ["node(s) nodeMetric expired"]
+    assert [reason.text for reason in reasons if not reason.resolvable] == [
+        "node(s) nodeMetric expired",
+        "node(s) nodeMetric missing",
+    ]
 
 
 def test_preemption_counts_the_estimates_that_an_eviction_frees() -> None:
@@ -278,6 +297,41 @@ def test_nothing_is_recomputed_for_nodes_that_did_not_change(monkeypatch: pytest
     made.state.load.columns(columns.spec)
     made.state.load.columns(columns.spec)
     assert seen == [[1, 2]]
+
+
+def test_a_second_pod_estimates_nobody_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = [running(f"ns/r{i}", "abc"[i % 3], NOW, cpu="1").obj() for i in range(9)]
+    made = scheduler(*nodes("a", "b", "c"), *(make_metric(name).obj() for name in "abc"), *placed)
+    asked: list[str] = []
+
+    def noted(pod: Pod, *rest: Any) -> tuple[int, ...]:
+        asked.append(pod.name)
+        return estimate_pod(pod, *rest)
+
+    monkeypatch.setattr(pod_estimates, "estimate_pod", noted)
+    made.put(small("first").obj(), NOW)
+    assert isinstance(made.step(NOW)[0], Placed)
+    assert sorted(set(asked) - {"first"}) == sorted(pod.name for pod in placed)
+    assert len(asked) <= len(placed) + 1
+    asked.clear()
+    made.put(make_pod("ns/second").uid("second").requests(cpu="1").obj(), NOW)
+    assert isinstance(made.step(NOW)[0], Placed)
+    assert set(asked) <= {"first", "second"}
+
+
+def test_a_second_pod_costs_a_fraction_of_the_first() -> None:
+    names = [f"n{i}" for i in range(400)]
+    placed = [running(f"ns/r{i}", names[i % 400], NOW, cpu="1").obj() for i in range(4000)]
+    made = scheduler(*nodes(*names), *(make_metric(name).obj() for name in names), *placed)
+    plugin = load_aware_plugin()
+
+    def judge(name: str) -> float:
+        cycle, view = cycle_for(made.state, small(name).obj()), NodeView.all(made.state.nodes)
+        plugin.pre_filter(cycle)
+        return measured(lambda: (plugin.filter(cycle, view), plugin.score(cycle, view)))[1]
+
+    first = judge("first")
+    assert min(judge(f"p{number}") for number in range(5)) < first / 10
 
 
 def test_an_empty_cluster_has_empty_answers() -> None:
