@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, await_established
 from tests.support.eventually import eventually
 from tests.support.full_sandbox import FullSandbox
 from tests.support.server import RequestFailed, Server
 
 pytestmark = pytest.mark.e2e
+CRDS = Path(__file__).parents[2] / "charts" / "muster" / "crds"
 RUN_SECONDS = "sandbox.muster.dev/run-seconds"
 EXIT_CODE = "sandbox.muster.dev/exit-code"
 
@@ -110,6 +111,25 @@ def test_a_stateful_set_rolls_out(place: Place) -> None:
     place.apply("apps/v1", "StatefulSet", "s", spec={**spec, "updateStrategy": {"type": "RollingUpdate"}})
     place.kubectl("rollout", "status", "statefulset/s", "--timeout=20s")
     assert sorted(pod["metadata"]["name"] for pod in place.pods()) == ["s-0", "s-1"]
+
+
+def test_a_group_goes_with_the_workload_that_owns_it(place: Place) -> None:
+    """As a controller would write it: the PodGroup beside the pods of its Job."""
+    place.kubectl("apply", "-f", str(CRDS))
+    await_established(place.cluster.server)
+    place.apply("batch/v1", "Job", "j", spec={"template": job_template(**{RUN_SECONDS: "60"})})
+    uid = json.loads(place.kubectl("get", "job", "j", "-o", "json"))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": True}
+    group = {
+        "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "ownerReferences": [owner]},
+        "spec": {"minMembers": 1},
+    }
+    place.kubectl("create", "-f", "-", body=group)
+    assert place.kubectl("get", "podgroup", "g", "-o", "name").strip().endswith("/g")
+    place.kubectl("delete", "job", "j", "--timeout=20s")
+    eventually(lambda: "NotFound" in place.kubectl("get", "podgroup", "g", check=False))
 
 
 def test_a_quota_shows_its_use_and_refuses(place: Place) -> None:

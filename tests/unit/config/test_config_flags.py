@@ -85,6 +85,11 @@ def test_flags_can_act_on_another_base() -> None:
     assert args_of(config, "InterPodAffinity") == InterPodAffinityArgs(hard_pod_affinity_weight=0)
 
 
+def test_the_name_of_the_default_scheduler_can_be_taken_without_a_file() -> None:
+    config = apply_flags(Flags(scheduler_name="default-scheduler"), base=muster_config())
+    assert [profile.scheduler_name for profile in config.profiles] == ["default-scheduler"]
+
+
 REFUSED: dict[str, tuple[Flags, str]] = {
     "an empty name": (Flags(scheduler_name=""), "--scheduler-name"),
     "a weight out of range": (
