@@ -73,7 +73,8 @@ class Tenant:
 def admit_tenant(cluster: Cluster, namespace: str, user: str = "tenant") -> Tenant:
     """Give a user the role `edit` in a namespace."""
     if cluster.kind != "sandbox":
-        _aggregate(cluster)
+        _make_user_roles(cluster)
+        aggregate(cluster)
         binding = {
             "metadata": {"name": "tenant"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
@@ -101,8 +102,21 @@ def allow(tenant: Tenant, resource: str, *verbs: str) -> None:
     tenant.cluster.request("POST", f"{place}/rolebindings", binding)
 
 
-def _aggregate(cluster: Cluster) -> None:
-    """What the controller of aggregated roles does, with the chart's additions: no controller runs here."""
+def aggregate(cluster: Cluster) -> None:
+    """What the controller of aggregated roles does for view, edit and admin: no controller runs here."""
+    for role in ("view", "edit", "admin"):
+        # The narrower of Kubernetes' own roles are parts of the wider ones.
+        rules = [
+            rule
+            for item in cluster.request("GET", ROLES)["items"]
+            if (item["metadata"].get("labels") or {}).get(AGGREGATE.format(role)) == "true"
+            for rule in item.get("rules") or ()
+        ]
+        cluster.request("PATCH", f"{ROLES}/{role}", {"rules": rules})
+
+
+def _make_user_roles(cluster: Cluster) -> None:
+    """The chart's additions to Kubernetes' roles."""
     for role, file in (("view", "users-view.yaml"), ("edit", "users-edit.yaml")):
         body = {
             "metadata": {"name": f"muster-{role}", "labels": {AGGREGATE.format(role): "true"}},
@@ -110,16 +124,6 @@ def _aggregate(cluster: Cluster) -> None:
         }
         with suppress(RequestFailed):
             cluster.request("POST", ROLES, body)
-    for role, parts in (("view", ("view",)), ("edit", ("edit", "view"))):
-        found = cluster.request("GET", ROLES)["items"]
-        rules = [
-            rule
-            for item in found
-            for part in parts
-            if (item["metadata"].get("labels") or {}).get(AGGREGATE.format(part)) == "true"
-            for rule in item.get("rules") or ()
-        ]
-        cluster.request("PATCH", f"{ROLES}/{role}", {"rules": rules})
 
 
 class Witness:
