@@ -199,20 +199,3 @@ def test_numbers_beyond_64_bits_do_not_stop_the_output() -> None:
 def test_version_is_told_without_scheduling() -> None:
     done = CliRunner().invoke(main, ["--version"])
     assert (done.exit_code, done.output) == (0, f"muster-scheduler {version('muster')}\n")
-
-
-@pytest.mark.parametrize(("given", "level"), [(["-v=6"], 6), (["-v", "6"], 6), (["--v=6"], 6), ([], 1)])
-def test_a_file_and_a_log_level_are_given_as_to_other_schedulers(given: list[str], level: int) -> None:
-    asked = main.make_context("muster-scheduler", ["--config", "/etc/own/config.yaml", *given]).params
-    assert (asked["config_file"], asked["verbosity"]) == ("/etc/own/config.yaml", level)
-
-
-def test_a_malformed_profile_ends_the_start_with_its_error(tmp_path: Path) -> None:
-    file = write(
-        tmp_path, V1 + "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Nope}]}}}]\n"
-    )
-    done = CliRunner().invoke(main, ["--config", file])
-    assert (done.exit_code, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"{file}: profiles[0].plugins.score: ")
-    assert '"Nope"' in line
