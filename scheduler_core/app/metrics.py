@@ -6,7 +6,8 @@ when somebody asks, so that a cluster nobody scrapes pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -32,10 +33,23 @@ _VICTIMS: Final = tuple(float(2**power) for power in range(7))
 _MOST_ATTEMPTS: Final = 16
 
 
-class Metrics:
-    """All metrics of one process, in a registry of their own. Methods may be called from any thread."""
+@dataclass(frozen=True, slots=True)
+class _ProfileSeries:
+    """One profile's series; `results` has the attempts' counter and durations by result."""
 
-    def __init__(self, version: str) -> None:
+    algorithm: Series
+    evaluation: Series
+    binding: Series
+    results: dict[str, tuple[Any, Series]]
+
+
+class Metrics:
+    """All metrics of one process, in a registry of their own. Methods may be called from any thread.
+
+    `profiles`: the names whose series show, with zeros, before the first attempt.
+    """
+
+    def __init__(self, version: str, profiles: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"registry": self.registry}
         labels = ("result", "profile")
@@ -53,13 +67,14 @@ class Metrics:
             labels,
         )
         self._algorithm_seconds = self._histogram(
-            ("scheduler_scheduling_algorithm_duration_seconds",), "Decisions.", _FINE_SECONDS
-        ).of()
+            ("scheduler_scheduling_algorithm_duration_seconds",), "Decisions.", _FINE_SECONDS, ("profile",)
+        )
         self._evaluation_seconds = self._histogram(
             ("scheduler_scheduling_algorithm_preemption_evaluation_seconds",),
             "Attempts that ended in a preemption or looked for one.",
             _FINE_SECONDS,
-        ).of()
+            ("profile",),
+        )
         self._sli_seconds = self._histogram(
             ("scheduler_pod_scheduling_sli_duration_seconds",),
             "From a pod's entry into the queue to its binding.",
@@ -67,8 +82,8 @@ class Metrics:
             ("attempts",),
         )
         self._binding_seconds = self._histogram(
-            ("scheduler_binding_duration_seconds",), "Binding requests.", _SECONDS
-        ).of()
+            ("scheduler_binding_duration_seconds",), "Binding requests.", _SECONDS, ("profile",)
+        )
         self._preemptions = Counter(
             "scheduler_preemption_attempts", "Preemptions that were carried out.", **own
         )
@@ -91,7 +106,9 @@ class Metrics:
         dropped = Gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.", **own)
         dropped.set_function(dropped_lines)
         Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
-        self._results: dict[tuple[str, str], tuple[Any, Series]] = {}
+        self._profiles: dict[str, _ProfileSeries] = {}
+        for name in profiles:
+            self._of(name)
 
     def _histogram(
         self, names: tuple[str, ...], what: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()
@@ -100,15 +117,20 @@ class Metrics:
         self.registry.register(histogram)
         return histogram
 
-    def decided(self, decisions: Iterable[Decision], seconds: float) -> None:
-        """One attempt: what was decided and how long that took. Bindings are told when they end."""
-        self._algorithm_seconds.observe(seconds)
+    def decided(self, decisions: Sequence[Decision], seconds: float) -> None:
+        """One attempt: what was decided, at least one decision, and how long that took.
+
+        Bindings are told when they end.
+        """
+        # What is said of others comes before what was decided of the pod or gang that was tried.
+        self._of(decisions[-1].profile).algorithm.observe(seconds)
         victims = 0
         for decision in decisions:
             if isinstance(decision, Rejected):
                 result = ERROR if decision.reason == REASON_SCHEDULER_ERROR else UNSCHEDULABLE
-                self._count(result, decision.profile, seconds)
-                self._evaluation_seconds.observe(seconds)
+                series = self._of(decision.profile)
+                _count(series, result, seconds)
+                series.evaluation.observe(seconds)
             elif isinstance(decision, Evicted):
                 victims += 1
         if victims:
@@ -118,14 +140,15 @@ class Metrics:
     def bound(self, decision: Placed, timing: Timing, now: float) -> None:
         """A pod was bound at `now`."""
         binding = max(0.0, now - timing.decided)
-        self._binding_seconds.observe(binding)
-        self._count(SCHEDULED, decision.profile, timing.algorithm + binding)
+        series = self._of(decision.profile)
+        series.binding.observe(binding)
+        _count(series, SCHEDULED, timing.algorithm + binding)
         attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
         self._sli_seconds.of(attempts).observe(max(0.0, now - timing.since))
 
     def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
         """A binding was refused or lost."""
-        self._count(ERROR, decision.profile, timing.algorithm + max(0.0, now - timing.decided))
+        _count(self._of(decision.profile), ERROR, timing.algorithm + max(0.0, now - timing.decided))
 
     def malformed(self, kind: str) -> None:
         """An object could not be read."""
@@ -135,15 +158,26 @@ class Metrics:
         """Let a collector contribute to every scrape."""
         self.registry.register(collector)
 
-    def _count(self, result: str, profile: str, seconds: float) -> None:
-        found = self._results.get((result, profile))
+    def _of(self, profile: str) -> _ProfileSeries:
+        found = self._profiles.get(profile)
         if found is None:
-            found = self._results[result, profile] = (
-                self._attempts.labels(result, profile),
-                self._attempt_seconds.of(result, profile),
+            made = _ProfileSeries(
+                self._algorithm_seconds.of(profile),
+                self._evaluation_seconds.of(profile),
+                self._binding_seconds.of(profile),
+                {
+                    result: (self._attempts.labels(result, profile), self._attempt_seconds.of(result, profile))
+                    for result in (SCHEDULED, UNSCHEDULABLE, ERROR)
+                },
             )
-        found[0].inc()
-        found[1].observe(seconds)
+            found = self._profiles.setdefault(profile, made)
+        return found
+
+
+def _count(series: _ProfileSeries, result: str, seconds: float) -> None:
+    attempts, durations = series.results[result]
+    attempts.inc()
+    durations.observe(seconds)
 
 
 class SampledMetrics(Collector):

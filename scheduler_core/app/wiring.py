@@ -89,7 +89,7 @@ class Process:
         )
         wall = wall or SteadyClock()
         self._wall = wall
-        self.metrics = Metrics(VERSION)
+        self.metrics = Metrics(VERSION, profiles)
         resources = [resource for resource, _ in WATCHED]
         controllers: list[Controller] = [
             QuotaStatus(),

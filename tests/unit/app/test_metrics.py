@@ -9,7 +9,7 @@ from scheduler_core.app.metrics import Metrics, SampledMetrics
 from scheduler_core.app.outcomes import Timing
 from scheduler_core.app.sample import Sample
 from scheduler_core.app.watches import WatchMetrics
-from scheduler_core.engine.decisions import Evicted, Placed, Rejected
+from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.writes import Bind
 
@@ -48,13 +48,13 @@ def test_a_binding_counts_as_scheduled_under_its_profile_and_attempts() -> None:
     labels = 'profile="own",result="scheduled"'
     assert f"scheduler_scheduling_attempt_duration_seconds_sum{{{labels}}} 1.5" in said
     assert 'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="16+"} 7.0' in said
-    assert "scheduler_binding_duration_seconds_sum 1.0" in said
+    assert 'scheduler_binding_duration_seconds_sum{profile="own"} 1.0' in said
 
 
 def test_a_clock_that_goes_back_gives_no_negative_duration() -> None:
     metrics = with_everything()
     metrics.bound(PLACED, Timing(decided=10.0, algorithm=0.0, since=10.0), 5.0)
-    assert "scheduler_binding_duration_seconds_sum 0.0" in text(metrics)
+    assert 'scheduler_binding_duration_seconds_sum{profile="own"} 0.0' in text(metrics)
 
 
 def test_a_refusal_with_victims_counts_a_preemption() -> None:
@@ -67,6 +67,38 @@ def test_a_refusal_with_victims_counts_a_preemption() -> None:
     assert 'scheduler_schedule_attempts_total{profile="own",result="error"} 1.0' in said
     assert "scheduler_preemption_attempts_total 1.0" in said
     assert "scheduler_preemption_victims_sum 3.0" in said
+
+
+def test_every_profile_has_series_of_its_own() -> None:
+    """The five measurements that Kubernetes' KEP on profiles names."""
+    metrics = with_everything()
+    metrics.decided([PLACED], 0.25)
+    metrics.bound(PLACED, Timing(decided=1.0, algorithm=0.25, since=1.0), 1.5)
+    # Words about others come first and do not decide whose attempt it was.
+    notice = Noticed("v1", "Node", "", "n", "", "own", "Told", "")
+    metrics.decided([notice, Rejected(POD, "other", "Unschedulable", "no room")], 0.5)
+    own, other = 'profile="own"', 'profile="other"'
+    lines = (
+        f'scheduler_schedule_attempts_total{{{own},result="scheduled"}} 1.0',
+        f'scheduler_schedule_attempts_total{{{other},result="unschedulable"}} 1.0',
+        f'scheduler_e2e_scheduling_duration_seconds_sum{{{own},result="scheduled"}} 0.75',
+        f'scheduler_e2e_scheduling_duration_seconds_sum{{{other},result="unschedulable"}} 0.5',
+        f"scheduler_scheduling_algorithm_duration_seconds_sum{{{own}}} 0.25",
+        f"scheduler_scheduling_algorithm_duration_seconds_sum{{{other}}} 0.5",
+        f"scheduler_scheduling_algorithm_preemption_evaluation_seconds_count{{{own}}} 0.0",
+        f"scheduler_scheduling_algorithm_preemption_evaluation_seconds_sum{{{other}}} 0.5",
+        f"scheduler_binding_duration_seconds_sum{{{own}}} 0.5",
+        f"scheduler_binding_duration_seconds_count{{{other}}} 0.0",
+    )
+    said = text(metrics).splitlines()
+    assert [line for line in lines if line not in said] == []
+
+
+def test_profiles_of_the_configuration_show_before_their_first_pod() -> None:
+    said = text(Metrics("1", ["quiet"]))
+    for result in ("scheduled", "unschedulable", "error"):
+        assert f'scheduler_schedule_attempts_total{{profile="quiet",result="{result}"}} 0.0' in said
+    assert 'scheduler_binding_duration_seconds_count{profile="quiet"} 0.0' in said
 
 
 def test_gauges_come_from_a_sample_and_are_missing_without_one() -> None:
