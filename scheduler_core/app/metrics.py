@@ -166,7 +166,10 @@ class Metrics:
                 self._evaluation_seconds.of(profile),
                 self._binding_seconds.of(profile),
                 {
-                    result: (self._attempts.labels(result, profile), self._attempt_seconds.of(result, profile))
+                    result: (
+                        self._attempts.labels(result, profile),
+                        self._attempt_seconds.of(result, profile),
+                    )
                     for result in (SCHEDULED, UNSCHEDULABLE, ERROR)
                 },
             )
