@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -89,8 +89,8 @@ def configure(file: str | None, flags: Flags) -> SchedulerConfiguration:
     except ConfigErrors as found:
         _fail(found, name)
     if file:
-        for ignored in ignored_flags(flags):
-            click.echo(f"{name}: warning: {ignored} is ignored, the file decides", err=True)
+        ignored = [f"{flag} is ignored, the file decides" for flag in ignored_flags(flags)]
+        _warn(name, [*ignored, *config.warnings])
     return config
 
 
@@ -152,14 +152,14 @@ def view_command(file: str | None, output: str, flags: Flags) -> None:
 def convert_command(file: str, target: str | None, output: str) -> None:
     """Write FILE in another API version: v1alpha1 becomes v1alpha2, and everything can become v1.
 
-    A result that would not be valid is still written, with warnings on standard error.
+    What is not as FILE says is a warning on standard error. Nothing is written in v1 that would not run;
+    v1alpha2 may carry mistakes of v1alpha1 on, with warnings.
     """
     try:
-        document, warnings = convert_document(_read(file), target, _read_beside(file))
+        document, warnings = convert_document(_read(file), target, _read_beside(file), _known_plugins())
     except ConfigErrors as found:
         _fail(found, _name(file))
-    for warning in warnings:
-        click.echo(f"{_name(file)}: warning: {warning}", err=True)
+    _warn(_name(file), warnings)
     _print(document, output)
 
 
@@ -179,6 +179,11 @@ def _read_beside(file: str) -> Callable[[str], str]:
 
 def _name(file: str) -> str:
     return "<stdin>" if file == "-" else file
+
+
+def _warn(name: str, warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"{name}: warning: {warning}", err=True)
 
 
 def _fail(found: ConfigErrors, name: str) -> NoReturn:

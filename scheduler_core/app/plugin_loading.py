@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.config.plugins import KNOWN_PLUGINS, NOT_IMPLEMENTED
+from scheduler_core.config.plugins import KNOWN_PLUGINS, LEFT_OUT, NOT_IMPLEMENTED
 from scheduler_core.errors import ConfigError
 from scheduler_core.framework.interface import POINTS
 from scheduler_core.framework.registry import Factory
@@ -41,9 +41,10 @@ def load_plugins(found: Iterable[EntryPoint] | None = None) -> Plugins:
     plugin, and for a name that is taken.
     """
     points, factories = dict(KNOWN_PLUGINS), dict(FACTORIES)
+    reserved = {*NOT_IMPLEMENTED, *LEFT_OUT}
     for entry in sorted(entry_points(group=GROUP) if found is None else found, key=lambda e: e.name):
         path = f"{GROUP}[{entry.name}]"
-        if entry.name in points or entry.name in NOT_IMPLEMENTED:
+        if entry.name in points or entry.name in reserved:
             raise ConfigError(path, f"{entry.value}: the name is taken by another plugin", kind="Duplicate")
         plugin = _class(entry, path)
         points[entry.name] = extension_points(plugin)

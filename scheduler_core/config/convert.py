@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from scheduler_core.config.defaults import ALL
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.legacy import ReadFile, to_v1alpha2
-from scheduler_core.config.plugins import EXTENSION_POINTS, MULTI_POINT
+from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, KNOWN_PLUGINS, MULTI_POINT
 from scheduler_core.config.problems import ConfigErrors, not_supported
+from scheduler_core.config.profiles import Registry, start_up_errors
 from scheduler_core.config.render import extender_document, plugin_config_entry
 from scheduler_core.config.schema import Plugin, Profile, SchedulerConfiguration
 from scheduler_core.config.validation import validate
@@ -28,12 +28,16 @@ _GONE: Final = ("healthzBindAddress", "metricsBindAddress", "disablePreemption",
 
 
 def convert_document(
-    text: str, target: str | None = None, read_file: ReadFile | None = None
+    text: str,
+    target: str | None = None,
+    read_file: ReadFile | None = None,
+    registry: Registry = KNOWN_PLUGINS,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The document in version `target`, and warnings for what keeps the result from being valid.
+    """The document in version `target`, and warnings for what is not as the file says.
 
-    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. Raises ConfigErrors for a
-    document that cannot be read, or for a target older than the document.
+    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. With a document in v1 and
+    the plugins of `registry` the scheduler starts; one in v1alpha2 may carry mistakes on, as warnings. Raises
+    ConfigErrors for a document that cannot be read or would not run in v1, and for a target that is older.
     """
     raw = parse_document(text)
     version = check_header(raw)
@@ -41,9 +45,18 @@ def convert_document(
     if version == V1ALPHA1:
         raw = to_v1alpha2(raw, read_file)
     config = read_document(raw)
-    warnings = [str(error) for error in validate(config)]
-    document = _as_v1(raw, config) if wanted == V1 else {**raw, "apiVersion": V1ALPHA2}
-    return document, warnings
+    if wanted != V1:
+        return {**raw, "apiVersion": V1ALPHA2}, [str(error) for error in validate(config)]
+    _refuse_unless_it_runs(config, registry)
+    document = _as_v1(raw, config)
+    _refuse_unless_it_runs(read_document(document), registry)
+    return document, config.warnings
+
+
+def _refuse_unless_it_runs(config: SchedulerConfiguration, registry: Registry) -> None:
+    errors = validate(config) or start_up_errors(config, registry)
+    if errors:
+        raise ConfigErrors(errors)
 
 
 def _target(version: str, target: str | None) -> str:

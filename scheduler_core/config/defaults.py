@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler_core.config.plugin_args import default_args
-from scheduler_core.config.plugins import EXTENSION_POINTS, MULTI_POINT
+from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, LEFT_OUT, MULTI_POINT
+from scheduler_core.config.problems import child
 from scheduler_core.config.schema import Plugin, PluginConfig, Plugins, PluginSet
-
-ALL: Final = "*"
 
 
 def _listed(*plugins: str | tuple[str, int]) -> PluginSet:
@@ -91,6 +90,25 @@ PER_POINT_DEFAULTS: Final[Plugins] = {
     "preBind": _listed("VolumeBinding"),
     "bind": _listed("DefaultBinder"),
 }
+
+
+def without_left_out(plugins: Plugins, path: str) -> tuple[Plugins, tuple[str, ...]]:
+    """The lists of the profile at `path` without plugins that do nothing here, and a warning for each."""
+    warnings = tuple(
+        f"{child(path, 'plugins')}.{point}: {plugin.name} is left out: {LEFT_OUT[plugin.name]}"
+        for point, lists in plugins.items()
+        for plugin in lists.enabled
+        if plugin.name in LEFT_OUT
+    )
+    if not warnings:
+        return plugins, ()
+    kept = {
+        point: PluginSet(
+            tuple(plugin for plugin in lists.enabled if plugin.name not in LEFT_OUT), lists.disabled
+        )
+        for point, lists in plugins.items()
+    }
+    return kept, warnings
 
 
 def merge_plugins(defaults: Plugins, custom: Plugins) -> dict[str, PluginSet]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scheduler_core.config.decode import decode
-from scheduler_core.config.defaults import ALL, merge_plugin_set
+from scheduler_core.config.defaults import merge_plugin_set
+from scheduler_core.config.plugins import ALL
 from scheduler_core.config.policy import Algorithm, policy_algorithm, provider_algorithm
 from scheduler_core.config.problems import ConfigErrors, child, forbidden, invalid
 from scheduler_core.config.render import extender_document

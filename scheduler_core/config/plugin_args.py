@@ -20,6 +20,7 @@ from scheduler_core.config.muster_args import (
     CoschedulingArgs,
     LoadAwareSchedulingArgs,
 )
+from scheduler_core.config.old_scores import OLD_SCORE_ARGS
 from scheduler_core.config.problems import child
 from scheduler_core.config.schema import OpaqueArgs, PluginArgs
 from scheduler_core.config.spread_args import PodTopologySpreadArgs
@@ -56,7 +57,7 @@ def decode_args(
     `path` is that of the pluginConfig entry. The arguments may carry apiVersion and kind, which then must
     be those of the plugin.
     """
-    kind = ARG_TYPES.get(plugin)
+    kind = ARG_TYPES.get(plugin) or OLD_SCORE_ARGS.get(plugin)
     if kind is None:
         return OpaqueArgs(raw) if raw is not None else None
     if raw is None:

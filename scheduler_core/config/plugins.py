@@ -21,6 +21,7 @@ EXTENSION_POINTS: Final = (
     "postBind",
 )
 MULTI_POINT: Final = "multiPoint"
+ALL: Final = "*"  # in a list of disabled plugins
 
 
 def _points(*names: str) -> frozenset[str]:
@@ -66,8 +67,9 @@ LISTED_ONLY: Final[Mapping[str, frozenset[str]]] = {
 _CSI: Final = "its volumes are served by CSI drivers, whose limits NodeVolumeLimits enforces"
 _OLD_SCORE: Final = "replaced by NodeResourcesFit with args.scoringStrategy.type {}"
 
-NOT_IMPLEMENTED: Final[Mapping[str, str]] = {
-    "DynamicResources": "Muster does not allocate resource claims; pods that carry them are refused",
+# Of kube-scheduler's default lists, its feature gates included: accepted, and left out with a warning.
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "DynamicResources": "resource claims are not allocated yet; pods that carry them are refused",
     "NodeDeclaredFeatures": "Muster does not read the features that nodes declare",
     "GangScheduling": "Coscheduling places gangs, those of the native PodGroup too",
     "PodGroupPodsCount": "Coscheduling counts the members of a group",
@@ -77,6 +79,9 @@ NOT_IMPLEMENTED: Final[Mapping[str, str]] = {
     "AzureDiskLimits": _CSI,
     "CinderLimits": _CSI,
     "DeferredPodScheduling": "Muster has no such queue; pods wait in backoff or for the event that helps",
+}
+
+NOT_IMPLEMENTED: Final[Mapping[str, str]] = {
     "DefaultPodTopologySpread": "replaced by PodTopologySpread with its default constraints",
     "SelectorSpread": "replaced by PodTopologySpread with its default constraints",
     "NodePreferAvoidPods": "Kubernetes removed the annotation that it reads",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from scheduler_core.config.defaults import ALL
 from scheduler_core.config.plugins import (
+    ALL,
     EXTENSION_POINTS,
     KNOWN_PLUGINS,
     LISTED_ONLY,

@@ -108,12 +108,16 @@ class PluginConfig(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheduler name with its plugins. `plugins` is already merged with the defaults."""
+    """One scheduler name with its plugins. `plugins` is already merged with the defaults.
+
+    `warnings`: what the file says and Muster does otherwise, each with its path.
+    """
 
     scheduler_name: str = DEFAULT_SCHEDULER
     percentage_of_nodes_to_score: int | None = None
     plugins: Plugins = msgspec.field(default_factory=dict)
     plugin_config: tuple[PluginConfig, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,3 +137,8 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     delay_cache_until_active: bool = False
     profiles: tuple[Profile, ...] = ()
     extenders: tuple[Extender, ...] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the file says and Muster does otherwise, each with its path."""
+        return [warning for profile in self.profiles for warning in profile.warnings]

@@ -13,8 +13,10 @@ from scheduler_core.config.defaults import (
     PER_POINT_DEFAULTS,
     merge_plugins,
     with_default_args,
+    without_left_out,
 )
 from scheduler_core.config.legacy import ReadFile, to_v1alpha2
+from scheduler_core.config.old_scores import translated
 from scheduler_core.config.plugin_args import GROUP, decode_args
 from scheduler_core.config.problems import ConfigErrors, child, index
 from scheduler_core.config.schema import (
@@ -121,8 +123,7 @@ def _profiles(wire: Wire, errors: list[ConfigError]) -> tuple[Profile, ...]:
         if name is None and len(given) > 1:
             name = ""
         plugins = item.plugins.by_point()
-        path = child(index("profiles", i), "pluginConfig")
-        profile = _profile(wire, name, plugins, item.plugin_config, path, errors)
+        profile = _profile(wire, name, plugins, item.plugin_config, index("profiles", i), errors)
         percentage = getattr(item, "percentage_of_nodes_to_score", None)
         profiles.append(structs.replace(profile, percentage_of_nodes_to_score=percentage))
     return tuple(profiles)
@@ -140,11 +141,15 @@ def _profile(
         defaults = MULTI_POINT_DEFAULTS
     else:
         defaults = PER_POINT_DEFAULTS
+    place = child(path, "pluginConfig")
     config = tuple(
-        PluginConfig(entry.name, decode_args(entry.name, entry.args, index(path, i), errors))
+        PluginConfig(entry.name, decode_args(entry.name, entry.args, index(place, i), errors))
         for i, entry in enumerate(entries)
     )
+    custom, warnings = without_left_out(custom, path)
     if isinstance(wire, ConfigV1Alpha2):
+        custom, config, more = translated(custom, config, path, errors)
+        warnings += more
         custom = _old_lists(custom, wire.disable_preemption)
         config = _old_bind_timeout(config, wire.bind_timeout_seconds)
     plugins = merge_plugins(defaults, custom)
@@ -152,6 +157,7 @@ def _profile(
         scheduler_name=DEFAULT_SCHEDULER if name is None else name,
         plugins=plugins,
         plugin_config=with_default_args(config, plugins),
+        warnings=warnings,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_core.config import default_config, effective_plugins
 from scheduler_core.config.plugin_args import ARG_TYPES, default_args
-from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, NOT_IMPLEMENTED
+from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_OUT, NOT_IMPLEMENTED
 from scheduler_core.plugins.registry import FACTORIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plugins.md"
@@ -27,6 +27,7 @@ def test_every_plugin_has_a_row_and_no_other() -> None:
 
 
 def test_plugins_of_kubernetes_that_are_missing_are_listed_with_the_reason() -> None:
+    assert dict(rows("Left out")) == dict(LEFT_OUT)
     assert dict(rows("Not included")) == dict(NOT_IMPLEMENTED)
 
 

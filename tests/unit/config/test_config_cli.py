@@ -155,6 +155,44 @@ def test_convert_warns_of_a_result_that_is_not_valid(tmp_path: Path) -> None:
     )
 
 
+MOST = "profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}]\n"
+LEFT_OUT = "profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources}]}}}]\n"
+CLAIMS = "resource claims are not allocated yet; pods that carry them are refused"
+BECOMES = "NodeResourcesMostAllocated becomes NodeResourcesFit with the scoring strategy MostAllocated"
+GIVES_WAY = "the default score LeastAllocated gives way to NodeResourcesMostAllocated"
+WARNED = [
+    (
+        V1.replace("/v1\n", "/v1alpha2\n") + MOST,
+        [f"profiles[0].plugins.score: {BECOMES}", f"profiles[0].plugins.score: {GIVES_WAY}"],
+    ),
+    (V1 + LEFT_OUT, [f"profiles[0].plugins.multiPoint: DynamicResources is left out: {CLAIMS}"]),
+]
+
+
+@pytest.mark.parametrize("command", [["validate"], ["view"], ["convert", "--to", "v1"]])
+@pytest.mark.parametrize(("text", "said"), WARNED, ids=["old score", "left out"])
+def test_what_is_not_as_the_file_says_is_a_warning(
+    command: list[str], text: str, said: list[str], tmp_path: Path
+) -> None:
+    file = write(tmp_path, text)
+    result = run(*command, file)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [f"{file}: warning: {line}" for line in said]
+    assert "Warning" not in result.stdout
+
+
+def test_what_would_not_run_is_not_written_in_v1(tmp_path: Path) -> None:
+    text = (
+        OLD.replace("v1alpha1", "v1alpha2")
+        + "profiles: [{plugins: {filter: {enabled: [{name: NodeLabel}]}}}]\n"
+    )
+    result = run("convert", "--to", "v1", write(tmp_path, text))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(
+        "does not exist in Muster: replaced by NodeAffinity with args.addedAffinity\n"
+    )
+
+
 def test_converted_output_is_a_configuration_again(tmp_path: Path) -> None:
     file = write(tmp_path, OLD + "leaderElection: {lockObjectName: x}\n")
     for target in ("v1alpha2", "v1"):
