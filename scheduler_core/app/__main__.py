@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from scheduler_core.app.config_cli import config_group, configure, refuse_unsupported, scheduler_flags
-from scheduler_core.config import ConfigErrors
+from scheduler_core.config import ConfigErrors, SchedulerConfiguration
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.flags import Flags, apply_flags
 from scheduler_core.logs import set_up
@@ -77,7 +77,10 @@ def main(
         return
     set_up(verbosity, logging_format)
     try:
-        config = configure(config_file, flags) if config_file else apply_flags(flags, base=muster_config())
+        if config_file:
+            config = _configured(config_file, flags, context)
+        else:
+            config = apply_flags(flags, base=muster_config())
         refuse_unsupported(config)
     except ConfigErrors as found:
         for error in found.within(config_file or "").errors:
@@ -93,6 +96,12 @@ def main(
         report_node_metrics=report_node_metrics,
     )
     sys.exit(run(config, options, lambda line: click.echo(line, err=True)))
+
+
+def _configured(file: str, flags: Flags, context: str) -> SchedulerConfiguration:
+    from scheduler_core.app.policy_config_map import config_maps_of
+
+    return configure(file, flags, config_maps_of(context=context))
 
 
 main.add_command(config_group)

@@ -11,11 +11,13 @@ from typing import Any, NoReturn
 
 import click
 import yaml
+from msgspec import structs
 
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, start_up_errors
 from scheduler_core.config.convert import TARGETS, convert_document
 from scheduler_core.config.documents import reads_as_text
 from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
+from scheduler_core.config.policy_source import PolicyReaders, ReadConfigMap
 from scheduler_core.config.render import view
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import parse_duration
@@ -24,6 +26,10 @@ _PATH = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _FILE = click.argument("file", type=_PATH)
 _OUTPUT = click.option(
     "-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", show_default=True, help="Format."
+)
+
+_CLUSTER = click.option(
+    "--kubeconfig", default="", help="Cluster with the Policy that FILE may have in a ConfigMap."
 )
 
 
@@ -77,11 +83,16 @@ def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def configure(file: str | None, flags: Flags) -> SchedulerConfiguration:
-    """The configuration to run with, ready to start; prints every error on a line and exits with 1."""
+def configure(
+    file: str | None, flags: Flags, config_maps: ReadConfigMap | None = None
+) -> SchedulerConfiguration:
+    """The configuration to run with, ready to start; prints every error on a line and exits with 1.
+
+    `config_maps` reads the Policy that an old configuration may have in a ConfigMap.
+    """
     name = _name(file) if file else ""
     try:
-        loaded = load_config(_read(file), name, _read_beside(file)) if file else None
+        loaded = load_config(_read(file), name, _read_beside(file), config_maps) if file else None
         config = apply_flags(flags, loaded)
         errors = start_up_errors(config, _known_plugins())
         if errors:
@@ -122,9 +133,10 @@ def config_group() -> None:
 
 @config_group.command(name="validate")
 @_FILE
-def validate_command(file: str) -> None:
+@_CLUSTER
+def validate_command(file: str, kubeconfig: str) -> None:
     """Say whether the scheduler would start with FILE, and if not, everything that is wrong with it."""
-    config = configure(file, Flags())
+    config = configure(file, Flags(), _config_maps(kubeconfig))
     try:
         refuse_unsupported(config)
     except ConfigErrors as found:
@@ -140,23 +152,28 @@ def validate_command(file: str) -> None:
 def view_command(file: str | None, output: str, flags: Flags) -> None:
     """Show the plugins that run at every extension point of every profile, and their arguments.
 
-    Without FILE: the default configuration, changed by flags.
+    Without FILE: the default configuration, changed by flags. With FILE, --kubeconfig leads to the Policy
+    that FILE may have in a ConfigMap.
     """
-    _print(view(configure(file, flags), _known_plugins()), output)
+    config_maps = _config_maps(flags.kubeconfig) if file else None
+    flags = structs.replace(flags, kubeconfig=None) if file else flags
+    _print(view(configure(file, flags, config_maps), _known_plugins()), output)
 
 
 @config_group.command(name="convert")
 @_FILE
 @click.option("--to", "target", type=click.Choice(TARGETS), help="API version to write.")
+@_CLUSTER
 @_OUTPUT
-def convert_command(file: str, target: str | None, output: str) -> None:
+def convert_command(file: str, target: str | None, kubeconfig: str, output: str) -> None:
     """Write FILE in another API version: v1alpha1 becomes v1alpha2, and everything can become v1.
 
     What is not as FILE says is a warning on standard error. Nothing is written in v1 that would not run;
     v1alpha2 may carry mistakes of v1alpha1 on, with warnings.
     """
     try:
-        document, warnings = convert_document(_read(file), target, _read_beside(file), _known_plugins())
+        readers = PolicyReaders(_read_beside(file), _config_maps(kubeconfig))
+        document, warnings = convert_document(_read(file), target, readers, _known_plugins())
     except ConfigErrors as found:
         _fail(found, _name(file))
     _warn(_name(file), warnings)
@@ -175,6 +192,15 @@ def _read_beside(file: str) -> Callable[[str], str]:
     """A reader of files named in the configuration, relative to the configuration."""
     folder = Path() if file == "-" else Path(file).parent
     return lambda name: (folder / name).read_text(encoding="utf-8")
+
+
+def _config_maps(kubeconfig: str | None) -> ReadConfigMap | None:
+    """A reader of ConfigMaps for commands that ask no cluster unless they are told which."""
+    if not kubeconfig:
+        return None
+    from scheduler_core.app.policy_config_map import config_maps_of
+
+    return config_maps_of(kubeconfig=kubeconfig)
 
 
 def _name(file: str) -> str:

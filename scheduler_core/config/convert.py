@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from scheduler_core.config.documents import parse_document
-from scheduler_core.config.legacy import ReadFile, to_v1alpha2
+from scheduler_core.config.legacy import to_v1alpha2
 from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, KNOWN_PLUGINS, MULTI_POINT
+from scheduler_core.config.policy_source import NO_READERS, PolicyReaders
 from scheduler_core.config.problems import ConfigErrors, not_supported
 from scheduler_core.config.profiles import Registry, start_up_errors
 from scheduler_core.config.render import extender_document, plugin_config_entry
@@ -30,7 +31,7 @@ _GONE: Final = ("healthzBindAddress", "metricsBindAddress", "disablePreemption",
 def convert_document(
     text: str,
     target: str | None = None,
-    read_file: ReadFile | None = None,
+    readers: PolicyReaders = NO_READERS,
     registry: Registry = KNOWN_PLUGINS,
 ) -> tuple[dict[str, Any], list[str]]:
     """The document in version `target`, and warnings for what is not as the file says.
@@ -43,7 +44,7 @@ def convert_document(
     version = check_header(raw)
     wanted = _target(version, target)
     if version == V1ALPHA1:
-        raw = to_v1alpha2(raw, read_file)
+        raw = to_v1alpha2(raw, readers)
     config = read_document(raw)
     if wanted != V1:
         return {**raw, "apiVersion": V1ALPHA2}, [str(error) for error in validate(config)]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_core.config.decode import decode
 from scheduler_core.config.defaults import merge_plugin_set
 from scheduler_core.config.plugins import ALL
-from scheduler_core.config.policy import Algorithm, policy_algorithm, provider_algorithm
-from scheduler_core.config.problems import ConfigErrors, child, forbidden, invalid
+from scheduler_core.config.policy import Algorithm
+from scheduler_core.config.policy_source import PolicyReaders, read_algorithm
+from scheduler_core.config.problems import ConfigErrors, child, invalid
 from scheduler_core.config.render import extender_document
 from scheduler_core.config.schema import Plugin, PluginSet
-from scheduler_core.config.wire import AlgorithmSource, ConfigV1Alpha1
+from scheduler_core.config.wire import ConfigV1Alpha1
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.names import DEFAULT_SCHEDULER
-
-ReadFile = Callable[[str], str]
 
 V1ALPHA2: Final = "kubescheduler.config.k8s.io/v1alpha2"
 _LOCKS: Final = (
@@ -39,17 +38,17 @@ _POST_FILTER: Final = "postFilter"
 _PRE_SCORE: Final = "preScore"
 
 
-def to_v1alpha2(raw: Any, read_file: ReadFile | None) -> dict[str, Any]:
+def to_v1alpha2(raw: Any, readers: PolicyReaders) -> dict[str, Any]:
     """The v1alpha2 document of a v1alpha1 document; raises ConfigErrors.
 
-    `read_file` reads a Policy file that the document names; without it such a document is refused.
+    `readers` read the Policy that the document may name; where they cannot, such a document is refused.
     """
     errors: list[ConfigError] = []
     old = decode(raw, ConfigV1Alpha1, "", errors)
     election = _leader_election(raw, errors)
     if errors:
         raise ConfigErrors(errors)
-    algorithm = _algorithm(old.algorithm_source, read_file)
+    algorithm = read_algorithm(old.algorithm_source, readers, old.client_connection.kubeconfig)
     profile: dict[str, Any] = {"schedulerName": old.scheduler_name or DEFAULT_SCHEDULER}
     plugins = _plugins(raw.get("plugins") or {}, algorithm)
     if plugins:
@@ -83,29 +82,6 @@ def _leader_election(raw: Any, errors: list[ConfigError]) -> dict[str, Any]:
             errors.append(invalid(child("leaderElection", lock), old_name, rule))
         election[resource] = name or old_name or default
     return election
-
-
-def _algorithm(source: AlgorithmSource, read_file: ReadFile | None) -> Algorithm:
-    path = "algorithmSource"
-    if source.policy is None:
-        return provider_algorithm(source.provider or "", child(path, "provider"))
-    path = child(path, "policy")
-    if source.provider:
-        raise ConfigErrors([forbidden(path, "may not be given together with algorithmSource.provider")])
-    if source.policy.file is None:
-        rule = "a policy must be given as file.path: this tool does not read ConfigMaps"
-        raise ConfigErrors([forbidden(path, rule)])
-    file_path = child(child(path, "file"), "path")
-    if read_file is None:
-        raise ConfigErrors([forbidden(file_path, "policy files cannot be read here; convert the file first")])
-    name = source.policy.file.path
-    try:
-        return policy_algorithm(read_file(name))
-    except OSError as cause:
-        raise ConfigErrors([invalid(file_path, name, cause.strerror or str(cause))]) from None
-    except ConfigErrors as cause:
-        inside = [ConfigError(file_path, f"{name}: {e.path}: {e.problem}", kind=e.kind) for e in cause.errors]
-        raise ConfigErrors(inside) from None
 
 
 def _plugins(raw: Mapping[str, Any], algorithm: Algorithm) -> dict[str, Any]:

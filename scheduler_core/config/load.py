@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from scheduler_core.config.documents import parse_document
-from scheduler_core.config.legacy import ReadFile
+from scheduler_core.config.policy_source import PolicyReaders, ReadConfigMap, ReadFile
 from scheduler_core.config.problems import ConfigErrors
 from scheduler_core.config.schema import SchedulerConfiguration
 from scheduler_core.config.validation import validate
 from scheduler_core.config.versions import KIND, V1, read_document
 
 
-def load_config(text: str, file: str = "", read_file: ReadFile | None = None) -> SchedulerConfiguration:
+def load_config(
+    text: str,
+    file: str = "",
+    read_file: ReadFile | None = None,
+    read_config_map: ReadConfigMap | None = None,
+) -> SchedulerConfiguration:
     """The valid configuration in `text`; raises ConfigErrors with `file` and all problems of one stage.
 
-    `read_file` reads the Policy file that a v1alpha1 configuration may name.
+    `read_file` and `read_config_map` read the Policy that a v1alpha1 configuration may name.
     """
     try:
-        config = read_document(parse_document(text), read_file)
+        config = read_document(parse_document(text), PolicyReaders(read_file, read_config_map))
         errors = validate(config)
         if errors:
             raise ConfigErrors(errors)

@@ -15,9 +15,10 @@ from scheduler_core.config.defaults import (
     with_default_args,
     without_left_out,
 )
-from scheduler_core.config.legacy import ReadFile, to_v1alpha2
+from scheduler_core.config.legacy import to_v1alpha2
 from scheduler_core.config.old_scores import translated
 from scheduler_core.config.plugin_args import GROUP, decode_args
+from scheduler_core.config.policy_source import NO_READERS, PolicyReaders
 from scheduler_core.config.problems import ConfigErrors, child, index
 from scheduler_core.config.schema import (
     ClientConnection,
@@ -73,11 +74,11 @@ def check_header(raw: Any) -> str:
     return version
 
 
-def read_document(raw: Any, read_file: ReadFile | None = None) -> SchedulerConfiguration:
+def read_document(raw: Any, readers: PolicyReaders = NO_READERS) -> SchedulerConfiguration:
     """The internal configuration of a document, with defaults, not validated; raises ConfigErrors."""
     version = check_header(raw)
     if version == V1ALPHA1:
-        raw = to_v1alpha2(raw, read_file)
+        raw = to_v1alpha2(raw, readers)
     errors: list[ConfigError] = []
     wire = decode(raw, _WIRES[V1ALPHA2 if version == V1ALPHA1 else version], "", errors)
     config = _internal(wire, version, errors)

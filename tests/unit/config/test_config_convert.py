@@ -14,6 +14,7 @@ from scheduler_core.config import ConfigErrors, load_config, start_up_errors
 from scheduler_core.config.convert import convert_document
 from scheduler_core.config.old_scores import OLD_SCORES
 from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_OUT, MULTI_POINT
+from scheduler_core.config.policy_source import PolicyReaders
 from scheduler_core.config.render import view
 from scheduler_core.config.versions import KIND, VERSIONS
 from scheduler_core.errors import ConfigError
@@ -101,6 +102,8 @@ POLICIES = {
     "none": json.dumps({"predicates": [], "priorities": []}),
 }
 
+READERS = PolicyReaders(POLICIES.__getitem__)
+
 
 def problems_of(text: str) -> list[ConfigError]:
     """What `config validate` says of a file."""
@@ -117,10 +120,10 @@ def test_a_document_in_v1_runs_what_the_old_one_ran(document: dict[str, Any]) ->
     text = yaml.safe_dump(document)
     if problems_of(text):
         with pytest.raises(ConfigErrors):
-            convert_document(text, "v1", POLICIES.__getitem__)
+            convert_document(text, "v1", READERS)
         return
     before = load_config(text, read_file=POLICIES.__getitem__)
-    converted, warnings = convert_document(text, "v1", POLICIES.__getitem__)
+    converted, warnings = convert_document(text, "v1", READERS)
     written = yaml.safe_dump(converted)
     assert problems_of(written) == []
     after = load_config(written)
@@ -128,7 +131,7 @@ def test_a_document_in_v1_runs_what_the_old_one_ran(document: dict[str, Any]) ->
     assert after.leader_election == before.leader_election
     assert warnings == before.warnings
     if document["apiVersion"].endswith("v1alpha1"):
-        middle, _ = convert_document(text, "v1alpha2", POLICIES.__getitem__)
+        middle, _ = convert_document(text, "v1alpha2", READERS)
         assert convert_document(yaml.safe_dump(middle), "v1") == (converted, warnings)
 
 
