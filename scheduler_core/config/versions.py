@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from scheduler_core.config.args import LIST_DEFAULTING
 from scheduler_core.config.decode import decode
 from scheduler_core.config.defaults import (
     MULTI_POINT_DEFAULTS,
@@ -34,6 +35,7 @@ from scheduler_core.config.schema import (
 from scheduler_core.config.wire import (
     ConfigV1,
     ConfigV1Alpha2,
+    ConfigV1Beta1,
     ConfigV1Beta2,
     ConfigV1Beta3,
     PluginConfigWire,
@@ -43,12 +45,15 @@ from scheduler_core.model.names import DEFAULT_SCHEDULER
 
 KIND: Final = "KubeSchedulerConfiguration"
 # From the oldest to the newest.
-VERSIONS: Final = tuple(f"{GROUP}/{v}" for v in ("v1alpha1", "v1alpha2", "v1beta2", "v1beta3", "v1"))
-V1ALPHA1, V1ALPHA2, V1BETA2, V1BETA3, V1 = VERSIONS
+VERSIONS: Final = tuple(
+    f"{GROUP}/{v}" for v in ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
+)
+V1ALPHA1, V1ALPHA2, V1BETA1, V1BETA2, V1BETA3, V1 = VERSIONS
 
-Wire = ConfigV1 | ConfigV1Beta3 | ConfigV1Beta2 | ConfigV1Alpha2
+Wire = ConfigV1 | ConfigV1Beta3 | ConfigV1Beta2 | ConfigV1Beta1 | ConfigV1Alpha2
 _WIRES: Final[Mapping[str, type[Wire]]] = {
     V1ALPHA2: ConfigV1Alpha2,
+    V1BETA1: ConfigV1Beta1,
     V1BETA2: ConfigV1Beta2,
     V1BETA3: ConfigV1Beta3,
     V1: ConfigV1,
@@ -105,7 +110,7 @@ def _internal(wire: Wire, version: str, errors: list[ConfigError]) -> SchedulerC
         config = structs.replace(config, parallelism=wire.parallelism)
     if isinstance(wire, ConfigV1):
         config = structs.replace(config, delay_cache_until_active=wire.delay_cache_until_active)
-    if isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta2):
+    if isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta1 | ConfigV1Beta2):
         config = structs.replace(
             config,
             healthz_bind_address=wire.healthz_bind_address,
@@ -143,14 +148,18 @@ def _profile(
     else:
         defaults = PER_POINT_DEFAULTS
     place = child(path, "pluginConfig")
+    before_v1beta2 = isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta1)
     config = tuple(
-        PluginConfig(entry.name, decode_args(entry.name, entry.args, index(place, i), errors))
+        PluginConfig(
+            entry.name, decode_args(entry.name, _args(entry, before_v1beta2), index(place, i), errors)
+        )
         for i, entry in enumerate(entries)
     )
     custom, warnings = without_left_out(custom, path)
-    if isinstance(wire, ConfigV1Alpha2):
+    if before_v1beta2:
         custom, config, more = translated(custom, config, path, errors)
         warnings += more
+    if isinstance(wire, ConfigV1Alpha2):
         custom = _old_lists(custom, wire.disable_preemption)
         config = _old_bind_timeout(config, wire.bind_timeout_seconds)
     plugins = merge_plugins(defaults, custom)
@@ -160,6 +169,15 @@ def _profile(
         plugin_config=with_default_args(config, plugins),
         warnings=warnings,
     )
+
+
+def _args(entry: PluginConfigWire, before_v1beta2: bool) -> Any:
+    """The arguments as written; constraints of PodTopologySpread needed no type before v1beta2."""
+    args = entry.args
+    if not before_v1beta2 or entry.name != "PodTopologySpread" or not isinstance(args, dict):
+        return args
+    untyped = args.get("defaultConstraints") and not args.get("defaultingType")
+    return {**args, "defaultingType": LIST_DEFAULTING} if untyped else args
 
 
 def _old_lists(custom: Plugins, disable_preemption: bool) -> dict[str, PluginSet]:
@@ -187,7 +205,7 @@ def _election(wire: Wire) -> LeaderElection:
     """Empty and zero fields are unset fields; the lock of old versions also wrote a lease."""
     given, default = wire.leader_election, LeaderElection()
     lock = given.resource_lock or default.resource_lock
-    if isinstance(wire, ConfigV1Alpha2) and lock in _OLD_LOCKS:
+    if isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta1) and lock in _OLD_LOCKS:
         lock = default.resource_lock
     return LeaderElection(
         leader_elect=given.leader_elect,

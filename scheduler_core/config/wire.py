@@ -41,8 +41,7 @@ class PluginsV1Alpha2(PluginsV1Alpha1, frozen=True, kw_only=True, rename="camel"
     pre_score: PluginSet = _NONE
 
 
-class PluginsV1Beta2(PluginLists, frozen=True, kw_only=True, rename="camel"):
-    pre_enqueue: PluginSet = _NONE
+class PluginsV1Beta1(PluginLists, frozen=True, kw_only=True, rename="camel"):
     queue_sort: PluginSet = _NONE
     pre_filter: PluginSet = _NONE
     filter: PluginSet = _NONE
@@ -54,6 +53,10 @@ class PluginsV1Beta2(PluginLists, frozen=True, kw_only=True, rename="camel"):
     pre_bind: PluginSet = _NONE
     bind: PluginSet = _NONE
     post_bind: PluginSet = _NONE
+
+
+class PluginsV1Beta2(PluginsV1Beta1, frozen=True, kw_only=True, rename="camel"):
+    pre_enqueue: PluginSet = _NONE
 
 
 class PluginsV1(PluginsV1Beta2, frozen=True, kw_only=True, rename="camel"):
@@ -75,6 +78,10 @@ class _ProfileWire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ProfileV1Alpha2(_ProfileWire, frozen=True, kw_only=True, rename="camel"):
     plugins: PluginsV1Alpha2 = PluginsV1Alpha2()
+
+
+class ProfileV1Beta1(_ProfileWire, frozen=True, kw_only=True, rename="camel"):
+    plugins: PluginsV1Beta1 = PluginsV1Beta1()
 
 
 class ProfileV1Beta2(_ProfileWire, frozen=True, kw_only=True, rename="camel"):
@@ -121,6 +128,15 @@ class ConfigV1Beta2(_CommonWire, frozen=True, kw_only=True, rename="camel"):
     healthz_bind_address: str = ""
     metrics_bind_address: str = ""
     profiles: tuple[ProfileV1Beta2, ...] = ()
+    extenders: tuple[Extender, ...] = ()
+
+
+class ConfigV1Beta1(_CommonWire, frozen=True, kw_only=True, rename="camel"):
+    leader_election: LeaderElection = LeaderElection()
+    parallelism: Int32 = 16
+    healthz_bind_address: str = ""
+    metrics_bind_address: str = ""
+    profiles: tuple[ProfileV1Beta1, ...] = ()
     extenders: tuple[Extender, ...] = ()
 
 

@@ -23,13 +23,15 @@ OLD_POINTS = [point for point in EXTENSION_POINTS if point != "preEnqueue"]
 POINTS = {
     "v1alpha1": [point for point in OLD_POINTS if point not in ("postFilter", "preScore")],
     "v1alpha2": OLD_POINTS,
-    "v1beta2": OLD_POINTS,
+    "v1beta1": OLD_POINTS,
+    "v1beta2": [*OLD_POINTS, "preEnqueue"],
     "v1beta3": [*OLD_POINTS, MULTI_POINT],
     "v1": [*EXTENSION_POINTS, MULTI_POINT],
 }
-WITH_OLD_SCORES = ("v1alpha1", "v1alpha2")
+WITH_OLD_SCORES = ("v1alpha1", "v1alpha2", "v1beta1")
 WEIGHTED = {"resources": [{"name": "cpu", "weight": 3}]}
 SHAPE = [{"utilization": 0, "score": 1}, {"utilization": 80, "score": 9}]
+ZONE = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 ARGS: list[tuple[str, Any]] = [
     (
         "NodeResourcesFit",
@@ -38,6 +40,7 @@ ARGS: list[tuple[str, Any]] = [
     ("NodeResourcesFit", {"ignoredResources": []}),
     ("InterPodAffinity", {"hardPodAffinityWeight": 0}),
     ("PodTopologySpread", {"defaultingType": "List", "defaultConstraints": []}),
+    ("PodTopologySpread", {"defaultConstraints": [ZONE]}),
     ("VolumeBinding", {"bindTimeoutSeconds": 0}),
     ("LoadAwareScheduling", {"dominantResourceWeight": 1, "resourceWeights": {}}),
     ("Coscheduling", {"strictReservation": True}),
@@ -85,7 +88,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         "leaderElection": {"leaderElect": draw(st.booleans())},
         "percentageOfNodesToScore": draw(st.sampled_from([0, 50, 100, 101])),
     }
-    if version in WITH_OLD_SCORES:
+    if version in ("v1alpha1", "v1alpha2"):
         document["disablePreemption"] = draw(st.booleans())
     if version == "v1alpha1":
         sources: list[dict[str, Any]] = [{}, {"provider": "ClusterAutoscalerProvider"}]
@@ -140,7 +143,12 @@ def head(version: str) -> str:
 
 
 TARGETS = [("v1alpha1", None, "v1alpha2"), ("v1alpha1", "v1", "v1"), ("v1alpha2", None, "v1")]
-TARGETS += [("v1alpha2", "v1alpha2", "v1alpha2"), ("v1beta3", None, "v1"), ("v1", None, "v1")]
+TARGETS += [
+    ("v1alpha2", "v1alpha2", "v1alpha2"),
+    ("v1beta1", None, "v1"),
+    ("v1beta3", None, "v1"),
+    ("v1", None, "v1"),
+]
 
 
 @pytest.mark.parametrize(("source", "target", "written"), TARGETS)
@@ -149,7 +157,7 @@ def test_the_target_is_the_next_version_that_is_of_use(source: str, target: str 
     assert document["apiVersion"] == f"kubescheduler.config.k8s.io/{written}"
 
 
-@pytest.mark.parametrize("source", ["v1beta2", "v1beta3", "v1"])
+@pytest.mark.parametrize("source", ["v1beta1", "v1beta2", "v1beta3", "v1"])
 def test_nothing_is_written_in_an_older_version(source: str) -> None:
     with pytest.raises(ConfigErrors, match='--to: Unsupported value: "v1alpha2": supported values: "v1"'):
         convert_document(head(source), "v1alpha2")
@@ -161,7 +169,7 @@ def test_a_result_that_is_not_valid_comes_with_warnings() -> None:
 
 
 def test_a_document_that_would_not_run_is_not_written_in_v1() -> None:
-    for source in ("v1alpha1", "v1alpha2", "v1beta2", "v1beta3", "v1"):
+    for source in ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1"):
         with pytest.raises(ConfigErrors, match="percentageOfNodesToScore: Invalid value: 101"):
             convert_document(head(source) + "percentageOfNodesToScore: 101\n", "v1")
     listed = "profiles: [{plugins: {score: {enabled: [{name: Elsewhere}]}}}]\n"
@@ -181,10 +189,11 @@ def test_extenders_of_old_documents_are_spelled_as_v1_spells_them() -> None:
     assert (kept.url_prefix, kept.http_timeout) == ("u", 0.1)
 
 
-def test_there_are_five_versions() -> None:
+def test_there_are_six_versions() -> None:
     assert [version.rpartition("/")[2] for version in VERSIONS] == [
         "v1alpha1",
         "v1alpha2",
+        "v1beta1",
         "v1beta2",
         "v1beta3",
         "v1",
