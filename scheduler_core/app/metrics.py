@@ -6,7 +6,7 @@ when somebody asks, so that a cluster nobody scrapes pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,6 +41,18 @@ class _ProfileSeries:
     evaluation: Series
     binding: Series
     results: dict[str, tuple[Any, Series]]
+
+
+class _ByProfile(dict[str, _ProfileSeries]):
+    """Series by profile, made where one is first asked for; a lookup costs no call."""
+
+    def __init__(self, make: Callable[[str], _ProfileSeries]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, profile: str) -> _ProfileSeries:
+        # Of two threads that come at once, both get the series that was kept.
+        return self.setdefault(profile, self._make(profile))
 
 
 class Metrics:
@@ -106,9 +118,9 @@ class Metrics:
         dropped = Gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.", **own)
         dropped.set_function(dropped_lines)
         Gauge("muster_build_info", "Always 1; the version.", ("version",), **own).labels(version).set(1)
-        self._profiles: dict[str, _ProfileSeries] = {}
+        self._profiles = _ByProfile(self._series)
         for name in profiles:
-            self._of(name)
+            self._profiles[name]
 
     def _histogram(
         self, names: tuple[str, ...], what: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()
@@ -123,12 +135,12 @@ class Metrics:
         Bindings are told when they end.
         """
         # What is said of others comes before what was decided of the pod or gang that was tried.
-        self._of(decisions[-1].profile).algorithm.observe(seconds)
+        self._profiles[decisions[-1].profile].algorithm.observe(seconds)
         victims = 0
         for decision in decisions:
             if isinstance(decision, Rejected):
                 result = ERROR if decision.reason == REASON_SCHEDULER_ERROR else UNSCHEDULABLE
-                series = self._of(decision.profile)
+                series = self._profiles[decision.profile]
                 _count(series, result, seconds)
                 series.evaluation.observe(seconds)
             elif isinstance(decision, Evicted):
@@ -140,7 +152,7 @@ class Metrics:
     def bound(self, decision: Placed, timing: Timing, now: float) -> None:
         """A pod was bound at `now`."""
         binding = max(0.0, now - timing.decided)
-        series = self._of(decision.profile)
+        series = self._profiles[decision.profile]
         series.binding.observe(binding)
         _count(series, SCHEDULED, timing.algorithm + binding)
         attempts = f"{timing.attempts}" if timing.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
@@ -148,7 +160,7 @@ class Metrics:
 
     def bind_failed(self, decision: Placed, timing: Timing, now: float) -> None:
         """A binding was refused or lost."""
-        _count(self._of(decision.profile), ERROR, timing.algorithm + max(0.0, now - timing.decided))
+        _count(self._profiles[decision.profile], ERROR, timing.algorithm + max(0.0, now - timing.decided))
 
     def malformed(self, kind: str) -> None:
         """An object could not be read."""
@@ -158,23 +170,17 @@ class Metrics:
         """Let a collector contribute to every scrape."""
         self.registry.register(collector)
 
-    def _of(self, profile: str) -> _ProfileSeries:
-        found = self._profiles.get(profile)
-        if found is None:
-            made = _ProfileSeries(
-                self._algorithm_seconds.of(profile),
-                self._evaluation_seconds.of(profile),
-                self._binding_seconds.of(profile),
-                {
-                    result: (
-                        self._attempts.labels(result, profile),
-                        self._attempt_seconds.of(result, profile),
-                    )
-                    for result in (SCHEDULED, UNSCHEDULABLE, ERROR)
-                },
-            )
-            found = self._profiles.setdefault(profile, made)
-        return found
+    def _series(self, profile: str) -> _ProfileSeries:
+        results = {
+            result: (self._attempts.labels(result, profile), self._attempt_seconds.of(result, profile))
+            for result in (SCHEDULED, UNSCHEDULABLE, ERROR)
+        }
+        return _ProfileSeries(
+            self._algorithm_seconds.of(profile),
+            self._evaluation_seconds.of(profile),
+            self._binding_seconds.of(profile),
+            results,
+        )
 
 
 def _count(series: _ProfileSeries, result: str, seconds: float) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler_core.config.plugin_args import default_args
-from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, LEFT_OUT, MULTI_POINT
+from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, LEFT_OUT, LEFT_OUT_POINTS, MULTI_POINT
 from scheduler_core.config.problems import child
 from scheduler_core.config.schema import Plugin, PluginConfig, Plugins, PluginSet
+
+_NO_POINT: Final = "Muster does not have this extension point"
 
 
 def _listed(*plugins: str | tuple[str, int]) -> PluginSet:
@@ -94,21 +96,17 @@ PER_POINT_DEFAULTS: Final[Plugins] = {
 
 def without_left_out(plugins: Plugins, path: str) -> tuple[Plugins, tuple[str, ...]]:
     """The lists of the profile at `path` without plugins that do nothing here, and a warning for each."""
-    warnings = tuple(
-        f"{child(path, 'plugins')}.{point}: {plugin.name} is left out: {LEFT_OUT[plugin.name]}"
-        for point, lists in plugins.items()
-        for plugin in lists.enabled
-        if plugin.name in LEFT_OUT
-    )
-    if not warnings:
-        return plugins, ()
-    kept = {
-        point: PluginSet(
-            tuple(plugin for plugin in lists.enabled if plugin.name not in LEFT_OUT), lists.disabled
-        )
-        for point, lists in plugins.items()
-    }
-    return kept, warnings
+    warnings = []
+    kept = {}
+    for point, lists in plugins.items():
+        elsewhere = _NO_POINT if point in LEFT_OUT_POINTS else ""
+        reasons = {p.name: LEFT_OUT.get(p.name, elsewhere) for p in lists.enabled}
+        for plugin, reason in reasons.items():
+            if reason:
+                warnings.append(f"{child(path, 'plugins')}.{point}: {plugin} is left out: {reason}")
+        enabled = tuple(p for p in lists.enabled if not reasons[p.name])
+        kept[point] = PluginSet(enabled, lists.disabled)
+    return kept, tuple(warnings)
 
 
 def merge_plugins(defaults: Plugins, custom: Plugins) -> dict[str, PluginSet]:

@@ -81,6 +81,9 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "DeferredPodScheduling": "Muster has no such queue; pods wait in backoff or for the event that helps",
 }
 
+# Points of Kubernetes 1.36 at which nothing runs here.
+LEFT_OUT_POINTS: Final = ("placementGenerate", "placementScore")
+
 NOT_IMPLEMENTED: Final[Mapping[str, str]] = {
     "DefaultPodTopologySpread": "replaced by PodTopologySpread with its default constraints",
     "SelectorSpread": "replaced by PodTopologySpread with its default constraints",

@@ -59,10 +59,15 @@ class PluginsV1Beta2(PluginsV1Beta1, frozen=True, kw_only=True, rename="camel"):
     pre_enqueue: PluginSet = _NONE
 
 
-class PluginsV1(PluginsV1Beta2, frozen=True, kw_only=True, rename="camel"):
-    """Also the lists of v1beta3."""
-
+class PluginsV1Beta3(PluginsV1Beta2, frozen=True, kw_only=True, rename="camel"):
     multi_point: PluginSet = _NONE
+
+
+class PluginsV1(PluginsV1Beta3, frozen=True, kw_only=True, rename="camel"):
+    """The last two are of Kubernetes 1.36 and not among Muster's extension points."""
+
+    placement_generate: PluginSet = _NONE
+    placement_score: PluginSet = _NONE
 
 
 class PluginConfigWire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -89,10 +94,11 @@ class ProfileV1Beta2(_ProfileWire, frozen=True, kw_only=True, rename="camel"):
 
 
 class ProfileV1Beta3(_ProfileWire, frozen=True, kw_only=True, rename="camel"):
+    plugins: PluginsV1Beta3 = PluginsV1Beta3()
+
+
+class ProfileV1(_ProfileWire, frozen=True, kw_only=True, rename="camel"):
     plugins: PluginsV1 = PluginsV1()
-
-
-class ProfileV1(ProfileV1Beta3, frozen=True, kw_only=True, rename="camel"):
     percentage_of_nodes_to_score: Int32 | None = None
 
 
