@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler_core.config.plugin_args import default_args
@@ -94,13 +94,17 @@ PER_POINT_DEFAULTS: Final[Plugins] = {
 }
 
 
-def without_left_out(plugins: Plugins, path: str) -> tuple[Plugins, tuple[str, ...]]:
-    """The lists of the profile at `path` without plugins that do nothing here, and a warning for each."""
+def without_left_out(plugins: Plugins, path: str, more: Mapping[str, str]) -> tuple[Plugins, tuple[str, ...]]:
+    """The lists of the profile at `path` without plugins that do nothing here, and a warning for each.
+
+    `more`: those of the file's version beside `LEFT_OUT`, with their reasons.
+    """
+    left_out = {**LEFT_OUT, **more}
     warnings = []
     kept = {}
     for point, lists in plugins.items():
         elsewhere = _NO_POINT if point in LEFT_OUT_POINTS else ""
-        reasons = {p.name: LEFT_OUT.get(p.name, elsewhere) for p in lists.enabled}
+        reasons = {p.name: left_out.get(p.name, elsewhere) for p in lists.enabled}
         for plugin, reason in reasons.items():
             if reason:
                 warnings.append(f"{child(path, 'plugins')}.{point}: {plugin} is left out: {reason}")

@@ -81,13 +81,17 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "DeferredPodScheduling": "Muster has no such queue; pods wait in backoff or for the event that helps",
 }
 
+# Of the default lists before v1beta2 alone.
+OLD_LEFT_OUT: Final[Mapping[str, str]] = {
+    "NodePreferAvoidPods": "Kubernetes removed the annotation that it reads",
+}
 # Points of Kubernetes 1.36 at which nothing runs here.
 LEFT_OUT_POINTS: Final = ("placementGenerate", "placementScore")
 
 NOT_IMPLEMENTED: Final[Mapping[str, str]] = {
     "DefaultPodTopologySpread": "replaced by PodTopologySpread with its default constraints",
     "SelectorSpread": "replaced by PodTopologySpread with its default constraints",
-    "NodePreferAvoidPods": "Kubernetes removed the annotation that it reads",
+    **OLD_LEFT_OUT,
     "NodeLabel": "replaced by NodeAffinity with args.addedAffinity",
     "ServiceAffinity": "replaced by InterPodAffinity",
     "NodeResourcesLeastAllocated": _OLD_SCORE.format("LeastAllocated"),

@@ -18,7 +18,9 @@ from scheduler_core.config.defaults import (
 )
 from scheduler_core.config.legacy import to_v1alpha2
 from scheduler_core.config.old_scores import translated
+from scheduler_core.config.old_spread import with_owners_spread
 from scheduler_core.config.plugin_args import GROUP, decode_args
+from scheduler_core.config.plugins import OLD_LEFT_OUT
 from scheduler_core.config.policy_source import NO_READERS, PolicyReaders
 from scheduler_core.config.problems import ConfigErrors, child, index
 from scheduler_core.config.schema import (
@@ -155,10 +157,11 @@ def _profile(
         )
         for i, entry in enumerate(entries)
     )
-    custom, warnings = without_left_out(custom, path)
+    custom, warnings = without_left_out(custom, path, OLD_LEFT_OUT if before_v1beta2 else {})
     if before_v1beta2:
-        custom, config, more = translated(custom, config, path, errors)
-        warnings += more
+        custom, config, of_scores = translated(custom, config, path, errors)
+        custom, config, of_spread = with_owners_spread(custom, config, path)
+        warnings += of_scores + of_spread
     if isinstance(wire, ConfigV1Alpha2):
         custom = _old_lists(custom, wire.disable_preemption)
         config = _old_bind_timeout(config, wire.bind_timeout_seconds)

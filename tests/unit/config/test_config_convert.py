@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scheduler_core.config import ConfigErrors, load_config, start_up_errors
 from scheduler_core.config.convert import convert_document
 from scheduler_core.config.old_scores import OLD_SCORES
-from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_OUT, MULTI_POINT
+from scheduler_core.config.old_spread import OLD_SPREADS
+from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_OUT, MULTI_POINT, OLD_LEFT_OUT
 from scheduler_core.config.policy_source import PolicyReaders
 from scheduler_core.config.render import view
 from scheduler_core.config.versions import KIND, VERSIONS
@@ -59,6 +60,10 @@ OLD_ARGS: list[tuple[str, Any]] = [
 def plugin_sets(draw: st.DrawFn, version: str, point: str) -> dict[str, Any]:
     able = sorted(name for name, points in KNOWN_PLUGINS.items() if point in points or point == MULTI_POINT)
     able += LEFT_OUT
+    if version in WITH_OLD_SCORES:
+        able += OLD_LEFT_OUT
+    if point in ("preScore", "score") and version in WITH_OLD_SCORES:
+        able += sorted(OLD_SPREADS)
     if point == "score" and version in WITH_OLD_SCORES:
         able += [*OLD_SCORES] * 3
     names = draw(st.lists(st.sampled_from(able), unique=True, max_size=4))
