@@ -18,7 +18,11 @@ def test_a_file_and_a_log_level_are_given_as_to_other_schedulers(given: list[str
     assert (asked["config_file"], asked["verbosity"]) == ("/etc/own/config.yaml", level)
 
 
-def test_a_malformed_profile_ends_the_start_with_its_error(tmp_path: Path) -> None:
+def test_a_malformed_profile_ends_the_start_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The log of this process is that of all tests.
+    monkeypatch.setattr("scheduler_core.app.__main__.set_up", lambda *given: None)
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Nope}]}}}]\n")
     done = CliRunner().invoke(main, ["--config", str(path)])
