@@ -13,6 +13,7 @@ import click
 import yaml
 from msgspec import structs
 
+from scheduler_core.app.extender_endpoints import problems_of as extender_problems
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, start_up_errors
 from scheduler_core.config.convert import TARGETS, convert_document
 from scheduler_core.config.documents import reads_as_text
@@ -106,11 +107,8 @@ def configure(
 
 
 def refuse_unsupported(config: SchedulerConfiguration) -> None:
-    """Raises ConfigErrors for what is valid in Kubernetes and has no counterpart here."""
-    errors = [
-        ConfigError(f"extenders[{i}]", "HTTP extenders are not supported; write a plugin instead")
-        for i in range(len(config.extenders))
-    ]
+    """Raises ConfigErrors for what is valid in Kubernetes and cannot be had here."""
+    errors = list(extender_problems(config))
     if errors:
         raise ConfigErrors(errors)
 

@@ -15,9 +15,10 @@ from functools import partial
 
 from scheduler_core.app.announcer import Announcer
 from scheduler_core.app.crowds import Crowds, pod_reference
+from scheduler_core.app.extenders import CallRefused, ExtenderCalls
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
-from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
+from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.correlator import ObjectReference, Occurrence
@@ -57,6 +58,7 @@ class Effects:
         *,
         waiting: Callable[[str], Pod | None],
         home: Callable[[Pod], ObjectReference | None] = lambda pod: None,
+        extenders: ExtenderCalls | None = None,
     ) -> None:
         self.accepted: deque[tuple[float, Placed]] = deque()
         self._client = client
@@ -66,6 +68,7 @@ class Effects:
         self._identity = identity
         self._metrics = metrics
         self._wall = wall
+        self._extenders = extenders
         self._stopping = threading.Event()
         self._announcer = Announcer(writer, self._warn, Crowds(home, waiting), waiting, wall)
 
@@ -85,6 +88,9 @@ class Effects:
                 self._reject(decision)
             case Noticed():
                 self._announcer.notice(decision)
+            case Asked():
+                if self._extenders is not None:
+                    self._extenders.ask(decision.question)
 
     def review(self, decision: Decision, timing: Timing = _NO_TIMING) -> None:
         """Carry out what looking again at a waiting pod says, where that is news."""
@@ -110,16 +116,21 @@ class Effects:
         """Finish what was sent; what was not is dropped and decided again by the next leader."""
         self._writer.drop_unsent()
         deadline = time.monotonic() + timeout
-        while self.backlog and time.monotonic() < deadline:
+        while self._unfinished() and time.monotonic() < deadline:
             time.sleep(0.002)
         self._stopping.set()
+
+    def _unfinished(self) -> int:
+        return self.backlog + (self._extenders.binding if self._extenders is not None else 0)
 
     # Bindings
 
     def _place(self, decision: Placed, timing: Timing) -> None:
         bind = decision.bind
         self._announcer.bound()
-        if decision.pre_bind or not isinstance(bind, Bind):
+        if isinstance(bind, Bind) and bind.by and self._extenders is not None:
+            self._extenders.bind(bind, partial(self._bind_in_turn, decision, timing))
+        elif decision.pre_bind or not isinstance(bind, Bind):
             self._writer.slow.submit(partial(self._bind_in_turn, decision, timing))
         else:
             self._writer.submit(bind, partial(self._answered, decision, timing))
@@ -130,11 +141,22 @@ class Effects:
             for write in (*decision.pre_bind, decision.bind):
                 if not self._writer.may_write():
                     return
-                self._client.write(write)
+                self._carry(write)
         except MusterError as error:
             self._resolve(decision, timing, error)
         else:
             self._bound(decision, timing)
+
+    def _carry(self, write: Write) -> None:
+        """Write, or let an extender bind; where it may be ignored we do it ourselves. Raises MusterError."""
+        if isinstance(write, Bind) and write.by and self._extenders is not None:
+            try:
+                self._extenders.bind_now(write)
+                return
+            except CallRefused:
+                if not self._extenders.may_bind(write):
+                    raise
+        self._client.write(write)
 
     def _answered(self, decision: Placed, timing: Timing, error: MusterError | None) -> None:
         if error is None:

@@ -11,6 +11,7 @@ from scheduler_core.app.bound_past import BoundPast
 from scheduler_core.app.contracts import Carrier
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import (
+    Answered,
     Ask,
     BindFailed,
     BindRead,
@@ -76,6 +77,8 @@ class Intake:
                 self.scheduler.evict_failed(item.decision.pod, item.decision.preemptor, now)
             case WriteFailed():
                 self._write_failed(item)
+            case Answered():
+                self.scheduler.asking.answered(item.answer, now)
             case Ask():
                 item.act(self.scheduler)
             case Mark():

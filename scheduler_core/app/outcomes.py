@@ -9,6 +9,7 @@ import msgspec
 from scheduler_core.engine.decisions import Evicted, Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.tracker import Event
+from scheduler_core.model.extending import Answer
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
 
@@ -51,6 +52,12 @@ class WriteFailed(msgspec.Struct, frozen=True):
     problem: str
 
 
+class Answered(msgspec.Struct, frozen=True):
+    """HTTP extenders have answered a question of the engine's."""
+
+    answer: Answer
+
+
 class Ask(msgspec.Struct, frozen=True):
     """A question about the state, answered on the loop's thread."""
 
@@ -67,4 +74,4 @@ class Stop(msgspec.Struct, frozen=True):
     """End the loop."""
 
 
-Inbox = Event | BindFailed | BindRead | EvictFailed | WriteFailed | Ask | Mark | Stop
+Inbox = Event | BindFailed | BindRead | EvictFailed | WriteFailed | Answered | Ask | Mark | Stop

@@ -14,11 +14,14 @@ from scheduler_core.app.clock import SteadyClock
 from scheduler_core.app.contracts import Controller
 from scheduler_core.app.crowds import home_of
 from scheduler_core.app.effects import Effects
+from scheduler_core.app.extender_metrics import ExtenderMetrics
+from scheduler_core.app.extenders import ExtenderCalls
 from scheduler_core.app.load_reporter import LoadReporter, View, load_view
 from scheduler_core.app.loop import Loop
 from scheduler_core.app.malformed import MalformedPods
 from scheduler_core.app.metrics import Metrics, SampledMetrics
-from scheduler_core.app.outcomes import Ask
+from scheduler_core.app.node_texts import NodeTexts
+from scheduler_core.app.outcomes import Answered, Ask
 from scheduler_core.app.plugin_loading import Plugins, load_plugins
 from scheduler_core.app.pod_reader import PodNews, PodReader
 from scheduler_core.app.pulse import Watchdog, where
@@ -45,6 +48,7 @@ from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
 from scheduler_core.model.watched import WATCHED, Parse
+from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.state.cluster import ClusterState
 
 log = logging.getLogger(__name__)
@@ -79,7 +83,8 @@ class Process:
         report_node_metrics: bool = False,
     ) -> None:
         plugins = plugins or load_plugins()
-        profiles = build_profiles(config, plugins.factories, plugins.points)
+        beside = Extenders(config.extenders) if config.extenders else None
+        profiles = build_profiles(config, plugins.factories, plugins.points, beside)
         scheduler = Scheduler(
             ClusterState(),
             profiles,
@@ -110,6 +115,8 @@ class Process:
         )
         self._watchdog = Watchdog(self.loop.pulse)
         self.metrics.oldest_event.set_function(self.loop.lag.age)
+        watching = Client(client.session)
+        self.node_texts = NodeTexts(watching) if _want_nodes(config) else None
         self.effects = Effects(
             client,
             self.writer,
@@ -120,11 +127,11 @@ class Process:
             wall,
             waiting=scheduler.queue.get,
             home=partial(home_of, scheduler.state),
+            extenders=self._extender_calls(config, client) if config.extenders else None,
         )
         record, submit = self.recorder.record, self.effects.submit_write
         pods = PodReader()
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.make)
-        watching = Client(client.session)
         self.reflectors = self._reflectors(watching, pods)
         self.reporter = (
             LoadReporter(watching, self._load_view, may_write, wall) if report_node_metrics else None
@@ -132,6 +139,18 @@ class Process:
         self.metrics.add(WatchMetrics(self.reflectors, lambda: self.loop.synced))
         self.metrics.add(SampledMetrics(self.sample))
         self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
+
+    def _extender_calls(self, config: SchedulerConfiguration, client: Client) -> ExtenderCalls:
+        """What asks the extenders; reads of the pods asked about have a rate of their own."""
+        limiter = client.limiter.twin() if client.limiter is not None else None
+        reading, put = Client(client.session, limiter=limiter), self.loop.inbox.put
+        return ExtenderCalls(
+            config.extenders,
+            lambda answer: put(Answered(answer)),
+            lambda pod: reading.get(PODS, pod.namespace, pod.name),
+            self.node_texts.get if self.node_texts is not None else lambda name: None,
+            ExtenderMetrics(self.metrics.registry),
+        )
 
     def _reflectors(self, client: Client, pods: PodReader) -> list[Reflector]:
         """One per watched resource; all feed the loop's inbox."""
@@ -159,6 +178,8 @@ class Process:
         """Fill the state from the API; decisions wait for `lead`."""
         for reflector in self.reflectors:
             reflector.start()
+        if self.node_texts is not None:
+            self.node_texts.reflector.start()
         self.writer.start()
         self.recorder.start()
         self._thread.start()
@@ -184,6 +205,8 @@ class Process:
             self.reporter.stop(timeout)
         for reflector in self.reflectors:
             reflector.stop()
+        if self.node_texts is not None:
+            self.node_texts.reflector.stop()
         self.writer.stop(timeout)
         self.recorder.stop(timeout)
 
@@ -244,6 +267,14 @@ class Process:
     def _malformed(self, error: ModelError) -> None:
         log.warning("malformed object: %s", error, extra=fields(kind=error.kind))
         self.metrics.malformed(error.kind)
+
+
+def _want_nodes(config: SchedulerConfiguration) -> bool:
+    """Whether an extender wants to be sent nodes whole."""
+    return any(
+        not extender.node_cache_capable and (extender.filter_verb or extender.prioritize_verb)
+        for extender in config.extenders
+    )
 
 
 def _watch_failed(error: Exception) -> None:

@@ -14,6 +14,7 @@ from scheduler_core.engine.waiting import Traits
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.gang import group_of
 from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.plugins.extenders import EXTENDERS
 from scheduler_core.state.cluster import ClusterState
 
 # Below every priority.
@@ -26,8 +27,9 @@ def traits_of(state: ClusterState, profiles: Mapping[str, Profile], unit: Queued
         return _of_gang(state, profiles, unit)
     (pod,) = unit.pods.values()
     ref = group_of(pod)
-    # Who is nominated has room of its own, and may wait for its victims.
-    alone = len(state.nominations) > 0 and state.nominations.get(pod.uid) is not None
+    # Who is nominated has room of its own, and may wait for its victims. Extenders see every pod by itself.
+    nominated = len(state.nominations) > 0 and state.nominations.get(pod.uid) is not None
+    alone = nominated or EXTENDERS in unit.plugins
     return Traits(
         unit.key if alone else like(state, profiles[pod.scheduler_name], pod),
         pod.namespace,
@@ -62,6 +64,8 @@ def _shape(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUni
     Those are alike of which all members wait, on no node in particular and under no gate, without a topology.
     """
     gang = state.gangs.gangs.get(unit.key)
+    if EXTENDERS in unit.plugins:
+        return None
     if gang is None or gang.constraints or gang.topology_key or gang.group is not None or gang.problem:
         return None
     if unit.key in state.topology.runs or len(state.gangs.members(unit.key)) != len(unit.pods):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler_core.framework.status import Diagnosis
+from scheduler_core.model.extending import Question
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Write
@@ -61,4 +62,12 @@ class Noticed(msgspec.Struct, frozen=True):
     message: str
 
 
-Decision = Placed | Rejected | Evicted | Noticed
+class Asked(msgspec.Struct, frozen=True):
+    """A pod is decided once HTTP extenders have answered; the answer goes to `Asking.answered`."""
+
+    pod: Pod
+    profile: str
+    question: Question
+
+
+Decision = Placed | Rejected | Evicted | Noticed | Asked

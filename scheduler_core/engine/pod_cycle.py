@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -82,7 +83,8 @@ class PodCycle:
         evicted for its room.
         """
         cycle = self.new_cycle(profile, pod, now)
-        cycle.spared = spared
+        refused = self.state.extending.spared.get(pod.uid)
+        cycle.spared = spared | self._slots(refused) if refused else spared
         scores = None
         try:
             status = self.pre_filter(profile, cycle)
@@ -102,6 +104,10 @@ class PodCycle:
             raise
         except Exception as error:
             raise PluginError(*cycle.calling, pod.key, error) from error
+
+    def _slots(self, nodes: Iterable[str]) -> frozenset[int]:
+        found = map(self.state.nodes.slot, nodes)
+        return frozenset(slot for slot in found if slot is not None)
 
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
         """The first refusal of the plugins that are asked for every attempt, or None.

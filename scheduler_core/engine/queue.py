@@ -1,10 +1,11 @@
-"""The scheduling queue: active, backoff, unschedulable and gated units.
+"""The scheduling queue: active, backoff, unschedulable, gated and asked-about units.
 
 A unit is what is tried together: a pod alone, or a gang. It is in exactly one part. Active units wait for
 their turn in the order of QueueSort. A unit that failed is unschedulable until an event comes that one of
 those who rejected it accepts by hint, until a time that it was given, or until five minutes pass; if its
 backoff is not over it waits in the backoff part first. Units that cannot be told apart wait as one class
-(engine.waiting), of which one is tried for all. Gated units are kept out by PreEnqueue.
+(engine.waiting), of which one is tried for all. Gated units are kept out by PreEnqueue, asked ones wait
+for an answer (engine.asking).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scheduler_core.engine.class_turns import ClassTurns, Wake, Wakes
 from scheduler_core.engine.gates import Gates
 from scheduler_core.engine.news import Concern
 from scheduler_core.engine.unit import Part, QueuedUnit
-from scheduler_core.engine.waiting import Traits, WaitingClass
+from scheduler_core.engine.waiting import Traits, WaitingClass, alone
 from scheduler_core.engine.waiting_table import NodesOfKinds, WaitingTable
 from scheduler_core.framework.interface import Unit
 from scheduler_core.model.pod import Pod
@@ -33,11 +34,6 @@ _MIN_RETRY_SECONDS: Final = 0.1
 SortKey = Callable[[Unit], tuple[Any, ...]]
 Gate = Callable[[QueuedUnit], str]
 TraitsOf = Callable[[QueuedUnit], Traits]
-
-
-def alone(unit: QueuedUnit) -> Traits:
-    """Each unit is a class of its own."""
-    return Traits(unit.key)
 
 
 class SchedulingQueue:
@@ -230,6 +226,11 @@ class SchedulingQueue:
         self._leave(unit)
         unit.part = Part.ACTIVE
 
+    def park(self, unit: QueuedUnit, now: float) -> None:
+        """A unit that was taken out waits until it is activated, whatever happens; its class goes on."""
+        self._enter(unit, Part.ASKED, now, "Asked")
+        self.classes.stand_down(unit)
+
     def failed(
         self,
         unit: QueuedUnit,
@@ -239,10 +240,7 @@ class SchedulingQueue:
         due: float = math.inf,
         traits: Traits | None = None,
     ) -> None:
-        """A tried unit stays: unschedulable until an event that one of `plugins` accepts, or until `due`.
-
-        `traits` are those of the unit where they are known already.
-        """
+        """A tried unit, of these `traits` if known, stays: until an event that `plugins` accept, or `due`."""
         if unit.key not in self.units:
             return
         unit.plugins, unit.failed_at = frozenset(plugins), now

@@ -9,6 +9,7 @@ from typing import Any
 
 from scheduler_core.engine.aftermath import nodes_given
 from scheduler_core.engine.alike import traits_of
+from scheduler_core.engine.asking import Asking
 from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
 from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
@@ -77,6 +78,7 @@ class Scheduler:
             max_backoff=max_backoff,
         )
         self.reservations = GangReservations(self.cycle, self.queue, profiles)
+        self.asking = Asking(self.cycle, self.queue, profiles)
         self.reviews = Reviews(self.queue, state.topology, state.nominations, self._decide)
         self._herald = Herald(state, self.queue, listeners, self.reviews)
         self.refusals = KnownRefusals(state, self.cycle.classes, self.queue, self.reviews, traits)
@@ -168,7 +170,6 @@ class Scheduler:
         return ""
 
     # Decisions
-
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units, highest first, until none is left or `limit` were tried."""
         self.reservations.limits.look(now)
@@ -193,7 +194,7 @@ class Scheduler:
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
         """Try a unit that was taken out of the queue, and let others know what that changed."""
         before = {uid for uid in unit.pods if self.state.nominations.node_of(uid)}
-        decisions = self.reservations.aside(unit, now, self._schedule)
+        decisions = self.reservations.aside(unit, now, partial(self.asking.decide, schedule=self._schedule))
         given = nodes_given(decisions)
         self.reservations.look_after(unit, given, now)
         self._herald.tell_decided(decisions, before, now)
@@ -213,8 +214,7 @@ class Scheduler:
         if plugins is None:
             self.queue.retry(unit, now)
         elif not plugins and unit.key in self.queue.units:
-            # Who is left is kept out by a gate.
-            self.queue.activate(unit, now)
+            self.queue.activate(unit, now)  # Who is left is kept out by a gate.
         elif plugins:
             due = self.reservations.due(unit, now) if unit.gang else math.inf
             self.queue.failed(unit, of_a_gang(plugins) if unit.gang else plugins, now, due=due)

@@ -21,6 +21,7 @@ class Part(StrEnum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
+    ASKED = "asked"
 
 
 class QueuedUnit:

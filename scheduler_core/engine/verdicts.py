@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler_core.engine.decisions import Decision, Evicted, Rejected
+from scheduler_core.engine.extender_consent import agreed
 from scheduler_core.engine.gang_capacity import Members
 from scheduler_core.engine.gang_cycle import COSCHEDULING, GangOutcome
 from scheduler_core.engine.gang_preemption import GangPreemption
@@ -25,6 +26,8 @@ def rejected(
     if diagnosis is None:
         raise ValueError("an attempt without a node has a diagnosis")
     evicted: list[Decision] = []
+    if result is not None and result.victims:
+        result = agreed(state, profile, pod, result)
     if result is not None:
         victims = frozenset(victim.uid for victim in result.victims)
         state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)

@@ -50,6 +50,11 @@ class Traits(NamedTuple):
     kind: Hashable = None
 
 
+def alone(unit: QueuedUnit) -> Traits:
+    """Each unit is a class of its own."""
+    return Traits(unit.key)
+
+
 class WaitingClass:
     """Units under one refusal, by `plugins`; `out` is the unit that is being tried for them, or None.
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduler_core.config import SchedulerConfiguration, effective_plugins, plugin_args
-from scheduler_core.framework.interface import Plugin
+from scheduler_core.config.extenders import without_managed
+from scheduler_core.framework.interface import POINTS, Plugin
 from scheduler_core.framework.profile import Profile
 
 # Makes a plugin of its typed args (None where the profile gives none), see `config.args`.
@@ -14,18 +15,32 @@ Factory = Callable[[Any], Plugin]
 
 
 def build_profiles(
-    config: SchedulerConfiguration, factories: Mapping[str, Factory], registry: Mapping[str, frozenset[str]]
+    config: SchedulerConfiguration,
+    factories: Mapping[str, Factory],
+    registry: Mapping[str, frozenset[str]],
+    beside: Plugin | None = None,
 ) -> dict[str, Profile]:
     """Profiles by scheduler name. Raises ConfigErrors for plugins that cannot be had as configured.
 
-    `registry` maps plugin names to their extension points, `factories` to what makes them.
+    `registry` maps plugin names to their extension points, `factories` to what makes them. `beside` is in
+    every profile: it binds before all others, and has the last word elsewhere.
     """
+    config = without_managed(config)
     profiles: dict[str, Profile] = {}
     for entry in config.profiles:
         refs = effective_plugins(entry, registry)
         names = {ref.name for at in refs.values() for ref in at}
         made = {name: factories[name](plugin_args(entry, name)) for name in sorted(names)}
         points = {point: [made[ref.name] for ref in at] for point, at in refs.items()}
+        if beside is not None:
+            _add(points, beside)
         weights = {ref.name: ref.weight for ref in refs["score"]}
         profiles[entry.scheduler_name] = Profile(entry.scheduler_name, points, weights)
     return profiles
+
+
+def _add(points: dict[str, list[Plugin]], plugin: Plugin) -> None:
+    for point, contract in POINTS.items():
+        if isinstance(plugin, contract):
+            at = points.setdefault(point, [])
+            at.insert(0 if point == "bind" else len(at), plugin)

@@ -60,12 +60,16 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Bind(msgspec.Struct, frozen=True):
-    """POST of a Binding: the pod of that uid to that node. Accepted at most once by the API server."""
+    """POST of a Binding: the pod of that uid to that node. Accepted at most once by the API server.
+
+    `by` is the URL of the HTTP extender that does it; empty: we do.
+    """
 
     namespace: str
     name: str
     uid: str
     node: str
+    by: str = ""
 
 
 class Evict(msgspec.Struct, frozen=True):

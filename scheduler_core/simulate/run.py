@@ -13,7 +13,7 @@ from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
-from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected
+from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.framework.registry import build_profiles
@@ -146,6 +146,8 @@ class Simulation:
                 self._event(pod.key, names.EVENT_PREEMPTED, decision.message)
                 message = decision.message
                 return self._write(Evict(pod.namespace, pod.name, pod.uid, names.REASON_PREEMPTION, message))
+            case Asked():
+                raise ValueError("a simulation has nobody to ask")
             case Rejected():
                 before = self.rejected.get(pod.key)
                 self.rejected[pod.key] = decision
@@ -289,4 +291,9 @@ def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, An
         raise ConfigError(error.path, error.problem, kind=error.kind, file=scenario.file) from None
     except ModelError as error:
         raise ConfigError("", str(error), file=scenario.file) from None
+    if scenario.config.extenders:
+        given = [
+            "config.extenders: HTTP extenders are not asked here; they refuse and prefer no node",
+            *given,
+        ]
     return {"name": scenario.name, "file": scenario.file, "warnings": given, "steps": steps}

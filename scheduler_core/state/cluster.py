@@ -18,6 +18,7 @@ from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.events import ClusterEvent, Happened, ended_without_node, node_changed
+from scheduler_core.state.extending import ExtenderAnswers
 from scheduler_core.state.gangs import GangTable
 from scheduler_core.state.images import ImageIndex
 from scheduler_core.state.inherited import Inherited
@@ -62,6 +63,7 @@ class ClusterState:
         self.quota_dirty: set[str] = set()
         self.unplaced = Unplaced(self.ledger, self.pods, self.placed, self.quota_dirty)
         self.inherited = Inherited(self.nominations, self.gangs, self.table, self.placed)
+        self.extending = ExtenderAnswers()
 
     # Pods
 

@@ -205,7 +205,7 @@ def run(cluster: Cluster, *flags: str) -> subprocess.CompletedProcess[str]:
 EXTENDER = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-extenders: [{urlPrefix: "http://127.0.0.1:1", filterVerb: filter, weight: 1}]
+extenders: [{urlPrefix: "127.0.0.1:1", filterVerb: filter, weight: 1}]
 """
 
 
@@ -215,7 +215,7 @@ extenders: [{urlPrefix: "http://127.0.0.1:1", filterVerb: filter, weight: 1}]
         pytest.param(["--kubeconfig=/nowhere/config"], 1, "/nowhere/config", id="no kubeconfig"),
         pytest.param(["--context=absent"], 1, "absent", id="no such context"),
         pytest.param(["--kubeconfig=dead"], 1, "connection refused", id="nobody listens"),
-        pytest.param(["--config=extender"], 1, "extenders[0]: HTTP extenders", id="an extender"),
+        pytest.param(["--config=extender"], 1, "extenders[0].urlPrefix", id="an extender without a URL"),
         pytest.param(["--bogus"], 2, "No such option", id="an unknown flag"),
         pytest.param(["--secure-port=99999999"], 2, "--secure-port", id="a port beyond all ports"),
     ],

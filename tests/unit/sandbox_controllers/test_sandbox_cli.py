@@ -154,7 +154,7 @@ BAD_CONFIGS = [
     ("another kind", "kind: Pod", "Pod"),
     ("an unknown field", "profiless: []", "profiless"),
     ("an unknown plugin", "profiles: [{plugins: {score: {enabled: [{name: None such}]}}}]", "None such"),
-    ("what Muster does not do", "extenders: [{urlPrefix: 'http://x', filterVerb: f}]", "not supported"),
+    ("what nobody can call", "extenders: [{urlPrefix: 'x', filterVerb: f}]", "not an http or https URL"),
 ]
 
 

@@ -1,0 +1,26 @@
+"""Nodes as the API has them, whole, for those who want to be sent them."""
+
+from __future__ import annotations
+
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.reflector import Reflector
+from scheduler_core.kube.tracker import Event
+from scheduler_core.model.kinds import NODES
+
+
+class NodeTexts:
+    """JSON by name, kept up to date by a watch of its own; `get` may be called from any thread."""
+
+    def __init__(self, client: Client) -> None:
+        self._texts: dict[str, bytes] = {}
+        self.reflector = Reflector(client, NODES, bytes, self._take)
+
+    def get(self, name: str) -> bytes | None:
+        """A node, or None where there is none, or none yet."""
+        return self._texts.get(name)
+
+    def _take(self, event: Event) -> None:
+        if event.type == "DELETED":
+            self._texts.pop(event.key, None)
+        elif event.type != "SYNCED":
+            self._texts[event.key] = event.obj

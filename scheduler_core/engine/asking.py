@@ -1,0 +1,308 @@
+"""Attempts that need the word of an HTTP extender: the question leaves the core, the answer comes as data.
+
+A pod that an extender is interested in, and that fits some nodes, is not decided yet: an `Asked` says what is
+to be asked, and its unit is parked until the answer is there. Then it is tried with what was answered, once.
+So a turn of the loop never waits, and an extender that is slow delays its own pods alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler_core.arrays.index import Int64
+from scheduler_core.engine.decisions import Asked, Decision, Evicted, Rejected
+from scheduler_core.engine.extender_consent import question_of
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.engine.queue import SchedulingQueue
+from scheduler_core.engine.signature import schedules_differently, signature
+from scheduler_core.engine.unit import Part, QueuedUnit
+from scheduler_core.errors import PluginError
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.extending import (
+    Answer,
+    NodesAnswer,
+    NodesQuestion,
+    Question,
+    VictimsAnswer,
+    VictimsQuestion,
+)
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.pod import Pod
+from scheduler_core.plugins.extenders import EXTENDERS, Extenders
+from scheduler_core.state.census import take_census
+from scheduler_core.state.gangs import missing
+
+# Questions under way for pods that the same extenders are interested in.
+MOST_QUESTIONS: Final = 256
+# Nodes in one question, those with the best scores; where none of them will do, the next ones are asked for.
+MOST_NODES: Final = 1000
+# Questions about one pod for one decision: nodes that came meanwhile, or evictions that were not agreed to.
+MOST_ROUNDS: Final = 16
+
+Schedule = Callable[[QueuedUnit, float], list[Decision]]
+
+
+class _Wait(msgspec.Struct):
+    """A unit that is parked: questions without an answer by number, and whom each is about (uids)."""
+
+    unit: QueuedUnit
+    attempts: int
+    line: Hashable
+    questions: dict[int, Question]
+    about: dict[int, tuple[str, ...]]
+    problems: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Asking:
+    """For the scheduler alone. Nothing is held of pods that no extender is interested in."""
+
+    def __init__(self, cycle: PodCycle, queue: SchedulingQueue, profiles: Mapping[str, Profile]) -> None:
+        self._cycle = cycle
+        self._state = cycle.state
+        self._queue = queue
+        self._profiles = profiles
+        found = [plugin for profile in profiles.values() for plugin in profile.plugins]
+        self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
+        self._waits: dict[str, _Wait] = {}
+        self._numbers: dict[int, str] = {}
+        self._number = 0
+        self._rounds: Counter[str] = Counter()
+        # Questions under way, and the units that wait until there are fewer, by who is interested.
+        self._under_way: Counter[Hashable] = Counter()
+        self._lines: dict[Hashable, deque[str]] = {}
+
+    def decide(self, unit: QueuedUnit, now: float, schedule: Schedule) -> list[Decision]:
+        """Try a unit whose turn has come, or say what has to be asked first."""
+        plugin = self._plugin
+        if plugin is None:
+            return schedule(unit, now)
+        concerned = [pod for pod in unit.pods.values() if self._concerns(plugin, pod)]
+        if not concerned:
+            return schedule(unit, now)
+        wait = self._waits.pop(unit.key, None)
+        if wait is not None:
+            self._abandon(wait)
+            if wait.problems:
+                return self._failed(unit, wait, now)
+        line = plugin.interest(concerned[0])
+        if self._under_way[line] >= MOST_QUESTIONS:
+            self._park(unit, _Wait(unit, unit.attempts, line, {}, {}), now)
+            self._lines.setdefault(line, deque()).append(unit.key)
+            return []
+        try:
+            asked = self._missing_answers(plugin, unit, concerned, now)
+        except PluginError as error:
+            self._forget(unit)
+            self._queue.retry(unit, now)
+            return [
+                Rejected(pod, pod.scheduler_name, REASON_SCHEDULER_ERROR, str(error)) for pod in concerned
+            ]
+        if asked:
+            return self._ask(unit, line, asked, now)
+        return self._with_answers(plugin, unit, concerned, now, schedule)
+
+    def answered(self, answer: Answer, now: float) -> None:
+        """An answer has come: once nothing else is to be waited for, its unit is tried with it."""
+        key = self._numbers.pop(answer.number, None)
+        wait = self._waits.get(key) if key is not None else None
+        if wait is None or key is None:
+            return
+        question, about = wait.questions.pop(answer.number), wait.about.pop(answer.number)
+        self._under_way[wait.line] -= 1
+        for uid in about:
+            self._learn(uid, question, answer, wait)
+        if not wait.questions:
+            self._resume(wait, now)
+        self._next_in(wait.line, now)
+
+    def _concerns(self, plugin: Extenders, pod: Pod) -> bool:
+        if EXTENDERS not in self._profiles[pod.scheduler_name].enabled:
+            return False
+        return plugin.concerns(self._state, pod) or plugin.guards(pod)
+
+    # Questions
+
+    def _missing_answers(
+        self, plugin: Extenders, unit: QueuedUnit, concerned: list[Pod], now: float
+    ) -> dict[int, tuple[Question, tuple[str, ...]]]:
+        """What is to be asked before the unit can be tried, and of whom (uids). Raises PluginError."""
+        extending = self._state.extending
+        kinds: dict[Hashable, list[Pod]] = {}
+        for pod in concerned:
+            if plugin.concerns(self._state, pod) and pod.uid not in extending.nodes:
+                # Of a gang's members that nobody can tell apart one stands for all.
+                like = signature(pod, labels_matter=True) if unit.gang else pod.uid
+                kinds.setdefault(like, []).append(pod)
+        if unit.gang and not self._is_whole(unit):
+            return {}
+        asked: dict[int, tuple[Question, tuple[str, ...]]] = {}
+        for pods in kinds.values():
+            nodes = self._candidates(pods[0], now, gang=unit.gang)
+            if nodes:
+                question = NodesQuestion(self._next_number(), pods[0], nodes)
+                asked[question.number] = (question, tuple(pod.uid for pod in pods))
+        return asked
+
+    def _is_whole(self, unit: QueuedUnit) -> bool:
+        """Whether so many members wait that the gang may start."""
+        gang = self._state.gangs.gangs.get(unit.key)
+        return gang is not None and missing(gang, take_census(self._state, unit.key)) <= len(unit.pods)
+
+    def _candidates(self, pod: Pod, now: float, *, gang: bool) -> tuple[str, ...]:
+        """The nodes to ask about, the best first: those that fit.
+
+        For a gang those of the right kind: it decides on many pods, so that what will fit is not known.
+        """
+        profile, state = self._profiles[pod.scheduler_name], self._state
+        with state.extending.unasked():
+            if gang:
+                scores = self._cycle.scores_for(profile, self._cycle.new_cycle(profile, pod, now))
+                size = state.nodes.size
+                may: Int64 = np.flatnonzero(scores.static.ok[:size] & state.nodes.alive[:size])
+                total = scores.total
+            else:
+                total = self._cycle.feasible(profile, pod, now)
+                may = np.flatnonzero(total >= 0)
+        known = state.extending.nodes.get(pod.uid)
+        order = may[np.argsort(-total[may], kind="stable")]
+        names = (state.nodes.names[slot] for slot in order.tolist())
+        fresh = [name for name in names if known is None or name not in known.asked]
+        return tuple(fresh[:MOST_NODES])
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _ask(
+        self,
+        unit: QueuedUnit,
+        line: Hashable,
+        asked: dict[int, tuple[Question, tuple[str, ...]]],
+        now: float,
+    ) -> list[Decision]:
+        """Park a unit until these questions have been answered."""
+        questions = {number: question for number, (question, _) in asked.items()}
+        about = {number: uids for number, (_, uids) in asked.items()}
+        self._park(unit, _Wait(unit, unit.attempts, line, questions, about), now)
+        self._under_way[line] += len(questions)
+        for number in questions:
+            self._numbers[number] = unit.key
+        return [Asked(question.pod, question.pod.scheduler_name, question) for question in questions.values()]
+
+    # Answers
+
+    def _learn(self, uid: str, question: Question, answer: Answer, wait: _Wait) -> None:
+        extending = self._state.extending
+        now_known = self._queue.get(uid)
+        asked_about = wait.unit.pods.get(uid)
+        if now_known is None or asked_about is None:
+            extending.forget(uid)
+        elif answer.error:
+            wait.problems[uid] = answer.error
+        elif isinstance(answer, NodesAnswer):
+            if uid == question.pod.uid and schedules_differently(question.pod, now_known):
+                return
+            earlier = extending.nodes.get(uid)
+            extending.nodes[uid] = answer if earlier is None else answer.beside(earlier)
+        elif isinstance(answer, VictimsAnswer) and isinstance(question, VictimsQuestion):
+            if answer.uids:
+                asked = frozenset(victim.uid for victim in question.victims)
+                extending.agreed.setdefault(uid, {})[question.node] = (asked, answer.uids)
+            else:
+                extending.spared.setdefault(uid, set()).add(question.node)
+
+    def _resume(self, wait: _Wait, now: float) -> None:
+        """Let a parked unit be tried at once: that it waited was no failure of its own."""
+        unit = wait.unit
+        if self._queue.units.get(unit.key) is not unit or unit.part is not Part.ASKED:
+            return
+        unit.attempts = 0
+        self._queue.activate(unit, now, "Answered")
+        unit.attempts = wait.attempts - 1
+
+    def _next_in(self, line: Hashable, now: float) -> None:
+        waiting = self._lines.get(line)
+        while waiting and self._under_way[line] < MOST_QUESTIONS:
+            wait = self._waits.get(waiting.popleft())
+            if wait is not None and not wait.questions:
+                self._resume(wait, now)
+                break
+        if waiting is not None and not waiting:
+            del self._lines[line]
+
+    def _park(self, unit: QueuedUnit, wait: _Wait, now: float) -> None:
+        self._waits[unit.key] = wait
+        self._queue.park(unit, now)
+
+    def _abandon(self, wait: _Wait) -> None:
+        """What is still asked for a unit is of no use any more: it was tried again meanwhile."""
+        self._under_way[wait.line] -= len(wait.questions)
+        for number in wait.questions:
+            self._numbers.pop(number, None)
+
+    def _failed(self, unit: QueuedUnit, wait: _Wait, now: float) -> list[Decision]:
+        """An extender gave no answer: the unit is tried again after its backoff."""
+        self._forget(unit)
+        problem = next(iter(wait.problems.values()))
+        self._queue.retry(unit, now)
+        return [
+            Rejected(pod, pod.scheduler_name, REASON_SCHEDULER_ERROR, problem) for pod in unit.pods.values()
+        ]
+
+    def _forget(self, unit: QueuedUnit) -> None:
+        self._rounds.pop(unit.key, None)
+        for uid in unit.pods:
+            self._state.extending.forget(uid)
+
+    # The attempt
+
+    def _with_answers(
+        self, plugin: Extenders, unit: QueuedUnit, concerned: list[Pod], now: float, schedule: Schedule
+    ) -> list[Decision]:
+        """Try a unit with what was answered; where that did not help, more may be asked, within bounds."""
+        uids = list(unit.pods)
+        decisions = schedule(unit, now)
+        line = plugin.interest(concerned[0])
+        self._rounds[unit.key] += 1
+        if unit.key in self._queue.units and self._rounds[unit.key] < MOST_ROUNDS:
+            more = self._more(unit, concerned, decisions, now)
+            if more:
+                self._queue.take(unit)
+                told = [item for item in decisions if not _is_hasty(item)]
+                return [*told, *self._ask(unit, line, more, now)]
+        self._rounds.pop(unit.key, None)
+        for uid in uids:
+            self._state.extending.forget(uid)
+        return decisions
+
+    def _more(
+        self, unit: QueuedUnit, concerned: list[Pod], decisions: list[Decision], now: float
+    ) -> dict[int, tuple[Question, tuple[str, ...]]]:
+        """What to ask after an attempt in vain: for leave to evict, or about nodes that fit only now."""
+        if unit.gang or unit.part is not Part.UNSCHEDULABLE:
+            return {}
+        (pod,) = concerned
+        proposal = self._state.extending.proposed.pop(pod.uid, None)
+        if proposal is not None:
+            victims = question_of(self._state, proposal, self._next_number())
+            return {victims.number: (victims, (pod.uid,))}
+        if any(isinstance(item, Evicted) for item in decisions):
+            return {}
+        try:
+            nodes = self._candidates(pod, now, gang=False)
+        except PluginError:
+            return {}
+        if not nodes:
+            return {}
+        question = NodesQuestion(self._next_number(), pod, nodes)
+        return {question.number: (question, (pod.uid,))}
+
+
+def _is_hasty(decision: Decision) -> bool:
+    """Whether it says that a pod waits, which is not known before the next answer."""
+    return isinstance(decision, Rejected) and not decision.writes and not decision.nominated

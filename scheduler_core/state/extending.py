@@ -1,0 +1,48 @@
+"""What HTTP extenders have answered, while attempts may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from scheduler_core.model.extending import NodesAnswer
+from scheduler_core.model.pod import Pod
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """An attempt would evict these pods on a node, if the extenders agree."""
+
+    pod: Pod
+    node: str
+    victims: tuple[Pod, ...]
+
+
+class ExtenderAnswers:
+    """By the uid of the pod. Nodes that no answer names are closed to it, but while `open` says otherwise.
+
+    `spared`: names of nodes on which extenders let nobody go for it. `agreed`, by node: the uids that they
+    were asked about, and those who may go. `proposed`: what an attempt would do and may not yet.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodesAnswer] = {}
+        self.spared: dict[str, set[str]] = {}
+        self.agreed: dict[str, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
+        self.proposed: dict[str, Proposal] = {}
+        self.open = False
+
+    @contextmanager
+    def unasked(self) -> Iterator[None]:
+        """Meanwhile attempts see the nodes as if there were no extenders."""
+        self.open = True
+        try:
+            yield
+        finally:
+            self.open = False
+
+    def forget(self, uid: str) -> None:
+        """What was answered about a pod was used, or is of no use any more."""
+        for kept in (self.nodes, self.spared, self.agreed, self.proposed):
+            kept.pop(uid, None)

@@ -1,0 +1,344 @@
+"""Pods that HTTP extenders have a say in: when they are asked about, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from scheduler_core.config.schema import Extender, ManagedResource
+from scheduler_core.engine import asking
+from scheduler_core.engine.decisions import Asked, Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.unit import Part
+from scheduler_core.model.extending import NodesQuestion, VictimsQuestion
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.writes import Bind
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod
+from tests.support.extended import FILTER, Extended
+from tests.support.gang_scheduler import evicted, member, placed, rejected
+
+PREEMPT = Extender(url_prefix="http://x", preempt_verb="preempt")
+
+
+def single(name: str, cpu: int = 1, priority: int = 0) -> PodBuilder:
+    return make_pod(f"a/{name}").uid(name).requests(cpu=cpu).priority(priority)
+
+
+def why(decisions: list[Decision]) -> dict[str, str]:
+    return {name: item.message for name, item in rejected(decisions).items()}
+
+
+def part_of(made: Extended, key: str) -> Part:
+    return made.scheduler.queue.units[key].part
+
+
+def test_only_nodes_that_passed_all_filters_are_asked_about() -> None:
+    made = Extended([1, 4, 4])
+    made.put(single("p", 2))
+    (question,) = made.asked()
+    assert sorted(question.nodes) == ["n1", "n2"]
+    assert part_of(made, "a/p") is Part.ASKED
+    assert made.step(600.0) == [], "it waits for the answer, however long that takes"
+
+
+def test_the_pod_goes_where_it_is_let() -> None:
+    made = Extended([4, 4, 4])
+    made.put(single("p"))
+    (question,) = made.asked()
+    made.answer(question, {"n0": "no", "n2": "no"})
+    assert placed(made.step()) == {"p": "n1"}
+    assert not made.state.extending.nodes, "an answer is used once"
+
+
+def test_scores_of_extenders_are_added_to_the_others() -> None:
+    made = Extended([4, 8])
+    made.put(single("p"), single("q"))
+    first, second = made.asked()
+    made.answer(first, scores={"n0": 10**30})
+    made.answer(second)
+    assert placed(made.step()) == {"p": "n0", "q": "n1"}
+
+
+def test_refusals_are_told_in_the_words_of_the_extender() -> None:
+    made = Extended([4, 4, 4, 1])
+    made.put(single("p", 2))
+    (question,) = made.asked()
+    made.answer(question, {"n0": "no shared GPU", "n1": "no shared GPU"}, never={"n2": "wrong rack"})
+    (told,) = made.step()
+    assert isinstance(told, Rejected)
+    head = "0/4 nodes are available: 1 Insufficient cpu, 1 wrong rack, 2 no shared GPU."
+    assert told.message.startswith(head)
+    assert part_of(made, "a/p") is Part.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize("reasons", [1, 62, 63, 64, 200])
+def test_any_number_of_reasons_is_counted(reasons: int) -> None:
+    made = Extended([4] * reasons)
+    made.put(single("p"))
+    (question,) = made.asked()
+    made.answer(question, {f"n{i}": f"reason {i}" for i in range(reasons)})
+    (told,) = made.step()
+    assert isinstance(told, Rejected)
+    assert told.diagnosis is not None
+    assert sum(item.nodes for item in told.diagnosis.rejections) == reasons
+
+
+def test_any_event_lets_a_refused_pod_be_asked_about_again() -> None:
+    made = Extended([4])
+    made.put(single("p"))
+    made.answer(made.asked()[0], {"n0": "no"})
+    assert set(rejected(made.step())) == {"p"}
+    assert made.step(60.0) == []
+    made.scheduler.put(make_node("late").allocatable(cpu=4, pods=9).obj(), made.now)
+    (question,) = made.asked()
+    assert sorted(question.nodes) == ["late", "n0"]
+
+
+def test_an_extender_that_fails_costs_the_pod_a_backoff() -> None:
+    made = Extended([4])
+    made.put(single("p"))
+    made.answer(made.asked()[0], error="extender http://x: no answer")
+    (told,) = made.step()
+    assert isinstance(told, Rejected)
+    assert (told.reason, told.message) == (REASON_SCHEDULER_ERROR, "extender http://x: no answer")
+    assert part_of(made, "a/p") is Part.BACKOFF
+    assert made.step(0.5) == []
+    (question,) = made.asked(1.0)
+    made.answer(question)
+    assert placed(made.step()) == {"p": "n0"}
+
+
+def test_the_answer_is_no_failure_and_costs_no_backoff() -> None:
+    made = Extended([4])
+    made.put(single("p"))
+    for _ in range(3):
+        (question,) = made.asked(20.0)
+        made.answer(question, dict.fromkeys(question.nodes, "no"))
+        made.step()
+        made.scheduler.put(make_node("n9").allocatable(cpu=1).labels(x=f"{made.now}").obj(), made.now)
+    assert made.scheduler.queue.units["a/p"].attempts == 3
+
+
+def test_a_node_that_came_meanwhile_is_asked_about_before_the_pod_is_refused() -> None:
+    made = Extended([4])
+    made.put(single("p"))
+    (question,) = made.asked()
+    made.scheduler.put(make_node("late").allocatable(cpu=4, pods=9).obj(), made.now)
+    made.answer(question, {"n0": "no"})
+    (again,) = made.asked()
+    assert again.nodes == ("late",)
+    made.answer(again, {"late": "neither"})
+    assert "1 neither, 1 no." in why(made.step())["p"]
+
+
+def test_what_filled_up_meanwhile_is_not_taken() -> None:
+    made = Extended([2, 2])
+    made.put(single("p", 2))
+    (question,) = made.asked()
+    made.put(single("other", 2).on("n1"))
+    made.answer(question, {"n0": "no"})
+    assert "1 Insufficient cpu, 1 no." in why(made.step())["p"]
+
+
+def test_an_answer_about_an_older_form_of_the_pod_is_not_used() -> None:
+    made = Extended([2, 4])
+    made.put(single("p"))
+    (old,) = made.asked()
+    made.put(single("p", 3))
+    (new,) = made.asked()
+    made.answer(old)
+    assert made.step() == []
+    assert new.nodes == ("n1",)
+    made.answer(new)
+    assert placed(made.step()) == {"p": "n1"}
+
+
+def test_the_answer_about_a_pod_that_is_gone_is_dropped() -> None:
+    made = Extended([2])
+    made.put(single("p"))
+    (question,) = made.asked()
+    made.scheduler.remove(single("p").obj(), made.now)
+    made.answer(question)
+    assert made.step() == []
+    extending = made.state.extending
+    assert [extending.nodes, extending.spared, extending.agreed, extending.proposed] == [{}] * 4
+    made.answer(question)
+
+
+def test_pods_of_no_interest_are_decided_at_once() -> None:
+    managing = structs.replace(FILTER, managed_resources=(ManagedResource(name="example.com/gpu"),))
+    made = Extended([4], managing)
+    made.scheduler.put(make_node("g").allocatable(cpu=4, pods=9, **{"example.com/gpu": 2}).obj(), made.now)
+    made.put(single("plain"), make_pod("a/gpu").uid("gpu").requests(**{"example.com/gpu": 1}))
+    decisions = made.step()
+    assert set(placed(decisions)) == {"plain"}
+    (asked,) = (item for item in decisions if isinstance(item, Asked))
+    assert isinstance(asked.question, NodesQuestion)
+    assert (asked.pod.name, asked.question.nodes) == ("gpu", ("g",))
+
+
+def test_a_resource_that_the_extender_accounts_for_does_not_count_on_nodes() -> None:
+    item = ManagedResource(name="example.com/gpu-memory", ignored_by_scheduler=True)
+    made = Extended([4], structs.replace(FILTER, managed_resources=(item,)))
+    made.put(make_pod("a/p").uid("p").requests(**{"example.com/gpu-memory": 7}))
+    (question,) = made.asked()
+    made.answer(question)
+    assert placed(made.step()) == {"p": "n0"}
+
+
+def test_questions_are_bounded_and_the_rest_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "MOST_QUESTIONS", 2)
+    made = Extended([9])
+    made.put(*(single(f"p{i}").created(i) for i in range(5)))
+    under_way, done = made.asked(), set()
+    assert len(under_way) == 2
+    while under_way:
+        made.answer(under_way.pop(0))
+        decisions = made.step()
+        done |= set(placed(decisions))
+        under_way += [item.question for item in decisions if isinstance(item, Asked)]
+        assert len(under_way) <= 2
+    assert done == {f"p{i}" for i in range(5)}
+
+
+def test_nodes_in_a_question_are_bounded_and_the_next_are_asked_about_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "MOST_NODES", 2)
+    made = Extended([4] * 5)
+    made.put(single("p"))
+    seen: list[str] = []
+    (question,) = made.asked()
+    while len(seen) < 4:
+        assert len(question.nodes) == 2
+        seen += question.nodes
+        made.answer(question, dict.fromkeys(question.nodes, "no"))
+        (question,) = made.asked()
+    assert len(question.nodes) == 1
+    made.answer(question, dict.fromkeys(question.nodes, "no"))
+    assert "5 no." in why(made.step())["p"]
+
+
+def test_an_extender_that_binds_does_so_for_pods_of_its_interest() -> None:
+    binder = Extender(
+        url_prefix="http://b", bind_verb="bind", managed_resources=(ManagedResource(name="example.com/x"),)
+    )
+    made = Extended([4], binder)
+    made.scheduler.put(make_node("g").allocatable(pods=9, cpu=1, **{"example.com/x": 1}).obj(), made.now)
+    made.put(single("plain"), make_pod("a/x").uid("x").requests(**{"example.com/x": 1}))
+    by = {item.pod.name: item.bind for item in made.step() if isinstance(item, Placed)}
+    assert {name: bind.by for name, bind in by.items() if isinstance(bind, Bind)} == {
+        "plain": "",
+        "x": "http://b",
+    }
+
+
+# Victims
+
+
+def full(made: Extended, *victims: PodBuilder) -> None:
+    for number, victim in enumerate(victims):
+        made.put(victim.on(f"n{number}"))
+
+
+def test_nobody_is_evicted_before_the_extender_agreed() -> None:
+    made = Extended([2], PREEMPT)
+    full(made, single("low", 2))
+    made.put(single("high", 2, priority=9))
+    (question,) = made.asked()
+    assert isinstance(question, VictimsQuestion)
+    assert (question.node, [victim.name for victim in question.victims]) == ("n0", ["low"])
+    made.agree(question, "low")
+    decisions = made.step()
+    assert evicted(decisions) == {"low"}
+    made.scheduler.remove(single("low", 2).on("n0").obj(), made.now)
+    assert placed(made.step(5.0)) == {"high": "n0"}
+
+
+def test_a_node_that_may_not_be_cleared_is_left_out_and_the_next_is_asked_about() -> None:
+    made = Extended([2, 2], PREEMPT)
+    full(made, single("low", 2), single("lower", 2, priority=-1))
+    made.put(single("high", 2, priority=9))
+    (question,) = made.asked()
+    assert question.node == "n1"
+    made.agree(question)
+    (question,) = made.asked()
+    assert question.node == "n0"
+    made.agree(question)
+    told = made.step()
+    assert not evicted(told)
+    assert set(rejected(told)) == {"high"}
+
+
+def test_those_whom_the_extender_spares_stay() -> None:
+    made = Extended([2], PREEMPT)
+    made.put(single("one").on("n0"), single("two").on("n0"))
+    made.put(single("high", 2, priority=9))
+    (question,) = made.asked()
+    made.agree(question, "two")
+    assert evicted(made.step()) == {"two"}
+
+
+def test_an_error_about_victims_costs_a_backoff() -> None:
+    made = Extended([2], PREEMPT)
+    full(made, single("low", 2))
+    made.put(single("high", 2, priority=9))
+    made.agree(made.asked()[0], error="broken")
+    (told,) = made.step()
+    assert isinstance(told, Rejected)
+    assert (told.reason, told.message) == (REASON_SCHEDULER_ERROR, "broken")
+
+
+def test_nodes_refused_for_good_are_not_cleared() -> None:
+    made = Extended([2, 2])
+    made.put(single("low").on("n0"), single("low2").on("n1"))
+    made.put(single("high", 1, priority=9))
+    made.answer(made.asked()[0], never={"n0": "never", "n1": "never"})
+    told = made.step()
+    assert not any(isinstance(item, Evicted) for item in told)
+    assert "2 never." in why(told)["high"]
+
+
+# Gangs
+
+
+def test_a_gang_asks_once_for_members_that_are_alike_and_starts_with_the_answer() -> None:
+    made = Extended([2, 2, 2])
+    made.scheduler.put(make_group("a/g").uid("g").needs(4).obj(), made.now)
+    made.put(*(member(f"p{i}") for i in range(3)))
+    assert set(rejected(made.step())) == {"p0", "p1", "p2"}, "too few to ask for"
+    made.put(member("p3"))
+    (question,) = made.asked(5.0)
+    assert sorted(question.nodes) == ["n0", "n1", "n2"]
+    made.answer(question, {"n1": "no"})
+    assert sorted(placed(made.step()).values()) == ["n0", "n0", "n2", "n2"]
+
+
+def test_a_gang_whose_nodes_are_refused_waits_and_says_why() -> None:
+    made = Extended([2, 2])
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(member("p0", cpu=2), member("p1", cpu=2))
+    made.answer(made.asked()[0], {"n1": "not this one"})
+    told = why(made.step())
+    assert "not this one" in told["p0"]
+    made.scheduler.put(make_node("late").allocatable(cpu=2, pods=9).obj(), made.now)
+    made.answer(made.asked(10.0)[0], {"n1": "not this one"})
+    assert sorted(placed(made.step()).values()) == ["late", "n0"]
+
+
+def test_members_that_differ_are_asked_about_each() -> None:
+    made = Extended([4])
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(member("p0", cpu=1), member("p1", cpu=2))
+    first, second = made.asked()
+    made.answer(first)
+    assert made.step() == []
+    made.answer(second)
+    assert set(placed(made.step())) == {"p0", "p1"}
+
+
+def test_a_gang_fails_with_the_extender() -> None:
+    made = Extended([4])
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(member("p0"), member("p1"))
+    made.answer(made.asked()[0], error="broken")
+    assert why(made.step()) == {"p0": "broken", "p1": "broken"}
