@@ -18,7 +18,7 @@ from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import Inbox, Stop, Timing
 from scheduler_core.app.pulse import Lag, Pulse
 from scheduler_core.app.turn import Turn
-from scheduler_core.engine.decisions import Decision, Noticed
+from scheduler_core.engine.decisions import Asked, Decision, Noticed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.kube.breath import Breath
 from scheduler_core.model.kinds import Resource
@@ -164,6 +164,9 @@ class Loop:
             self.pulse.beats += 1
 
     def _timing(self, decision: Decision, now: float, seconds: float) -> Timing:
+        if isinstance(decision, Asked):
+            # The attempt is not over.
+            return Timing(now, seconds, now)
         uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
         return self._intake.waits.timing(uid, now, seconds)
 

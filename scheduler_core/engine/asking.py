@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
-from scheduler_core.engine.decisions import Asked, Decision, Evicted, Rejected
+from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Rejected
 from scheduler_core.engine.extender_consent import question_of
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
@@ -31,7 +31,7 @@ from scheduler_core.model.extending import (
     VictimsAnswer,
     VictimsQuestion,
 )
-from scheduler_core.model.names import REASON_SCHEDULER_ERROR
+from scheduler_core.model.names import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from scheduler_core.model.pod import Pod
 from scheduler_core.plugins.extenders import EXTENDERS, Extenders
 from scheduler_core.state.census import take_census
@@ -68,6 +68,8 @@ class Asking:
         self._profiles = profiles
         found = [plugin for profile in profiles.values() for plugin in profile.plugins]
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
+        if self._plugin is not None:
+            cycle.state.extending.guards = self._plugin.guards
         self._waits: dict[str, _Wait] = {}
         self._numbers: dict[int, str] = {}
         self._number = 0
@@ -284,15 +286,17 @@ class Asking:
         self, unit: QueuedUnit, concerned: list[Pod], decisions: list[Decision], now: float
     ) -> dict[int, tuple[Question, tuple[str, ...]]]:
         """What to ask after an attempt in vain: for leave to evict, or about nodes that fit only now."""
-        if unit.gang or unit.part is not Part.UNSCHEDULABLE:
+        if unit.part is not Part.UNSCHEDULABLE:
+            return {}
+        proposed = self._state.extending.proposed
+        proposals = [item for uid in unit.pods for item in proposed.pop(uid, ())]
+        if proposals:
+            questions = [question_of(self._state, item, self._next_number()) for item in proposals]
+            # What is said for one member of a gang is true of the others.
+            return {item.number: (item, tuple(unit.pods)) for item in questions}
+        if unit.gang or any(isinstance(item, Evicted) for item in decisions):
             return {}
         (pod,) = concerned
-        proposal = self._state.extending.proposed.pop(pod.uid, None)
-        if proposal is not None:
-            victims = question_of(self._state, proposal, self._next_number())
-            return {victims.number: (victims, (pod.uid,))}
-        if any(isinstance(item, Evicted) for item in decisions):
-            return {}
         try:
             nodes = self._candidates(pod, now, gang=False)
         except PluginError:
@@ -304,5 +308,7 @@ class Asking:
 
 
 def _is_hasty(decision: Decision) -> bool:
-    """Whether it says that a pod waits, which is not known before the next answer."""
+    """Whether it says that a pod or group waits, which is not known before the next answer."""
+    if isinstance(decision, Noticed):
+        return decision.reason == REASON_UNSCHEDULABLE
     return isinstance(decision, Rejected) and not decision.writes and not decision.nominated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler_core.engine.decisions import Decision, Evicted, Rejected
-from scheduler_core.engine.extender_consent import agreed
+from scheduler_core.engine.extender_consent import agreed, all_may_go
 from scheduler_core.engine.gang_capacity import Members
 from scheduler_core.engine.gang_cycle import COSCHEDULING, GangOutcome
 from scheduler_core.engine.gang_preemption import GangPreemption
@@ -27,7 +27,7 @@ def rejected(
         raise ValueError("an attempt without a node has a diagnosis")
     evicted: list[Decision] = []
     if result is not None and result.victims:
-        result = agreed(state, profile, pod, result)
+        result = agreed(state, pod, result)
     if result is not None:
         victims = frozenset(victim.uid for victim in result.victims)
         state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
@@ -72,7 +72,10 @@ def gang_evictions(state: ClusterState, preemption: GangPreemption) -> list[Deci
     """Evict for a gang, and nominate a node for each of its members.
 
     Where nobody goes or went for the gang the nodes are merely kept, until pods that leave anyhow are gone.
+    Extenders that have a say are asked first; while they do not let all victims go, nobody does.
     """
+    if not all_may_go(state, preemption.victims):
+        return []
     pods = [pod for pod, _, _ in preemption.nominated]
     victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
     state.nominations.put_gang(group_key(pods[0]), preemption.nominated, victims, kept=not victims)

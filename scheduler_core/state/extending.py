@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -19,18 +19,24 @@ class Proposal(msgspec.Struct, frozen=True):
     victims: tuple[Pod, ...]
 
 
+def _nobody(pod: Pod) -> bool:
+    return False
+
+
 class ExtenderAnswers:
     """By the uid of the pod. Nodes that no answer names are closed to it, but while `open` says otherwise.
 
     `spared`: names of nodes on which extenders let nobody go for it. `agreed`, by node: the uids that they
-    were asked about, and those who may go. `proposed`: what an attempt would do and may not yet.
+    were asked about, and those who may go. `proposed`: what an attempt would do and may not yet. `guards`
+    says for which pods they have a say in evictions.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodesAnswer] = {}
         self.spared: dict[str, set[str]] = {}
         self.agreed: dict[str, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
-        self.proposed: dict[str, Proposal] = {}
+        self.proposed: dict[str, tuple[Proposal, ...]] = {}
+        self.guards: Callable[[Pod], bool] = _nobody
         self.open = False
 
     @contextmanager

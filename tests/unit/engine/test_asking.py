@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -342,3 +344,41 @@ def test_a_gang_fails_with_the_extender() -> None:
     made.put(member("p0"), member("p1"))
     made.answer(made.asked()[0], error="broken")
     assert why(made.step()) == {"p0": "broken", "p1": "broken"}
+
+
+def standing(made: Extended, *cpus: int) -> None:
+    """A pod of no importance on each node."""
+    for number, cpu in enumerate(cpus):
+        made.put(single(f"low{number}", cpu).on(f"n{number}"))
+
+
+def gang_that_evicts() -> tuple[Extended, list[Any]]:
+    """A gang of two that needs both nodes cleared, and the questions about their victims by node."""
+    made = Extended([2, 2], PREEMPT)
+    standing(made, 2, 2)
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(*(member(f"p{i}", cpu=2).priority(9) for i in range(2)))
+    questions = made.asked()
+    assert {item.node: [pod.name for pod in item.victims] for item in questions} == {
+        "n0": ["low0"],
+        "n1": ["low1"],
+    }
+    return made, questions
+
+
+def test_a_gang_evicts_once_the_extender_agreed_on_every_node() -> None:
+    made, questions = gang_that_evicts()
+    for question in questions:
+        assert made.step() == []
+        made.agree(question, *(victim.uid for victim in question.victims))
+    assert evicted(made.step()) == {"low0", "low1"}
+
+
+def test_a_gang_evicts_nobody_where_the_extender_objects_on_one_node() -> None:
+    made, questions = gang_that_evicts()
+    made.agree(questions[0], *(victim.uid for victim in questions[0].victims))
+    made.agree(questions[1])
+    told = made.step()
+    assert not evicted(told)
+    assert set(rejected(told)) == {"p0", "p1"}
+    assert made.step(60.0) == [], "it waits for an event"
