@@ -7,16 +7,16 @@ So a turn of the loop never waits, and an extender that is slow delays its own p
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from scheduler_core.arrays.index import Int64
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Rejected
 from scheduler_core.engine.extender_consent import question_of
+from scheduler_core.engine.parked import FEW, About, Parked, Wait
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.signature import schedules_differently, signature
@@ -37,25 +37,12 @@ from scheduler_core.plugins.extenders import EXTENDERS, Extenders
 from scheduler_core.state.census import take_census
 from scheduler_core.state.gangs import missing
 
-# Questions under way for pods that the same extenders are interested in.
-MOST_QUESTIONS: Final = 256
 # Nodes in one question, those with the best scores; where none of them will do, the next ones are asked for.
 MOST_NODES: Final = 1000
 # Questions about one pod for one decision: nodes that came meanwhile, or evictions that were not agreed to.
 MOST_ROUNDS: Final = 16
 
 Schedule = Callable[[QueuedUnit, float], list[Decision]]
-
-
-class _Wait(msgspec.Struct):
-    """A unit that is parked: questions without an answer by number, and whom each is about (uids)."""
-
-    unit: QueuedUnit
-    attempts: int
-    line: Hashable
-    questions: dict[int, Question]
-    about: dict[int, tuple[str, ...]]
-    problems: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Asking:
@@ -70,13 +57,9 @@ class Asking:
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
         if self._plugin is not None:
             cycle.state.extending.guards = self._plugin.guards
-        self._waits: dict[str, _Wait] = {}
-        self._numbers: dict[int, str] = {}
+        self._parked = Parked(queue)
         self._number = 0
         self._rounds: Counter[str] = Counter()
-        # Questions under way, and the units that wait until there are fewer, by who is interested.
-        self._under_way: Counter[Hashable] = Counter()
-        self._lines: dict[Hashable, deque[str]] = {}
 
     def decide(self, unit: QueuedUnit, now: float, schedule: Schedule) -> list[Decision]:
         """Try a unit whose turn has come, or say what has to be asked first."""
@@ -86,41 +69,57 @@ class Asking:
         concerned = [pod for pod in unit.pods.values() if self._concerns(plugin, pod)]
         if not concerned:
             return schedule(unit, now)
-        wait = self._waits.pop(unit.key, None)
-        if wait is not None:
-            self._abandon(wait)
-            if wait.problems:
-                return self._failed(unit, wait, now)
         line = plugin.interest(concerned[0])
-        if self._under_way[line] >= MOST_QUESTIONS:
-            self._park(unit, _Wait(unit, unit.attempts, line, {}, {}), now)
-            self._lines.setdefault(line, deque()).append(unit.key)
+        decisions = self._decide(plugin, unit, concerned, now, schedule, line)
+        self._parked.next_in(line, now)
+        return decisions
+
+    def _decide(
+        self,
+        plugin: Extenders,
+        unit: QueuedUnit,
+        concerned: list[Pod],
+        now: float,
+        schedule: Schedule,
+        line: Hashable,
+    ) -> list[Decision]:
+        wait = self._parked.take(unit)
+        if wait is not None and wait.problems:
+            self._forget(unit.pods)
+            self._rounds.pop(unit.key, None)
+            return self._failed(unit, unit.pods.values(), next(iter(wait.problems.values())), now)
+        self._forget([pod.uid for pod in concerned if self._is_outdated(pod)])
+        if self._parked.is_full(line):
+            self._parked.stand_in_line(unit, line, now)
             return []
         try:
             asked = self._missing_answers(plugin, unit, concerned, now)
         except PluginError as error:
-            self._forget(unit)
-            self._queue.retry(unit, now)
-            return [
-                Rejected(pod, pod.scheduler_name, REASON_SCHEDULER_ERROR, str(error)) for pod in concerned
-            ]
+            self._forget(unit.pods)
+            return self._failed(unit, concerned, str(error), now)
         if asked:
             return self._ask(unit, line, asked, now)
-        return self._with_answers(plugin, unit, concerned, now, schedule)
+        return self._with_answers(unit, concerned, now, schedule, line)
 
     def answered(self, answer: Answer, now: float) -> None:
         """An answer has come: once nothing else is to be waited for, its unit is tried with it."""
-        key = self._numbers.pop(answer.number, None)
-        wait = self._waits.get(key) if key is not None else None
-        if wait is None or key is None:
+        found = self._parked.answered(answer.number)
+        if found is None:
             return
-        question, about = wait.questions.pop(answer.number), wait.about.pop(answer.number)
-        self._under_way[wait.line] -= 1
+        wait, (question, about) = found
         for uid in about:
             self._learn(uid, question, answer, wait)
-        if not wait.questions:
-            self._resume(wait, now)
-        self._next_in(wait.line, now)
+        if not wait.asked:
+            self._parked.resume(wait, now)
+        self._parked.next_in(wait.line, now)
+
+    def _failed(self, unit: QueuedUnit, pods: Iterable[Pod], problem: str, now: float) -> list[Decision]:
+        """No answer: the unit is tried again after its backoff."""
+        told: list[Decision] = [
+            Rejected(pod, pod.scheduler_name, REASON_SCHEDULER_ERROR, problem) for pod in pods
+        ]
+        self._queue.retry(unit, now)
+        return told
 
     def _concerns(self, plugin: Extenders, pod: Pod) -> bool:
         if EXTENDERS not in self._profiles[pod.scheduler_name].enabled:
@@ -131,7 +130,7 @@ class Asking:
 
     def _missing_answers(
         self, plugin: Extenders, unit: QueuedUnit, concerned: list[Pod], now: float
-    ) -> dict[int, tuple[Question, tuple[str, ...]]]:
+    ) -> dict[int, About]:
         """What is to be asked before the unit can be tried, and of whom (uids). Raises PluginError."""
         extending = self._state.extending
         kinds: dict[Hashable, list[Pod]] = {}
@@ -142,7 +141,7 @@ class Asking:
                 kinds.setdefault(like, []).append(pod)
         if unit.gang and not self._is_whole(unit):
             return {}
-        asked: dict[int, tuple[Question, tuple[str, ...]]] = {}
+        asked: dict[int, About] = {}
         for pods in kinds.values():
             nodes = self._candidates(pods[0], now, gang=unit.gang)
             if nodes:
@@ -180,37 +179,26 @@ class Asking:
         self._number += 1
         return self._number
 
-    def _ask(
-        self,
-        unit: QueuedUnit,
-        line: Hashable,
-        asked: dict[int, tuple[Question, tuple[str, ...]]],
-        now: float,
-    ) -> list[Decision]:
+    def _ask(self, unit: QueuedUnit, line: Hashable, asked: dict[int, About], now: float) -> list[Decision]:
         """Park a unit until these questions have been answered."""
-        questions = {number: question for number, (question, _) in asked.items()}
-        about = {number: uids for number, (_, uids) in asked.items()}
-        self._park(unit, _Wait(unit, unit.attempts, line, questions, about), now)
-        self._under_way[line] += len(questions)
-        for number in questions:
-            self._numbers[number] = unit.key
-        return [Asked(question.pod, question.pod.scheduler_name, question) for question in questions.values()]
+        self._parked.ask(unit, line, asked, now)
+        return [Asked(item.pod, item.pod.scheduler_name, item) for item, _ in asked.values()]
 
     # Answers
 
-    def _learn(self, uid: str, question: Question, answer: Answer, wait: _Wait) -> None:
+    def _learn(self, uid: str, question: Question, answer: Answer, wait: Wait) -> None:
         extending = self._state.extending
-        now_known = self._queue.get(uid)
-        asked_about = wait.unit.pods.get(uid)
-        if now_known is None or asked_about is None:
+        known = self._queue.get(uid)
+        if known is None or uid not in wait.unit.pods:
             extending.forget(uid)
         elif answer.error:
             wait.problems[uid] = answer.error
         elif isinstance(answer, NodesAnswer):
-            if uid == question.pod.uid and schedules_differently(question.pod, now_known):
+            if uid == question.pod.uid and schedules_differently(question.pod, known):
                 return
             earlier = extending.nodes.get(uid)
             extending.nodes[uid] = answer if earlier is None else answer.beside(earlier)
+            extending.forms[uid] = known
         elif isinstance(answer, VictimsAnswer) and isinstance(question, VictimsQuestion):
             if answer.uids:
                 asked = frozenset(victim.uid for victim in question.victims)
@@ -218,58 +206,28 @@ class Asking:
             else:
                 extending.spared.setdefault(uid, set()).add(question.node)
 
-    def _resume(self, wait: _Wait, now: float) -> None:
-        """Let a parked unit be tried at once: that it waited was no failure of its own."""
-        unit = wait.unit
-        if self._queue.units.get(unit.key) is not unit or unit.part is not Part.ASKED:
-            return
-        unit.attempts = 0
-        self._queue.activate(unit, now, "Answered")
-        unit.attempts = wait.attempts - 1
+    def _is_outdated(self, pod: Pod) -> bool:
+        """Whether what was answered is about another form of the pod."""
+        form = self._state.extending.forms.get(pod.uid)
+        return form is not None and schedules_differently(form, pod)
 
-    def _next_in(self, line: Hashable, now: float) -> None:
-        waiting = self._lines.get(line)
-        while waiting and self._under_way[line] < MOST_QUESTIONS:
-            wait = self._waits.get(waiting.popleft())
-            if wait is not None and not wait.questions:
-                self._resume(wait, now)
-                break
-        if waiting is not None and not waiting:
-            del self._lines[line]
-
-    def _park(self, unit: QueuedUnit, wait: _Wait, now: float) -> None:
-        self._waits[unit.key] = wait
-        self._queue.park(unit, now)
-
-    def _abandon(self, wait: _Wait) -> None:
-        """What is still asked for a unit is of no use any more: it was tried again meanwhile."""
-        self._under_way[wait.line] -= len(wait.questions)
-        for number in wait.questions:
-            self._numbers.pop(number, None)
-
-    def _failed(self, unit: QueuedUnit, wait: _Wait, now: float) -> list[Decision]:
-        """An extender gave no answer: the unit is tried again after its backoff."""
-        self._forget(unit)
-        problem = next(iter(wait.problems.values()))
-        self._queue.retry(unit, now)
-        return [
-            Rejected(pod, pod.scheduler_name, REASON_SCHEDULER_ERROR, problem) for pod in unit.pods.values()
-        ]
-
-    def _forget(self, unit: QueuedUnit) -> None:
-        self._rounds.pop(unit.key, None)
-        for uid in unit.pods:
-            self._state.extending.forget(uid)
+    def _forget(self, uids: Iterable[str]) -> None:
+        extending = self._state.extending
+        for uid in list(uids):
+            extending.forget(uid)
+        if len(extending.forms) > 2 * len(self._queue.units) + FEW:
+            # Pods that went between their answer and their turn.
+            for uid in [uid for uid in extending.forms if self._queue.get(uid) is None]:
+                extending.forget(uid)
 
     # The attempt
 
     def _with_answers(
-        self, plugin: Extenders, unit: QueuedUnit, concerned: list[Pod], now: float, schedule: Schedule
+        self, unit: QueuedUnit, concerned: list[Pod], now: float, schedule: Schedule, line: Hashable
     ) -> list[Decision]:
         """Try a unit with what was answered; where that did not help, more may be asked, within bounds."""
         uids = list(unit.pods)
         decisions = schedule(unit, now)
-        line = plugin.interest(concerned[0])
         self._rounds[unit.key] += 1
         if unit.key in self._queue.units and self._rounds[unit.key] < MOST_ROUNDS:
             more = self._more(unit, concerned, decisions, now)
@@ -278,13 +236,12 @@ class Asking:
                 told = [item for item in decisions if not _is_hasty(item)]
                 return [*told, *self._ask(unit, line, more, now)]
         self._rounds.pop(unit.key, None)
-        for uid in uids:
-            self._state.extending.forget(uid)
+        self._forget(uids)
         return decisions
 
     def _more(
         self, unit: QueuedUnit, concerned: list[Pod], decisions: list[Decision], now: float
-    ) -> dict[int, tuple[Question, tuple[str, ...]]]:
+    ) -> dict[int, About]:
         """What to ask after an attempt in vain: for leave to evict, or about nodes that fit only now."""
         if unit.part is not Part.UNSCHEDULABLE:
             return {}

@@ -26,6 +26,8 @@ def _nobody(pod: Pod) -> bool:
 class ExtenderAnswers:
     """By the uid of the pod. Nodes that no answer names are closed to it, but while `open` says otherwise.
 
+    `forms`: the pods as they were when the answers came.
+
     `spared`: names of nodes on which extenders let nobody go for it. `agreed`, by node: the uids that they
     were asked about, and those who may go. `proposed`: what an attempt would do and may not yet. `guards`
     says for which pods they have a say in evictions.
@@ -33,6 +35,7 @@ class ExtenderAnswers:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodesAnswer] = {}
+        self.forms: dict[str, Pod] = {}
         self.spared: dict[str, set[str]] = {}
         self.agreed: dict[str, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
         self.proposed: dict[str, tuple[Proposal, ...]] = {}
@@ -50,5 +53,5 @@ class ExtenderAnswers:
 
     def forget(self, uid: str) -> None:
         """What was answered about a pod was used, or is of no use any more."""
-        for kept in (self.nodes, self.spared, self.agreed, self.proposed):
+        for kept in (self.nodes, self.forms, self.spared, self.agreed, self.proposed):
             kept.pop(uid, None)

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from scheduler_core.config.schema import Extender, ManagedResource
-from scheduler_core.engine import asking
+from scheduler_core.engine import asking, parked
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.unit import Part
 from scheduler_core.model.extending import NodesQuestion, VictimsQuestion
@@ -188,7 +188,7 @@ def test_a_resource_that_the_extender_accounts_for_does_not_count_on_nodes() -> 
 
 
 def test_questions_are_bounded_and_the_rest_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 2)
     made = Extended([9])
     made.put(*(single(f"p{i}").created(i) for i in range(5)))
     under_way, done = made.asked(), set()
@@ -200,6 +200,47 @@ def test_questions_are_bounded_and_the_rest_waits_its_turn(monkeypatch: pytest.M
         under_way += [item.question for item in decisions if isinstance(item, Asked)]
         assert len(under_way) <= 2
     assert done == {f"p{i}" for i in range(5)}
+
+
+def test_one_in_line_that_goes_or_does_not_ask_keeps_nobody_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
+    made = Extended([9, 2])
+    made.put(*(single(f"p{i}", 1 if i in (0, 3) else 8).created(i) for i in range(4)))
+    (question,) = made.asked()
+    # The second is gone, the third fits nowhere any more.
+    made.scheduler.remove(single("p1", 8).obj(), made.now)
+    made.put(single("other", 9).on("n0"))
+    made.answer(question)
+    decisions = made.step()
+    assert placed(decisions) == {"p0": "n1"}
+    assert set(rejected(decisions)) == {"p2"}
+    (question,) = (item.question for item in decisions if isinstance(item, Asked))
+    assert question.pod.name == "p3"
+
+
+def test_what_was_answered_about_pods_that_went_is_forgotten() -> None:
+    made = Extended([9])
+    for number in range(200):
+        pod = single(f"p{number}")
+        made.put(pod)
+        made.answer(made.asked()[0])
+        made.scheduler.remove(pod.obj(), made.now)
+    made.put(single("last"))
+    made.answer(made.asked()[0])
+    made.step()
+    assert len(made.state.extending.nodes) < 100
+    assert len(made.scheduler.asking._parked) < 100
+
+
+def test_an_answer_is_not_used_for_a_form_of_the_pod_that_came_after_it() -> None:
+    made = Extended([2, 4])
+    made.put(single("p"))
+    made.answer(made.asked()[0])
+    made.put(single("p", 3))
+    (question,) = made.asked()
+    assert question.nodes == ("n1",)
 
 
 def test_nodes_in_a_question_are_bounded_and_the_next_are_asked_about_after(

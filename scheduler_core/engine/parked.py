@@ -1,0 +1,119 @@
+"""Units that wait for answers of HTTP extenders, and those that wait until fewer questions are under way."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler_core.engine.queue import SchedulingQueue
+from scheduler_core.engine.unit import Part, QueuedUnit
+from scheduler_core.model.extending import Question
+
+# Questions under way for pods that the same extenders are interested in.
+MOST_QUESTIONS: Final = 256
+# So much may be held of what is gone.
+FEW: Final = 64
+
+# A question, and the uids of the pods that its answer is true of.
+About = tuple[Question, tuple[str, ...]]
+
+
+class Wait(msgspec.Struct):
+    """A unit that is parked: its `asked` have no answer yet; `problems` say, by uid, what failed.
+
+    `line` is who is interested in its pods, `attempts` how often it had been tried.
+    """
+
+    unit: QueuedUnit
+    attempts: int
+    line: Hashable
+    asked: dict[int, About]
+    problems: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Parked:
+    """For the scheduler alone. Units of `queue` by their keys, questions by their numbers."""
+
+    def __init__(self, queue: SchedulingQueue) -> None:
+        self._queue = queue
+        self._waits: dict[str, Wait] = {}
+        self._keys: dict[int, str] = {}
+        self._under_way: Counter[Hashable] = Counter()
+        self._lines: dict[Hashable, deque[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    def is_full(self, line: Hashable) -> bool:
+        """Whether no more may be asked now."""
+        return self._under_way[line] >= MOST_QUESTIONS
+
+    def stand_in_line(self, unit: QueuedUnit, line: Hashable, now: float) -> None:
+        """Park a unit until more may be asked."""
+        self._park(Wait(unit, unit.attempts, line, {}), now)
+        self._lines.setdefault(line, deque()).append(unit.key)
+
+    def ask(self, unit: QueuedUnit, line: Hashable, asked: Mapping[int, About], now: float) -> None:
+        """Park a unit until these have been answered."""
+        self._park(Wait(unit, unit.attempts, line, dict(asked)), now)
+        self._under_way[line] += len(asked)
+        self._keys.update(dict.fromkeys(asked, unit.key))
+
+    def _park(self, wait: Wait, now: float) -> None:
+        self._waits[wait.unit.key] = wait
+        self._queue.park(wait.unit, now)
+        units = self._queue.units
+        if len(self._waits) > 2 * len(units) + FEW:
+            # Units that went between their answer and their turn.
+            for key in [key for key, item in self._waits.items() if units.get(key) is not item.unit]:
+                self._drop(key)
+
+    def take(self, unit: QueuedUnit) -> Wait | None:
+        """A unit is tried: what is still asked for it is of no use any more."""
+        return self._drop(unit.key)
+
+    def _drop(self, key: str) -> Wait | None:
+        wait = self._waits.pop(key, None)
+        if wait is not None:
+            self._under_way[wait.line] -= len(wait.asked)
+            for number in wait.asked:
+                self._keys.pop(number, None)
+        return wait
+
+    def answered(self, number: int) -> tuple[Wait, About] | None:
+        """Whom an answer is for, and the question; None where nobody waits for it."""
+        key = self._keys.pop(number, None)
+        wait = self._waits.get(key) if key is not None else None
+        if wait is None:
+            return None
+        self._under_way[wait.line] -= 1
+        return wait, wait.asked.pop(number)
+
+    def resume(self, wait: Wait, now: float) -> bool:
+        """Let a unit be tried at once, as it has not failed; False where it is gone, or no longer parked."""
+        unit = wait.unit
+        if self._queue.units.get(unit.key) is not unit or unit.part is not Part.ASKED:
+            if self._waits.get(unit.key) is wait and self._queue.units.get(unit.key) is not unit:
+                self._drop(unit.key)
+            return False
+        unit.attempts = 0
+        self._queue.activate(unit, now, "Answered")
+        # The attempt that is over once it was tried again is counted then.
+        unit.attempts = wait.attempts - 1
+        return True
+
+    def next_in(self, line: Hashable, now: float) -> None:
+        """Let as many go on as may ask now, in their order."""
+        waiting = self._lines.get(line)
+        free = MOST_QUESTIONS - self._under_way[line]
+        while waiting and free > 0:
+            wait = self._waits.get(waiting.popleft())
+            if wait is not None and not wait.asked and self.resume(wait, now):
+                free -= 1
+        if waiting is not None and not waiting:
+            del self._lines[line]
+        if not self._under_way[line]:
+            del self._under_way[line]
