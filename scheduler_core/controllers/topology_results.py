@@ -14,6 +14,7 @@ from scheduler_core.arrays.index import Int64
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.gang import Gang
+from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 from scheduler_core.state.group_members import Seat, counts_of, in_rank_order, scheduler_of, seats_of
@@ -28,6 +29,8 @@ BOUND: Final = names.MEMBER_BOUND
 MIXED: Final = "members differ in their requests: placed with the largest request per resource"
 # Left out, in this order, where all would be more than an object can hold; every pod has its rank as a label.
 LONGEST_FIELDS: Final = ("placement", "rank")
+_OF_A_SEARCH: Final = ("schedBeginTime", "schedSolverTimeMilli")
+_OF_A_PLACEMENT: Final = ("schedEndTime", "schedTotalTimeMilli", "hopCost", "bestHopCost", "optimal")
 
 # The search on the idle cluster is for a figure, and has no clock: this many steps, less than a second.
 _MOST_STEPS: Final = 1000
@@ -37,16 +40,18 @@ def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
     """The result fields of a group, by name."""
     run = state.topology.runs.get(gang.key)
     tree = state.topology.tree_of(gang, scheduler_of(state, gang))
-    seats = seats_of(state, gang, tree)
-    census = state.gangs.census(gang.key, state.placed)
+    census = take_census(state, gang.key)
     status = _status(state, gang, census)
     fields = {"status": status, "reason": _reason(gang, run, status), "placement": "", "rank": ""}
+    if not census.allocated and not census.succeeded:
+        return fields | dict.fromkeys(_OF_A_PLACEMENT, "") | _begun(run, census)
+    seats = seats_of(state, gang, tree)
     if seats:
         fields |= _where(tree, seats, run)
-    if run is not None:
-        fields |= _times(run)
-        if seats and run.end is not None:
-            fields |= _costs(tree, seats, gang, run)
+    if run is not None and run.begin is not None:
+        fields |= _times(run.begin, run)
+    if run is not None and seats and run.end is not None:
+        fields |= _costs(tree, seats, gang, run)
     return fields
 
 
@@ -85,14 +90,21 @@ def _where(tree: Tree, seats: list[Seat], run: GroupRun | None) -> dict[str, str
     }
 
 
-def _times(run: GroupRun) -> dict[str, str]:
+def _begun(run: GroupRun | None, census: Census) -> dict[str, str]:
+    """Since when a group of which nobody holds a node is on its way; that it is not where nobody waits."""
+    if not census.waiting or (run is not None and run.end is not None):
+        return dict.fromkeys(_OF_A_SEARCH, "")
+    return _times(run.begin, run) if run is not None and run.begin is not None else {}
+
+
+def _times(begin: float, run: GroupRun) -> dict[str, str]:
     fields = {
-        "schedBeginTime": _time(run.begin),
+        "schedBeginTime": _time(begin),
         "schedSolverTimeMilli": str(round(run.solver_seconds * 1000)),
     }
     if run.end is not None:
         fields["schedEndTime"] = _time(run.end)
-        fields["schedTotalTimeMilli"] = str(round((run.end - run.begin) * 1000))
+        fields["schedTotalTimeMilli"] = str(round((run.end - begin) * 1000))
     return fields
 
 

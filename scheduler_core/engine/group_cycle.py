@@ -15,6 +15,7 @@ from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangOutcome
 from scheduler_core.engine.gang_refusals import refusing
 from scheduler_core.engine.group_placement import GroupPlacer, Refusal, Reserved, in_index_order, most_placed
 from scheduler_core.engine.group_preemption import preempt_groups
+from scheduler_core.engine.group_times import note_trial
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.gang import Gang, group_of
@@ -40,10 +41,12 @@ class GroupCycle:
         self.state = cycle.state
         self.placer = GroupPlacer(cycle, clock)
 
-    def run(self, gang: Gang | None, members: Members, now: float) -> GangOutcome | None:
+    def run(
+        self, gang: Gang | None, members: Members, now: float, came: float | None = None
+    ) -> GangOutcome | None:
         """Try a group's waiting members, oldest first; None if their placement is no matter of topology.
 
-        Raises PluginError; then nothing is held.
+        `came`: when the first of them was seen, now unless given. Raises PluginError; then nothing is held.
         """
         if not members or any(TOPOLOGY not in profile.enabled for profile, _ in members):
             return None
@@ -52,16 +55,18 @@ class GroupCycle:
         if not is_constrained(gang):
             return None
         if gang.problem:
-            return self._waits(gang, members, gang.problem, now)
-        run = self.placer.run_of(gang.key, now)
+            return self._waits(gang, members, gang.problem)
+        run = self.placer.run_of(gang.key)
         census = take_census(self.state, gang.key)
+        waiting = [pod for _, pod in members]
+        note_trial(self.state, gang.key, run, waiting, census, now if came is None else came)
         need = missing(gang, census)
         if need > len(members):
             text = (
                 f"{gang.ref} has size {gang.min_members}: {len(members)} pods wait, "
                 f"{census.allocated} have a node, {census.succeeded} succeeded"
             )
-            outcome = self._waits(gang, members, text, now)
+            outcome = self._waits(gang, members, text)
             outcome.too_few = True
             return outcome
         run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})
@@ -78,7 +83,7 @@ class GroupCycle:
             found = self._fewer(gang, members, found, max(need, 1), now)
         if not isinstance(found, Refusal):
             return self._placed(gang, members, found)
-        outcome = self._waits(gang, members, found.reason, now)
+        outcome = self._waits(gang, members, found.reason)
         outcome.plugins |= found.plugins | refusing(self.placer.cycle, members, now)
         if found.question is not None and need:
             with self.placer.cycle.backfill.all_kept():
@@ -123,8 +128,8 @@ class GroupCycle:
             text = f"{gang.ref}: no place that meets the constraints beside the members that are placed"
         return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
 
-    def _waits(self, gang: Gang, members: Members, reason: str, now: float) -> GangOutcome:
-        run = self.placer.run_of(gang.key, now)
+    def _waits(self, gang: Gang, members: Members, reason: str) -> GangOutcome:
+        run = self.placer.run_of(gang.key)
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)

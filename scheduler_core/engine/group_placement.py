@@ -22,6 +22,7 @@ from scheduler_core.engine.binding import Reservation
 from scheduler_core.engine.evaluate import Reevaluation
 from scheduler_core.engine.group_singly import place_singly
 from scheduler_core.engine.group_slots import Slots, capacity, slots_for
+from scheduler_core.engine.group_times import note_placed
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.errors import ModelError
 from scheduler_core.framework.profile import Profile
@@ -84,7 +85,7 @@ class GroupPlacer:
 
     def place(self, gang: Gang, members: Members, now: float) -> Reserved | Refusal:
         """Reserve a node for each of the members, or for none. Raises PluginError; then nothing is held."""
-        run = self.run_of(gang.key, now)
+        run = self.run_of(gang.key)
         asked = self._ask(gang, members, now)
         if isinstance(asked, Refusal):
             return asked
@@ -92,17 +93,18 @@ class GroupPlacer:
         found = self._place(asked, run, now)
         if isinstance(found, Refusal):
             return found
-        run.end, run.reason = now, ""
+        note_placed(run, [item.cycle.pod for _, item in found], now)
+        run.reason = ""
         run.idle, run.best_hops = (asked.tree, capacity(self.state, asked.slots, idle=True)), None
         self.state.gangs.group_dirty.add(gang.key)
         return self._ranked(asked, run, found)
 
-    def run_of(self, key: str, now: float) -> GroupRun:
+    def run_of(self, key: str) -> GroupRun:
         """The group's record, made on its first trial."""
         runs = self.state.topology.runs
         run = runs.get(key)
         if run is None:
-            run = runs[key] = GroupRun(begin=now)
+            run = runs[key] = GroupRun()
         return run
 
     def expired(self, profile: Profile) -> Callable[[], bool]:
@@ -155,7 +157,8 @@ class GroupPlacer:
         found = place(
             question.tree, room, question.size, question.rules, fixed=question.fixed, expired=expired
         )
-        run.solver_seconds += self.clock() - began
+        if not run.replacing:
+            run.solver_seconds += self.clock() - began
         if isinstance(found, Placement):
             run.optimal = found.optimal
         return found

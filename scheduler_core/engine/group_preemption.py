@@ -144,5 +144,6 @@ def _confirmed(
             trial.place(pod, slot)
             # Kept is what the slots count: for members that differ, the largest in every resource.
             nominated.append((pod, state.nodes.names[slot], question.slots.request))
-    first = question.members[0][1]
-    return GangPreemption(tuple((victim, first) for victim in victims), tuple(nominated))
+    # Without a priority of its own the group has that of its most important pod.
+    top = max((pod for _, pod in question.members), key=lambda pod: pod.priority)
+    return GangPreemption(tuple((victim, top) for victim in victims), tuple(nominated))

@@ -22,10 +22,13 @@ def eviction_message(
 ) -> str:
     """Why a victim goes: the preemptor, its quota, what the victim's quota borrows (reference, rule 14).
 
-    `group` is the preemptor's where the whole group is to start.
+    `group` is the preemptor's where the whole group is to start: told is its own priority, if it has one.
     """
     whole = f"{PREEMPTING_MEMBER}{group}" if group is not None else ""
-    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {preemptor.priority}) for node {node}"
+    gang = state.gangs.gangs.get(group.key) if group is not None else None
+    own_priority = gang.priority if gang is not None else None
+    priority = preemptor.priority if own_priority is None else own_priority
+    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {priority}) for node {node}"
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:
         return text

@@ -83,7 +83,7 @@ class SchedulingQueue:
             self.remove(pod.uid)
         unit = self.units.get(key)
         if unit is None:
-            unit = self.units[key] = QueuedUnit(key, created, gang)
+            unit = self.units[key] = QueuedUnit(key, created, gang, came=now)
         unit.created = created
         unit.pods[pod.uid] = pod
         unit.kinds = {}

@@ -259,7 +259,7 @@ class Scheduler:
         whole = gang is not None and missing(gang, take_census(self.state, unit.key)) > 0
         self.reservations.begin(unit, members, whole=whole)
         try:
-            outcome = self.groups.run(gang, pairs, now)
+            outcome = self.groups.run(gang, pairs, now, unit.came)
             if outcome is None:
                 if gang is None or not whole:
                     self.reservations.not_whole(unit)

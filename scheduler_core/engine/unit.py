@@ -25,10 +25,11 @@ class Part(StrEnum):
 
 
 class QueuedUnit:
-    """A pod alone or a gang, with its history in the queue; `since` is when it first failed."""
+    """A pod alone or a gang, with its history: it `came` with its first pod, `since` is when it first failed."""
 
     __slots__ = (
         "attempts",
+        "came",
         "created",
         "due",
         "entered",
@@ -47,8 +48,9 @@ class QueuedUnit:
         "waits_in",
     )
 
-    def __init__(self, key: str, created: float, gang: bool = False) -> None:
+    def __init__(self, key: str, created: float, gang: bool = False, *, came: float = 0.0) -> None:
         self.key = key
+        self.came = came
         self.created = created
         self.gang = gang
         self.gang_priority: int | None = None

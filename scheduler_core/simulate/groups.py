@@ -28,7 +28,10 @@ class TickClock:
 
 
 # What the results of a group are called in its ConfigMap's data.
-RESULTS: Final = ("status", "reason", "placement", "rank", "hopCost", "bestHopCost", "optimal")
+RESULTS: Final = (
+    "status", "reason", "placement", "rank", "hopCost", "bestHopCost", "optimal",
+    "schedBeginTime", "schedEndTime", "schedTotalTimeMilli",
+)  # fmt: skip
 
 
 def group_statuses(config_maps: list[dict[str, Any]]) -> dict[str, dict[str, str]]:

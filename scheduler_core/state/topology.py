@@ -32,14 +32,21 @@ class TopologySettings(msgspec.Struct, frozen=True):
 class GroupRun(msgspec.Struct):
     """How the placement of one group went. Times are seconds since the epoch.
 
+    `begin`, `end` and `solver_seconds` are of the placement of `starters` (uids); `begin` is None before the
+    first trial, and where another process placed the group, of whose times this one says nothing. While
+    `replacing`, members are placed beside others that run, which changes none of them. `came` is when the
+    first of those who were tried last was seen.
     `trials` counts attempts per waiting member by uid, `ranks` those of placed members. `idle` is the
     tree with how many members fit on each leaf of an idle cluster, int64 [leaves], when the group was placed
     last, until somebody works out `best_hops`, the hop cost of the best placement there.
     """
 
-    begin: float
+    begin: float | None = None
     end: float | None = None
     solver_seconds: float = 0.0
+    starters: frozenset[str] = frozenset()
+    came: float | None = None
+    replacing: bool = False
     optimal: bool = True
     mixed: bool = False
     reason: str = ""

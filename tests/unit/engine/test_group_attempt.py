@@ -437,7 +437,6 @@ def test_a_search_is_timed_and_ends_with_its_budget(monkeypatch: pytest.MonkeyPa
         assert isinstance(found, Refusal)
         assert made.state.topology.runs["a/g ConfigMap"].solver_seconds == 3.0 * number
     assert asked == [False, False]
-    assert made.state.topology.runs["a/g ConfigMap"].begin == 5.0
 
 
 def test_what_is_wrong_with_a_group_is_all_that_is_said() -> None:

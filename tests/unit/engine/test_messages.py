@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scheduler_core.engine.messages import eviction_message, topology_notices, unschedulable_event
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.gang import group_of
@@ -52,6 +54,18 @@ def test_who_goes_for_a_whole_gang_is_told_of_the_gang_and_a_new_process_reads_i
     alone = {**condition, "message": eviction_message(state, member, state.pods["f"], "n")}
     assert make_pod("free/v").deleting(1.0).status(conditions=[alone]).obj().preemptors == ["free/p"]
     assert make_pod("free/v").deleting(1.0).obj().preemptors == []
+
+
+@pytest.mark.parametrize(("own", "told"), [("5", 5), ("0", 0), (None, 3)])
+def test_who_goes_for_a_group_with_a_priority_of_its_own_is_told_that(own: str | None, told: int) -> None:
+    state = cluster()
+    data = {"name": "g", "size": "1"} | ({"priority": own} if own is not None else {})
+    meta = {"name": "c", "namespace": "free", "uid": "c", "labels": {"sakkara.group": ""}}
+    for gang in state.config_maps.put(parse_config_map({"metadata": meta, "data": data})).come:
+        state.put_gang(gang)
+    member = make_pod("free/p").label("sakkara.group.name", "g").priority(3).obj()
+    message = eviction_message(state, member, state.pods["f"], "n", group=group_of(member))
+    assert message == f"preempted by free/p of group ConfigMap free/g (priority {told}) for node n"
 
 
 def test_an_event_on_a_group_names_its_own_kind() -> None:
