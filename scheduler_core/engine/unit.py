@@ -25,7 +25,7 @@ class Part(StrEnum):
 
 
 class QueuedUnit:
-    """A pod alone or a gang, with its history: it `came` with its first pod, `since` is when it first failed."""
+    """A pod alone or a gang, with its history: when its first pod `came`, `since` when it fails."""
 
     __slots__ = (
         "attempts",
