@@ -17,8 +17,9 @@ def lint(ctx: click.Context, /, output: str) -> None:
     """Check live ElasticQuotas against the rules that the webhook applies when they are written.
 
     It finds what was written before the webhook was there, or while it was away: min above max, max above a
-    ResourceQuota's hard, several quotas in a namespace, more guaranteed than the nodes have. The exit code is
-    1 if a rule is broken; notes are no failure.
+    ResourceQuota's hard, several quotas in a namespace, more guaranteed than the nodes have; and groups whose
+    constraints can hold on no topology of the cluster. The exit code is 1 if a rule is broken; notes are no
+    failure.
 
     \b
     Examples:

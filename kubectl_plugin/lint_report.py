@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from kubectl_plugin.entry import AlreadyReported
+from kubectl_plugin.lint_groups import broken_groups
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.reading import Reader, Scope, list_or_none, list_raw, parsed
 from kubectl_plugin.session import CommandSession
@@ -84,6 +85,8 @@ def run_lint(ctx: click.Context, output: str) -> None:
     session = CommandSession.of(ctx)
     complaints = Complaints()
     count, found = gather(session.client, session.scope, complaints)
+    groups = broken_groups(session.client, session.scope, complaints)
+    found = msgspec.structs.replace(found, violations=(*found.violations, *groups))
     if output == "json":
         sys.stdout.write(to_json(msgspec.to_builtins(found)))
     else:

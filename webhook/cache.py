@@ -1,13 +1,14 @@
 """What the webhook knows of the cluster, kept up to date by watches and answered from memory.
 
 Watched are ElasticQuotas, ResourceQuotas, Namespaces, PodGroups and reservation ledgers (see `holdings`), and
-Nodes, of which only the allocatable sum of the schedulable ones is kept. Reflector threads write, request
-threads read; one lock.
+Nodes, of which only the allocatable sum of the schedulable ones and the keys of labels are kept. Reflector
+threads write, request threads read; one lock.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -85,6 +86,7 @@ class Cache:
         self._namespaces: dict[str, Namespace] = {}
         self._nodes: dict[str, ResourceList] = {}
         self._allocatable: dict[str, int] = {}
+        self._node_labels: dict[str, tuple[str, ...]] = {}
         self._quotas_underway: Pending[ElasticQuota] = Pending()
         self._native_underway: Pending[ResourceQuota] = Pending()
         self._numbers = itertools.count(1)
@@ -134,6 +136,9 @@ class Cache:
             self._native_underway.seen(namespace, name, event.obj.resource_version)
 
     def _put_node(self, name: str, node: Node | None) -> None:
+        self._node_labels.pop(name, None)
+        if node is not None:
+            self._node_labels[name] = tuple(map(sys.intern, node.labels))
         old = self._nodes.pop(name, {})
         new = node.allocatable if node is not None and not node.unschedulable else {}
         if new:
@@ -149,6 +154,12 @@ class Cache:
         """The resources of which no complete list has been seen yet; empty when ready."""
         with self.lock:
             return sorted(self._waiting)
+
+    @property
+    def node_labels(self) -> frozenset[str]:
+        """The keys of the labels that nodes have."""
+        with self.lock:
+            return frozenset().union(*self._node_labels.values())
 
     def namespace(self, name: str) -> Namespace | None:
         """A namespace, or None where it is not known (yet)."""

@@ -152,14 +152,21 @@ class Service:
             return ALLOW
         _require_objects(request)
 
-        def topologies() -> Sequence[ConfigMap]:
-            return self._reads.ask(lambda live: live.topologies()) or ()
+        def topologies() -> Sequence[ConfigMap] | None:
+            found = self._reads.ask(lambda live: live.topologies())
+            # A cluster without topologies may have a tree of node labels: these must be known.
+            return None if not found and self.cache.unsynced else found
+
+        def labels() -> frozenset[str]:
+            return self.cache.node_labels
 
         old = request.old_object if request.operation == "UPDATE" else None
         if kind == CONFIG_MAP:
-            return judge_config_map(request.object, old, topologies)
+            return judge_config_map(request.object, old, topologies, labels)
         lifecycle = judge_lifecycle(request.object, old)
-        return judge_pod_group(request.object, kind[0], topologies, old) if lifecycle.allowed else lifecycle
+        if not lifecycle.allowed:
+            return lifecycle
+        return judge_pod_group(request.object, kind[0], topologies, old, labels)
 
     def _validate_pod(self, request: Request) -> Verdict:
         """A pod of a namespace in which nothing is reserved passes without a question to anybody."""

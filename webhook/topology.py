@@ -1,14 +1,13 @@
 """Topology and group ConfigMaps, and constraints on PodGroups: can they be read, and can they ever hold?
 
 A group is refused only for what no cluster of this topology could meet: free room is the scheduler's
-question. Where the cluster has several topologies one that fits is enough; where it has none, only the text
-is judged.
+question (scheduler_core.topology.admission). Where nobody says which topologies there are, only the text is
+judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -18,10 +17,8 @@ from scheduler_core.model.config_map import GROUP, ConfigMap, parse_config_map
 from scheduler_core.model.gang import Gang, parse_gang, parse_native_gang, parse_x_gang
 from scheduler_core.model.kinds import CONFIG_MAPS, NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
-from scheduler_core.model.topology import LevelConstraint, TopologySpec, parse_constraints
-from scheduler_core.topology.constraints import resolve
-from scheduler_core.topology.feasibility import check
-from scheduler_core.topology.tree import Tree, build
+from scheduler_core.model.topology import parse_constraints
+from scheduler_core.topology.admission import Wish, refusals
 from webhook.verdict import ALLOW, FORBIDDEN, Cause, Verdict, refuse_malformed
 
 CONFIG_MAP: Final = (CONFIG_MAPS.group, CONFIG_MAPS.kind)
@@ -32,11 +29,16 @@ _PARSERS: Final[dict[str, Callable[[msgspec.Raw], Gang]]] = {
 }
 _ANNOTATION: Final = f"metadata.annotations[{TOPOLOGY_CONSTRAINTS_ANNOTATION}]"
 
-# The topology ConfigMaps of the cluster, asked for only where constraints have to be held against them.
-Topologies = Callable[[], Sequence[ConfigMap]]
+# The topology ConfigMaps of the cluster, asked for only where constraints have to be held against them; None
+# where the API server does not answer.
+Topologies = Callable[[], Sequence[ConfigMap] | None]
+# The keys of the labels that the cluster's nodes have.
+Labels = Callable[[], Collection[str]]
 
 
-def judge_config_map(raw: msgspec.Raw, old: msgspec.Raw | None, topologies: Topologies) -> Verdict:
+def judge_config_map(
+    raw: msgspec.Raw, old: msgspec.Raw | None, topologies: Topologies, labels: Labels = frozenset
+) -> Verdict:
     """The verdict on a ConfigMap that is new or was changed; results that are written back pass at once."""
     try:
         found = parse_config_map(raw)
@@ -50,12 +52,16 @@ def judge_config_map(raw: msgspec.Raw, old: msgspec.Raw | None, topologies: Topo
     if found.role != GROUP:
         return ALLOW
     spec = found.content.group
-    subject = f"ConfigMap {found.key}"
-    return _judge(subject, "data.constraints", spec.constraints, spec.size, topologies)
+    wish = Wish(spec.constraints, spec.size, "data.constraints")
+    return _judge(f"ConfigMap {found.key}", wish, topologies, labels)
 
 
 def judge_pod_group(
-    raw: msgspec.Raw, group: str, topologies: Topologies, old: msgspec.Raw | None = None
+    raw: msgspec.Raw,
+    group: str,
+    topologies: Topologies,
+    old: msgspec.Raw | None = None,
+    labels: Labels = frozenset,
 ) -> Verdict:
     """The verdict on the constraints of a PodGroup of one API group; one without any passes.
 
@@ -69,7 +75,7 @@ def judge_pod_group(
     except ModelError as error:
         return refuse_malformed(error)
     subject = f"PodGroup {gang.ref.namespace}/{gang.ref.name}"
-    return _judge(subject, _ANNOTATION, wishes, gang.min_members, topologies)
+    return _judge(subject, Wish(wishes, gang.min_members, _ANNOTATION), topologies, labels)
 
 
 def is_pod_group(kind: tuple[str, str]) -> bool:
@@ -77,42 +83,22 @@ def is_pod_group(kind: tuple[str, str]) -> bool:
     return kind[0] in _PARSERS and kind[1] == POD_GROUPS.kind
 
 
-def _judge(
-    subject: str, field: str, wishes: Sequence[LevelConstraint], size: int, topologies: Topologies
-) -> Verdict:
-    if not wishes:
+def _judge(subject: str, wish: Wish, topologies: Topologies, labels: Labels) -> Verdict:
+    if not wish.constraints:
         return ALLOW
-    refusals: list[str] = []
-    for topology in topologies():
-        text = _conflict(topology.content, wishes, size, field)
-        if not text:
-            return ALLOW
-        refusals.append(f"{text}, on the topology of ConfigMap {topology.key}")
-    if not refusals:
+    known = topologies()
+    if known is None:
+        return ALLOW
+    found = refusals(wish, [(topology.key, topology.content) for topology in known], labels)
+    if not found:
         return ALLOW
     return Verdict(
         allowed=False,
         code=FORBIDDEN,
-        message=f"{subject}: {field}: {'; '.join(refusals)}",
-        causes=tuple(Cause("FieldValueForbidden", text, field) for text in refusals),
+        message=f"{subject}: {wish.field}: {'; '.join(found)}",
+        causes=tuple(Cause("FieldValueForbidden", text, wish.field) for text in found),
         rules=("topology",),
     )
-
-
-def _conflict(spec: TopologySpec, wishes: Sequence[LevelConstraint], size: int, field: str) -> str:
-    """Why the wishes can never hold on a tree, or empty."""
-    try:
-        rules = resolve(spec.levels, wishes, field)
-    except ModelError as error:
-        return f"{error.path.removeprefix(f'{field}.')} {error.problem}"
-    conflicts = check(_tree(spec.levels, spec.paths), rules, size)
-    return "; ".join(conflict.text for conflict in conflicts)
-
-
-@lru_cache(maxsize=4)
-def _tree(levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...]) -> Tree:
-    """A tree is the same for every group that is held against it, and takes longer to build than to ask."""
-    return build(levels, paths)
 
 
 def _asks(gang: Gang) -> tuple[str, int]:

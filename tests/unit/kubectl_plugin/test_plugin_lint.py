@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_plugin.lint_groups import UNREAD
 from kubectl_plugin.lint_report import UNKNOWN_CAPACITY
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_native, make_quota
 
@@ -111,3 +112,59 @@ def test_a_quota_that_cannot_be_read_is_a_broken_rule(api: Api, eq: Command) -> 
     done = eq("lint", "-A")
     assert done.code == 1
     assert "ElasticQuota team-c/quota: spec.min[cpu]: -1 is negative" in done.err
+
+
+def config_map(label: str, named: str = "g", **data: str) -> dict[str, Any]:
+    meta = {"name": named, "namespace": "team-a", "uid": named, "resourceVersion": "1", "labels": {label: ""}}
+    return {"metadata": meta, "data": {key.replace("_", "-"): value for key, value in data.items()}}
+
+
+def group(constraints: str, size: str = "10") -> dict[str, Any]:
+    return config_map("sakkara.group", name="g", size=size, constraints=constraints)
+
+
+FLAT = "on the flat topology of a cluster without a topology ConfigMap"
+
+
+@pytest.mark.parametrize(
+    ("constraints", "said"),
+    [
+        ('{"node": {"min": 5, "max": 3}}', f"cannot hold: node.min=5 exceeds node.max=3, {FLAT}"),
+        ('{"node": {"factor": 4}}', f"cannot hold: the size 10 is not a multiple of node.factor=4, {FLAT}"),
+        ('{"rak": {}}', f"cannot hold: rak is not a level of the topology; its levels are node, {FLAT}"),
+        ('{"node": {"factor": 0}}', "cannot be read: data.constraints.node.factor: is 0, must be between"),
+    ],
+)
+def test_groups_that_can_never_hold_are_listed_in_the_webhooks_words(
+    api: Api, eq: Command, constraints: str, said: str
+) -> None:
+    api.objects["configmaps"] = [group(constraints)]
+    done = eq("lint", "-A")
+    assert done.code == 1
+    (line,) = [line for line in done.out.splitlines() if line.startswith("error: ")]
+    assert line.startswith(f"error: ConfigMap team-a/g: data.constraints={constraints} {said}")
+
+
+def test_groups_are_judged_by_the_topology_that_there_is(api: Api, eq: Command) -> None:
+    levels, tree = '["rack", "node"]', '{"r": {"n1": {}}}'
+    topology = config_map("sakkara.topology", "t", name="t", level_names=levels, tree=tree)
+    fits, wide = group('{"rack": {}}'), group('{"rack": {"partitions": 2}}')
+    wide["metadata"]["name"] = "wide"
+    api.objects["configmaps"] = [topology, fits, wide]
+    (line,) = [line for line in eq("lint", "-A").out.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: ConfigMap team-a/wide: ")
+    assert line.endswith("on the topology of ConfigMap team-a/t")
+
+
+def test_a_pod_group_is_judged_by_its_annotation(api: Api, eq: Command) -> None:
+    notes = {"muster.dev/topology-constraints": '{"node": {"min": 9}}'}
+    meta = {"name": "p", "namespace": "team-a", "uid": "p", "resourceVersion": "1", "annotations": notes}
+    version = "incubator.scheduling.k8s.io/v1alpha1"
+    api.objects["podgroups"] = [{"apiVersion": version, "metadata": meta, "spec": {"minMembers": 3}}]
+    assert f"node.min=9 exceeds the size 3, {FLAT}" in eq("lint", "-A").out
+
+
+def test_who_may_not_list_config_maps_is_told_what_was_not_checked(api: Api, eq: Command) -> None:
+    api.forbidden = {("configmaps", "")}
+    done = eq("lint", "-A")
+    assert (done.code, done.err) == (0, f"{UNREAD}\n")

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.errors import ServiceUnavailable
+from scheduler_core.kube.tracker import Event
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
+from scheduler_core.model.kinds import NODES
 from tests.unit.webhook.reviews import ask, denial, synced
+from webhook.cache import Cache
 from webhook.service import Service
 
 Obj = dict[str, Any]
@@ -135,11 +138,51 @@ def test_one_topology_that_fits_is_enough() -> None:
     assert denial(service(topology()), wish) != ""
 
 
-def test_without_a_topology_or_its_server_only_the_text_is_judged() -> None:
+def test_without_an_answer_only_the_text_is_judged() -> None:
     wish = group({"rack": {"type": "spread", "partitions": 3}})
     dead: Any = DeadServer()
-    assert denial(service(), wish) == ""
     assert denial(Service(synced(), live=dead), wish) == ""
+    server: Any = Server()
+    assert denial(Service(Cache(), live=server), wish) == "", "nodes are not listed yet"
+    assert denial(service(), group({})) == ""
+    assert denial(service(), group({"node": {"min": 2, "max": 4}})) == ""
+
+
+@pytest.mark.parametrize(
+    ("constraints", "size", "said"),
+    [
+        pytest.param(
+            {"node": {"min": 5, "max": 3}}, "8", "node.min=5 exceeds node.max=3", id="min above max"
+        ),
+        pytest.param(
+            {"node": {"factor": 4}}, "10", "the size 10 is not a multiple of node.factor=4", id="a remainder"
+        ),
+        pytest.param(
+            {"rak": {"type": "pack"}, "node": {}},
+            "8",
+            "rak is not a level of the topology; its levels are node",
+            id="no such level",
+        ),
+    ],
+)
+def test_without_a_topology_what_can_never_hold_is_refused(constraints: Any, size: str, said: str) -> None:
+    flat = "on the flat topology of a cluster without a topology ConfigMap"
+    text = denial(service(), group(constraints, size))
+    assert text == f"ConfigMap a/g: data.constraints: {said}, {flat}"
+    annotated = denial(service(), pod_group(json.dumps(constraints), int(size)))
+    assert annotated.endswith(f": {said}, {flat}")
+
+
+def test_a_label_of_the_nodes_may_be_a_level() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"zone": "a"}}}
+    server: Any = Server()
+    cache = synced(node)
+    made = Service(cache, live=server)
+    assert denial(made, group({"zone": {"partitions": 2}, "node": {"type": "spread"}})) == ""
+    assert "zone.min=5 exceeds zone.max=3" in denial(made, group({"zone": {"min": 5, "max": 3}}))
+    assert "rak is not a level" in denial(made, group({"rak": {}, "zone": {}}))
+    cache.sink(Event("DELETED", NODES, "n"))
+    assert "zone is not a level" in denial(made, group({"zone": {}}))
 
 
 def test_results_that_are_written_back_ask_nobody() -> None:

@@ -1,0 +1,107 @@
+"""Whether what a group asks for can hold on any topology of the cluster: one answer for webhook and `lint`.
+
+A cluster without a topology ConfigMap has a flat tree, or one of node labels (`topologyLabels` of the
+scheduler's configuration, which is not known here). Nodes come and go, so there only the size counts: units
+are as many as could be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.topology import LevelConstraint, TopologySpec
+from scheduler_core.topology.constraints import LevelRule, Rules, resolve
+from scheduler_core.topology.feasibility import check
+from scheduler_core.topology.tree import FLAT_LEVEL, HOSTNAME_LABEL, Tree, build
+
+FLAT = "the flat topology of a cluster without a topology ConfigMap"
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a group of `size` pods asks for; `field` is where it says so, for messages."""
+
+    constraints: Sequence[LevelConstraint]
+    size: int
+    field: str
+
+
+def refusals(
+    wish: Wish,
+    topologies: Sequence[tuple[str, TopologySpec]],
+    labels: Callable[[], Collection[str]] = frozenset,
+) -> tuple[str, ...]:
+    """Why a wish can hold on none of the topologies (name and content), one text for each; empty if it can.
+
+    `labels` gives the keys of the nodes' labels, any of which may be a level where there is no topology.
+    """
+    if not wish.constraints:
+        return ()
+    if not topologies:
+        text = _without_topology(wish, labels)
+        return (f"{text}, on {FLAT}",) if text else ()
+    found: list[str] = []
+    for name, spec in topologies:
+        text = _conflict(spec, wish)
+        if not text:
+            return ()
+        found.append(f"{text}, on the topology of ConfigMap {name}")
+    return tuple(found)
+
+
+def _conflict(spec: TopologySpec, wish: Wish) -> str:
+    """Why a wish can never hold on a tree, or empty."""
+    rules = _rules(spec.levels, wish)
+    return rules if isinstance(rules, str) else _checked(_tree(spec.levels, spec.paths), rules, wish.size)
+
+
+def _without_topology(wish: Wish, labels: Callable[[], Collection[str]]) -> str:
+    """Why a wish can hold on no flat tree and on none of labels, or empty."""
+    asked = [constraint.level for constraint in wish.constraints]
+    levels: tuple[str, ...] = (FLAT_LEVEL,)
+    if set(asked) != {FLAT_LEVEL}:
+        known = {FLAT_LEVEL, HOSTNAME_LABEL, *labels()}
+        levels = tuple(dict.fromkeys([*(level for level in asked if level in known), FLAT_LEVEL]))
+    rules = _rules(levels, wish)
+    if isinstance(rules, str):
+        return rules
+    # Parts of a level that is not the highest are those of every parent: there may be any number in all.
+    whole = rules if len(rules) == 1 else map(_of_every_parent, rules)
+    texts = (_checked(_wide(rule, wish.size), (rule,), wish.size) for rule in whole)
+    return next(filter(None, texts), "")
+
+
+def _rules(levels: Sequence[str], wish: Wish) -> Rules | str:
+    """The rules, or what is wrong with a level."""
+    try:
+        return resolve(levels, wish.constraints, wish.field)
+    except ModelError as error:
+        return f"{error.path.removeprefix(f'{wish.field}.')} {error.problem}"
+
+
+def _checked(tree: Tree, rules: Rules, size: int) -> str:
+    return "; ".join(conflict.text for conflict in check(tree, rules, size))
+
+
+def _of_every_parent(rule: LevelRule) -> LevelRule:
+    return rule.keeping([term for term in rule.terms if term.field not in ("partitions", "hard")])
+
+
+def _wide(rule: LevelRule, size: int) -> Tree:
+    """One level with as many units as a group could need on it."""
+    most = rule.highest(size) or max(1, min(rule.max or size, size))
+    return _flat(rule.level, min(size, max(rule.partitions or 1, -(-size // most))))
+
+
+@lru_cache(maxsize=4)
+def _flat(level: str, units: int) -> Tree:
+    return build((level,), ((str(unit),) for unit in range(units)))
+
+
+@lru_cache(maxsize=4)
+def _tree(levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...]) -> Tree:
+    """A tree is the same for every group that is held against it, and takes longer to build than to ask."""
+    return build(levels, paths)
