@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from scheduler_core.config.documents import reads_as_text
 from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
 from scheduler_core.config.policy_source import PolicyReaders, ReadConfigMap
 from scheduler_core.config.render import view
+from scheduler_core.config.solver_names import solver_errors
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import parse_duration
 
@@ -95,7 +96,7 @@ def configure(
     try:
         loaded = load_config(_read(file), name, _read_beside(file), config_maps) if file else None
         config = apply_flags(flags, loaded)
-        errors = start_up_errors(config, _known_plugins())
+        errors = [*start_up_errors(config, _known_plugins()), *solver_errors(config, _known_solvers())]
         if errors:
             raise ConfigErrors(errors)
     except ConfigErrors as found:
@@ -120,6 +121,16 @@ def _known_plugins() -> Mapping[str, frozenset[str]]:
 
     try:
         return load_plugins().points
+    except ConfigError as error:
+        raise ConfigErrors([error]) from None
+
+
+def _known_solvers() -> Collection[str]:
+    """The names of all solvers of the topology, third-party ones included."""
+    from scheduler_core.app.solver_loading import load_solvers
+
+    try:
+        return load_solvers().keys()
     except ConfigError as error:
         raise ConfigErrors([error]) from None
 

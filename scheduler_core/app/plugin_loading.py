@@ -46,13 +46,16 @@ def load_plugins(found: Iterable[EntryPoint] | None = None) -> Plugins:
         path = f"{GROUP}[{entry.name}]"
         if entry.name in points or entry.name in reserved:
             raise ConfigError(path, f"{entry.value}: the name is taken by another plugin", kind="Duplicate")
-        plugin = _class(entry, path)
+        plugin = named_class(entry, path)
         points[entry.name] = extension_points(plugin)
+        if not points[entry.name]:
+            raise ConfigError(path, f"{entry.value} extends no point", kind="Invalid")
         factories[entry.name] = plugin
     return Plugins(points, factories)
 
 
-def _class(entry: EntryPoint, path: str) -> type[Any]:
+def named_class(entry: EntryPoint, path: str) -> type[Any]:
+    """The class of an entry point, which has the entry point's name. Raises ConfigError with the path."""
     try:
         plugin = entry.load()
     except MemoryError:
@@ -62,6 +65,4 @@ def _class(entry: EntryPoint, path: str) -> type[Any]:
     if not isinstance(plugin, type) or getattr(plugin, "name", None) != entry.name:
         problem = f"{entry.value} is not a class whose name is {entry.name}"
         raise ConfigError(path, problem, kind="Invalid")
-    if not extension_points(plugin):
-        raise ConfigError(path, f"{entry.value} extends no point", kind="Invalid")
     return plugin

@@ -26,6 +26,7 @@ from scheduler_core.app.plugin_loading import Plugins, load_plugins
 from scheduler_core.app.pod_reader import PodNews, PodReader
 from scheduler_core.app.pulse import Watchdog, where
 from scheduler_core.app.sample import Sample, take_sample
+from scheduler_core.app.solver_loading import load_solvers
 from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
@@ -92,6 +93,7 @@ class Process:
             max_backoff=float(config.pod_max_backoff_seconds),
             clock=time.perf_counter,
         )
+        scheduler.state.topology.solvers = load_solvers()
         wall = wall or SteadyClock()
         self._wall = wall
         self.metrics = Metrics(VERSION, profiles)

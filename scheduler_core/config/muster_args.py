@@ -65,11 +65,13 @@ class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, r
 
     `solver_time_budget_milliseconds`: after that the best placement found so far is used.
     `topology_labels`: node labels from the widest level down, for clusters without that ConfigMap.
+    `solver`: who searches, by name; which ones there are is looked at when the scheduler starts.
     """
 
     topology_config_map_name_space: str = "default"
     solver_time_budget_milliseconds: Int64 = 250
     topology_labels: tuple[str, ...] = ()
+    solver: str = "exact"
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         if not self.topology_config_map_name_space:

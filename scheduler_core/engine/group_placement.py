@@ -37,6 +37,7 @@ from scheduler_core.state.group_members import Seat, counts_of, pod_index, ranks
 from scheduler_core.state.topology import GroupRun, rules_of
 from scheduler_core.topology.constraints import Rules
 from scheduler_core.topology.placer import Infeasible, Placement, most_members, place
+from scheduler_core.topology.question import Solver
 from scheduler_core.topology.tree import Tree
 
 Members = Sequence[tuple[Profile, Pod]]
@@ -112,6 +113,11 @@ class GroupPlacer:
         deadline = self.clock() + self.state.topology.settings[profile.name].budget_seconds
         return lambda: self.clock() >= deadline
 
+    def solver(self, profile: Profile) -> Solver:
+        """The solver that a profile names."""
+        topology = self.state.topology
+        return topology.solvers[topology.settings[profile.name].solver]
+
     def _ask(self, gang: Gang, members: Members, now: float) -> Question | Refusal:
         if gang.problem:
             return Refusal(gang.problem)
@@ -155,7 +161,13 @@ class GroupPlacer:
     ) -> Placement | Infeasible:
         began = self.clock()
         found = place(
-            question.tree, room, question.size, question.rules, fixed=question.fixed, expired=expired
+            question.tree,
+            room,
+            question.size,
+            question.rules,
+            fixed=question.fixed,
+            expired=expired,
+            solver=self.solver(question.members[0][0]),
         )
         if not run.replacing:
             run.solver_seconds += self.clock() - began

@@ -63,6 +63,7 @@ def preempt_groups(placer: GroupPlacer, question: Question, now: float) -> GangP
         question.rules,
         fixed=question.fixed,
         expired=placer.expired(question.members[0][0]),
+        solver=placer.solver(question.members[0][0]),
     )
     if isinstance(found, Infeasible) or not found.victims:
         return None
@@ -84,7 +85,13 @@ def _replaced(
     room = capacity(placer.state, question.slots, gone)
     expired = placer.expired(question.members[0][0])
     placement = place(
-        question.tree, room, question.size, question.rules, fixed=question.fixed, expired=expired
+        question.tree,
+        room,
+        question.size,
+        question.rules,
+        fixed=question.fixed,
+        expired=expired,
+        solver=placer.solver(question.members[0][0]),
     )
     if isinstance(placement, Infeasible):
         return None

@@ -88,7 +88,7 @@ def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:
     args = args or ClusterTopologyPlacementGroupArgs()
     seconds = args.solver_time_budget_milliseconds / 1000
     return ClusterTopologyPlacementGroup(
-        TopologySettings(args.topology_config_map_name_space, args.topology_labels, seconds)
+        TopologySettings(args.topology_config_map_name_space, args.topology_labels, seconds, args.solver)
     )
 
 

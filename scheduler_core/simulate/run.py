@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.config.solver_names import solver_errors
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
 from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
@@ -30,6 +31,7 @@ from scheduler_core.simulate.quota_review import QuotaReview, written_quota
 from scheduler_core.simulate.scenario import Scenario, Step
 from scheduler_core.simulate.volumes import settle
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.topology.solvers import SOLVERS
 
 # More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
 _MAX_ROUNDS: Final = 10_000
@@ -58,6 +60,8 @@ class Simulation:
         self.now = scenario.now
         self.objects = Objects(lambda: self.now)
         self.state = ClusterState()
+        for error in solver_errors(scenario.config, SOLVERS):
+            raise error
         profiles = build_profiles(scenario.config, FACTORIES, KNOWN_PLUGINS)
         # No backoff: a scenario's clock stands still while it runs until idle.
         self.scheduler = Scheduler(

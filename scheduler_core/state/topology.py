@@ -7,7 +7,7 @@ ConfigMap whose text is faulty leaves the tree that was read before. Of several 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
@@ -18,15 +18,18 @@ from scheduler_core.model.gang import Gang
 from scheduler_core.model.names import LABEL_HOSTNAME, TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.topology.constraints import Rules, parse_rules, resolve, single_domain
+from scheduler_core.topology.question import Solver
+from scheduler_core.topology.solvers import EXACT, SOLVERS
 from scheduler_core.topology.tree import Tree, build, flat, from_labels
 
 
 class TopologySettings(msgspec.Struct, frozen=True):
-    """Where a profile's tree comes from, and how many seconds a search for a placement may take."""
+    """Where a profile's tree comes from, how many seconds a search may take, and which solver searches."""
 
     namespace: str = "default"
     labels: tuple[str, ...] = ()
     budget_seconds: float = 0.25
+    solver: str = EXACT.name
 
 
 class GroupRun(msgspec.Struct):
@@ -59,13 +62,14 @@ class GroupRun(msgspec.Struct):
 class TopologyTable:
     """Topology ConfigMaps, the trees made of them, and the runs of groups by the gang's key.
 
-    `settings` are those of the profiles by scheduler name; `unreported` are faulty ConfigMaps of which nobody
-    was told yet.
+    `settings` are those of the profiles by scheduler name, `solvers` who may search, by name; `unreported`
+    are faulty ConfigMaps of which nobody was told yet.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self.settings: dict[str, TopologySettings] = {}
+        self.solvers: Mapping[str, Solver] = SOLVERS
         self.unreported: list[ConfigMap] = []
         self.runs: dict[str, GroupRun] = {}
         self._good: dict[str, ConfigMap] = {}

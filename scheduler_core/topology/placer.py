@@ -12,8 +12,9 @@ from scheduler_core.topology.conflict import smallest_conflict
 from scheduler_core.topology.constraints import Rules, Term, keep_terms, terms_of
 from scheduler_core.topology.objective import level_values
 from scheduler_core.topology.problem import Problem, pose
+from scheduler_core.topology.question import Solver, pose_question
 from scheduler_core.topology.reach import any_placement, is_feasible, most_feasible
-from scheduler_core.topology.solver import solve
+from scheduler_core.topology.solvers import EXACT, BrokenSolver, Exact, ask
 from scheduler_core.topology.tables import OutOfBudget
 from scheduler_core.topology.tree import Tree
 
@@ -35,7 +36,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """No placement meets the strict rules; `conflict` is empty when the free slots alone are too few."""
+    """No placement meets the strict rules; `conflict` is empty when the free slots alone are too few.
+
+    So it is where the solver found none of those there are, or gave an answer that cannot be used.
+    """
 
     reason: str
     conflict: tuple[Term, ...] = ()
@@ -54,26 +58,32 @@ def place(
     *,
     fixed: NDArray[np.int64] | None = None,
     expired: Callable[[], bool] = never,
+    solver: Solver = EXACT,
 ) -> Placement | Infeasible:
-    """The best placement of a group of `size` pods, all or nothing.
+    """The best placement of a group of `size` pods, all or nothing; with another solver what that one finds.
 
     capacity: int64 [leaves], how many (more) members fit on each node, over all resources and the pod limit.
     fixed: int64 [leaves], members that are placed and stay; they count towards `size` and every rule, and not
     against `capacity`. expired: asked now and then; once true, the best placement known is returned.
     """
-    problem = pose(tree, capacity, size, rules, fixed)
+    question = pose_question(tree, capacity, size, rules, fixed)
+    problem = question.problem
     missing, slots = problem.missing, int(problem.free[-1].sum())
     if missing < 0:
         return Infeasible(f"{size - missing} members are placed already, the group has {size}")
     if missing > slots:
         return Infeasible(f"{missing} members need a slot, the nodes of the topology have {slots} free")
-    optimal = True
+    optimal = isinstance(solver, Exact)
     try:
-        added = solve(problem, expired)
+        added = ask(solver, question, expired)
     except OutOfBudget:
         optimal = False
         added = any_placement(problem)
+    except BrokenSolver as error:
+        return Infeasible(str(error))
     if added is None:
+        if not isinstance(solver, Exact) and is_feasible(problem):
+            return Infeasible(f"solver {solver.name} found no place for {missing} members; there is one")
         return _explain(problem, tree, capacity, fixed)
     counts = problem.held[-1] + added
     return Placement(counts, added, level_values(tree, rules, counts), optimal)

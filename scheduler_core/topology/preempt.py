@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.topology.constraints import Rules
 from scheduler_core.topology.placer import Infeasible, Placement, can_place, never, place
+from scheduler_core.topology.question import Solver
+from scheduler_core.topology.solvers import EXACT
 from scheduler_core.topology.tree import Tree
 
 # Sets of victims tried one by one; above that the answer is the set from which no group can be spared.
@@ -48,6 +50,7 @@ def choose_victims(
     *,
     fixed: NDArray[np.int64] | None = None,
     expired: Callable[[], bool] = never,
+    solver: Solver = EXACT,
 ) -> Preemption | Infeasible:
     """The fewest, then the cheapest groups whose eviction lets `place` succeed for the whole group.
 
@@ -64,7 +67,8 @@ def choose_victims(
     if not fits(()) and fits(everyone):
         spared = _spare(victims, fits)
         chosen = _fewest(victims, spared, fits, expired)
-    placement = place(tree, capacity_without(frozenset(chosen)), size, rules, fixed=fixed, expired=expired)
+    room = capacity_without(frozenset(chosen))
+    placement = place(tree, room, size, rules, fixed=fixed, expired=expired, solver=solver)
     return placement if isinstance(placement, Infeasible) else Preemption(chosen, placement)
 
 

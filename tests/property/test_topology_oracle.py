@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from scheduler_core.topology import objective
 from scheduler_core.topology.constraints import LevelRule, Rules, keep_terms, terms_of
+from scheduler_core.topology.greedy import Greedy
 from scheduler_core.topology.objective import Digit
 from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
 from scheduler_core.topology.problem import pose
+from scheduler_core.topology.question import fault, pose_question
 from scheduler_core.topology.reach import any_placement
 from scheduler_core.topology.tree import Tree, build
 
@@ -171,6 +173,48 @@ def test_the_quick_answers_agree_with_brute_force_on_feasibility(family: str) ->
         legal, _ = price(case, (quick + case.fixed)[None, :])
         assert legal.all(), describe(case)
         assert (quick <= case.capacity).all(), describe(case)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_greedy_solver_is_lawful_and_never_better_than_the_exact_one(
+    family: str,
+) -> None:
+    rng = np.random.default_rng(200 + FAMILIES.index(family))
+    answered = worse = 0
+    for _ in range(INSTANCES // 3):
+        case = random_instance(rng, family)
+        args = (case.tree, case.capacity, case.size, case.rules)
+        best = place(*args, fixed=case.fixed)
+        found = place(*args, fixed=case.fixed, solver=Greedy())
+        if isinstance(found, Infeasible):
+            assert "is not used" not in found.reason, describe(case)
+            continue
+        assert isinstance(best, Placement), describe(case)
+        legal, costs = price(case, np.stack([found.counts, best.counts]))
+        assert legal.all(), describe(case)
+        assert (found.added <= case.capacity).all(), describe(case)
+        greedy, exact = map(tuple, costs.tolist())
+        assert greedy >= exact, describe(case)
+        assert not found.optimal
+        answered, worse = answered + 1, worse + (greedy > exact)
+    assert 0 < worse < answered, "it is worth a comparison"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_check_of_answers_lets_pass_what_brute_force_calls_legal_and_nothing_else(family: str) -> None:
+    rng = np.random.default_rng(300 + FAMILIES.index(family))
+    passed = 0
+    for _ in range(INSTANCES // 3):
+        case = random_instance(rng, family)
+        question = pose_question(case.tree, case.capacity, case.size, case.rules, case.fixed)
+        answers = rng.integers(-1, case.capacity + 2, (30, len(case.capacity)))
+        legal, _ = price(case, answers + case.fixed)
+        legal &= ((answers >= 0) & (answers <= case.capacity)).all(axis=1)
+        legal &= answers.sum(axis=1) == question.missing
+        for answer, lawful in zip(answers, legal.tolist(), strict=True):
+            assert (fault(question, answer) == "") is lawful, (describe(case), answer)
+        passed += int(legal.sum())
+    assert passed > 0
 
 
 def test_a_reported_conflict_fails_and_none_of_its_demands_can_be_spared() -> None:

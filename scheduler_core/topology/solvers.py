@@ -1,0 +1,49 @@
+"""The solvers that come with Muster, and asking one: its answer is used only if it keeps every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.topology.greedy import Greedy
+from scheduler_core.topology.question import Question, Solver, fault
+from scheduler_core.topology.solver import solve
+from scheduler_core.topology.tables import OutOfBudget
+
+
+class Exact:
+    """The optimum of the whole objective, see `scheduler_core.topology.solver`."""
+
+    name = "exact"
+
+    def solve(self, question: Question, expired: Callable[[], bool]) -> NDArray[np.int64] | None:
+        """As the contract says; None only where there is no placement. Raises OutOfBudget."""
+        return solve(question.problem, expired)
+
+
+EXACT: Final = Exact()
+SOLVERS: Final[Mapping[str, Solver]] = {solver.name: solver for solver in (EXACT, Greedy())}
+
+
+class BrokenSolver(Exception):
+    """A solver that raises, or whose answer breaks a rule; the text says which solver and what it did."""
+
+
+def ask(solver: Solver, question: Question, expired: Callable[[], bool]) -> NDArray[np.int64] | None:
+    """The answer of a solver, int64 [leaves], or None. Raises BrokenSolver and OutOfBudget."""
+    try:
+        answer = solver.solve(question, expired)
+        if answer is None:
+            return None
+        added = np.array(answer)  # what is checked is what is used
+    except (MemoryError, OutOfBudget):
+        raise
+    except Exception as error:
+        raise BrokenSolver(f"solver {solver.name} failed: {error!r}") from error
+    problem = fault(question, added)
+    if problem:
+        raise BrokenSolver(f"the answer of solver {solver.name} is not used: {problem}")
+    return added.astype(np.int64)
