@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -146,3 +147,67 @@ def test_constraints_are_told_in_short(given: str, text: str) -> None:
     spec = GroupSpec("g", 4, 0, parse_constraints(given))
     gang = Gang(GroupRef("ConfigMap", "team-a", "g"), "u", "1", 0.0, 4, group=spec)
     assert constraints_text(gang) == text
+
+
+def test_solvers_are_compared_on_the_cluster_without_the_members(eq: Command) -> None:
+    done = eq("topology", "g", "--solver", "greedy", plugin=podgroup)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "SOLVER   RACK SQUARES   NODE UNITS   HOPS   PLACEMENT",
+        "greedy   8              2            28     node-0=2 node-2=2",
+        "exact    8              2            28     node-0=2 node-2=2",
+    ]
+    alone = eq("topology", "g", "--solver", "exact", "--no-headers", plugin=podgroup).out
+    assert len(alone.splitlines()) == 1
+
+
+def test_a_placement_that_is_worse_is_seen_to_be(api: Api, eq: Command) -> None:
+    """The example of docs/cli.md: the rack with the most room is not the one with room on one node."""
+    for node, cpus in zip(api.objects["nodes"], "4461", strict=True):
+        node["status"]["allocatable"] = node["status"]["allocatable"] | {"cpu": cpus}
+    tree = '{"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}, "node-3": {}}}'
+    api.objects["configmaps"][0]["data"]["tree"] = tree
+    data = {"name": "g", "size": "6", "constraints": '{"rack": {}, "node": {}}'}
+    api.objects["configmaps"][1] = config_map("team-a", "g", "sakkara.group", data)
+    found = eq("topology", "g", "--solver", "greedy", plugin=podgroup).out
+    text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert found in text
+    assert [line.split()[:4] for line in found.splitlines()[1:]] == [
+        ["greedy", "1", "2", "46"],
+        ["exact", "1", "1", "30"],
+    ]
+
+
+def test_a_solver_that_finds_nothing_says_so_beside_the_one_that_does(api: Api, eq: Command) -> None:
+    constraints = json.dumps({"node": {"min": 3, "max": 4}})
+    data = {"name": "g", "size": "9", "constraints": constraints}
+    api.objects["configmaps"][1] = config_map("team-a", "g", "sakkara.group", data)
+    rows = eq("topology", "g", "--solver", "greedy", "--no-headers", plugin=podgroup).out.splitlines()
+    assert rows[0].split(maxsplit=4)[4] == "solver greedy found no place for 9 members; there is one"
+    assert rows[1].split()[-3:] == ["node-0=3", "node-1=3", "node-2=3"]
+
+
+def test_what_keeps_members_from_a_node_counts(api: Api, eq: Command) -> None:
+    api.objects["nodes"][0]["spec"] = {"unschedulable": True}
+    found = eq("topology", "g", "--solver", "exact", "--no-headers", plugin=podgroup).out
+    assert "node-0" not in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("g", "--solver", "chic"), 1, 'error: no solver "chic"; known are exact, greedy'),
+        (("--solver", "greedy"), 2, "give its NAME"),
+        (("g", "--solver", "greedy", "-o", "svg"), 2, "give its NAME"),
+        (("other", "--solver", "greedy"), 1, 'no group ConfigMap "other"'),
+    ],
+)
+def test_what_cannot_be_compared(eq: Command, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = eq("topology", *arguments, plugin=podgroup)
+    assert done.code == code
+    assert said in done.err
+
+
+def test_a_group_without_pods_cannot_be_placed(api: Api, eq: Command) -> None:
+    api.objects["pods"] = []
+    assert "has no pods" in eq("topology", "g", "--solver", "greedy", plugin=podgroup).err
