@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from tests.support.eventually import eventually
-from tests.support.fault_burst import SETTLE_SECONDS, Losses
-from tests.support.fault_plane import FaultPlane
+from tests.support.fault_burst import Losses
+from tests.support.fault_outage import noticed, server_down
 from tests.support.fault_proxy import expired
 from tests.support.fault_stage import SOME, Stage
 from tests.support.sandbox_server import SandboxServer
-from tests.support.scheduler import SchedulerProcess
 
 pytestmark = pytest.mark.timeout(300)
 
 Record = Callable[[str, int, Losses], None]
 KILLS = 2
-
-
-@contextmanager
-def noticed(process: SchedulerProcess, reason: str) -> Iterator[None]:
-    """At the end of the block the scheduler's watches have started over for this reason."""
-
-    def restarts() -> float:
-        return process.metric("muster_watch_restarts_total", reason=reason)
-
-    before = restarts()
-    yield
-    eventually(lambda: restarts() > before, SETTLE_SECONDS)
-
-
-@contextmanager
-def server_down(stage: Stage) -> Iterator[None]:
-    """No API server in this block: killed where it is a process, else cut off with all that was open."""
-    server, door = stage.ground.server, stage.proxy.door("main")
-    if isinstance(server, FaultPlane):
-        server.kill_apiserver()
-    door.close()
-    yield
-    if isinstance(server, FaultPlane):
-        server.start_apiserver()
-    door.open()
 
 
 def compact(stage: Stage) -> None:
