@@ -96,7 +96,7 @@ def configure(
     try:
         loaded = load_config(_read(file), name, _read_beside(file), config_maps) if file else None
         config = apply_flags(flags, loaded)
-        errors = [*start_up_errors(config, _known_plugins()), *solver_errors(config, _known_solvers())]
+        errors = _start_up_errors(config)
         if errors:
             raise ConfigErrors(errors)
     except ConfigErrors as found:
@@ -105,6 +105,15 @@ def configure(
         ignored = [f"{flag} is ignored, the file decides" for flag in ignored_flags(flags)]
         _warn(name, [*ignored, *config.warnings])
     return config
+
+
+def _start_up_errors(config: SchedulerConfiguration) -> list[ConfigError]:
+    return [*start_up_errors(config, _known_plugins()), *solver_errors(config, _known_solvers())]
+
+
+def _all_problems(config: SchedulerConfiguration) -> list[ConfigError]:
+    """Whatever `validate` would say of a valid configuration."""
+    return [*_start_up_errors(config), *extender_problems(config)]
 
 
 def refuse_unsupported(config: SchedulerConfiguration) -> None:
@@ -182,7 +191,7 @@ def convert_command(file: str, target: str | None, kubeconfig: str, output: str)
     """
     try:
         readers = PolicyReaders(_read_beside(file), _config_maps(kubeconfig))
-        document, warnings = convert_document(_read(file), target, readers, _known_plugins())
+        document, warnings = convert_document(_read(file), target, readers, _all_problems)
     except ConfigErrors as found:
         _fail(found, _name(file))
     _warn(_name(file), warnings)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.legacy import to_v1alpha2
-from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, KNOWN_PLUGINS, MULTI_POINT
+from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, MULTI_POINT
 from scheduler_core.config.policy_source import NO_READERS, PolicyReaders
 from scheduler_core.config.problems import ConfigErrors, not_supported
-from scheduler_core.config.profiles import Registry, start_up_errors
+from scheduler_core.config.profiles import start_up_errors
 from scheduler_core.config.render import extender_document, plugin_config_entry
 from scheduler_core.config.schema import Plugin, Profile, SchedulerConfiguration
 from scheduler_core.config.validation import validate
@@ -22,7 +23,10 @@ from scheduler_core.config.versions import (
     check_header,
     read_document,
 )
+from scheduler_core.errors import ConfigError
 
+# What keeps the scheduler from starting with a valid configuration.
+Problems = Callable[[SchedulerConfiguration], Sequence[ConfigError]]
 TARGETS: Final = ("v1alpha2", "v1")
 # Fields that v1 no longer has; what disablePreemption and bindTimeoutSeconds meant is in the profiles.
 _GONE: Final = ("healthzBindAddress", "metricsBindAddress", "disablePreemption", "bindTimeoutSeconds")
@@ -32,12 +36,12 @@ def convert_document(
     text: str,
     target: str | None = None,
     readers: PolicyReaders = NO_READERS,
-    registry: Registry = KNOWN_PLUGINS,
+    problems: Problems = start_up_errors,
 ) -> tuple[dict[str, Any], list[str]]:
     """The document in version `target`, and warnings for what is not as the file says.
 
-    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. With a document in v1 and
-    the plugins of `registry` the scheduler starts; one in v1alpha2 may carry mistakes on, as warnings. Raises
+    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. A document in v1 is valid,
+    and `problems` has nothing to say of it; one in v1alpha2 may carry mistakes on, as warnings. Raises
     ConfigErrors for a document that cannot be read or would not run in v1, and for a target that is older.
     """
     raw = parse_document(text)
@@ -48,14 +52,14 @@ def convert_document(
     config = read_document(raw)
     if wanted != V1:
         return {**raw, "apiVersion": V1ALPHA2}, [str(error) for error in validate(config)]
-    _refuse_unless_it_runs(config, registry)
+    _refuse_unless_it_runs(config, problems)
     document = _as_v1(raw, config)
-    _refuse_unless_it_runs(read_document(document), registry)
+    _refuse_unless_it_runs(read_document(document), problems)
     return document, config.warnings
 
 
-def _refuse_unless_it_runs(config: SchedulerConfiguration, registry: Registry) -> None:
-    errors = validate(config) or start_up_errors(config, registry)
+def _refuse_unless_it_runs(config: SchedulerConfiguration, problems: Problems) -> None:
+    errors = validate(config) or problems(config)
     if errors:
         raise ConfigErrors(errors)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
+from scheduler_core.app.extender_metrics import ExtenderMetrics
 from scheduler_core.app.metrics import Metrics, SampledMetrics
 from scheduler_core.app.outcomes import Timing
 from scheduler_core.app.sample import Sample
@@ -23,6 +24,7 @@ SAMPLE = Sample(
 
 def with_everything() -> Metrics:
     metrics = Metrics("1.2.3")
+    ExtenderMetrics(metrics.registry)
     metrics.add(SampledMetrics(lambda: SAMPLE))
     metrics.add(WatchMetrics([], lambda: True))
     return metrics

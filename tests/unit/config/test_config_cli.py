@@ -193,6 +193,27 @@ def test_what_would_not_run_is_not_written_in_v1(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("extenders: [{urlPrefix: 'ftp://x', filterVerb: f}]\n", "'ftp://x' is not an http or https URL"),
+        (
+            "profiles: [{pluginConfig: [{name: ClusterTopologyPlacementGroup, args: {solver: none}}]}]\n",
+            'Unsupported value: "none"',
+        ),
+    ],
+    ids=["extender", "solver"],
+)
+@pytest.mark.parametrize("head", [OLD.replace("v1alpha1", "v1alpha2"), V1], ids=["v1alpha2", "v1"])
+def test_what_validate_refuses_is_not_written(head: str, more: str, problem: str, tmp_path: Path) -> None:
+    file = write(tmp_path, head + more)
+    said = run("validate", file)
+    converted = run("convert", "--to", "v1", file)
+    assert (converted.exit_code, converted.stdout) == (said.exit_code, "") == (1, "")
+    assert problem in said.stderr
+    assert converted.stderr == said.stderr
+
+
 def test_converted_output_is_a_configuration_again(tmp_path: Path) -> None:
     file = write(tmp_path, OLD + "leaderElection: {lockObjectName: x}\n")
     for target in ("v1alpha2", "v1"):

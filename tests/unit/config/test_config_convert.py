@@ -56,6 +56,19 @@ OLD_ARGS: list[tuple[str, Any]] = [
 ]
 
 
+EXTENDER = {
+    "urlPrefix": "http://127.0.0.1:80",
+    "filterVerb": "filter",
+    "prioritizeVerb": "prioritize",
+    "weight": 2,
+    "httpTimeout": "1m0.5s",
+    "nodeCacheCapable": True,
+    "ignorable": True,
+    "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}],
+    "tlsConfig": {"insecure": True, "serverName": "x"},
+}
+
+
 @st.composite
 def plugin_sets(draw: st.DrawFn, version: str, point: str) -> dict[str, Any]:
     able = sorted(name for name, points in KNOWN_PLUGINS.items() if point in points or point == MULTI_POINT)
@@ -93,6 +106,9 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         "leaderElection": {"leaderElect": draw(st.booleans())},
         "percentageOfNodesToScore": draw(st.sampled_from([0, 50, 100, 101])),
     }
+    https = "enableHttps" if version == "v1alpha2" else "enableHTTPS"
+    if version != "v1alpha1" and draw(st.booleans()):
+        document["extenders"] = [{**EXTENDER, https: draw(st.booleans())}]
     if version in ("v1alpha1", "v1alpha2"):
         document["disablePreemption"] = draw(st.booleans())
     if version == "v1alpha1":
@@ -181,7 +197,9 @@ def test_a_document_that_would_not_run_is_not_written_in_v1() -> None:
     with pytest.raises(ConfigErrors, match='"Elsewhere" does not exist'):
         convert_document(head("v1alpha2") + listed, "v1")
     known = {**KNOWN_PLUGINS, "Elsewhere": frozenset({"score"})}
-    document, _ = convert_document(head("v1alpha2") + listed, "v1", registry=known)
+    document, _ = convert_document(
+        head("v1alpha2") + listed, "v1", problems=lambda config: start_up_errors(config, known)
+    )
     assert {"name": "Elsewhere"} in document["profiles"][0]["plugins"]["score"]["enabled"]
 
 
