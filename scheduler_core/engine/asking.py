@@ -55,8 +55,6 @@ class Asking:
         self._profiles = profiles
         found = [plugin for profile in profiles.values() for plugin in profile.plugins]
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
-        if self._plugin is not None:
-            cycle.state.extending.guards = self._plugin.guards
         self._parked = Parked(queue)
         self._number = 0
         self._rounds: Counter[str] = Counter()

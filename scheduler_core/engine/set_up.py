@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.affinity import NodeAffinity as Affinity
+from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
 from scheduler_core.plugins.taint_toleration import TaintToleration
@@ -22,6 +23,11 @@ def set_up(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
         for plugin in profile.plugins:
             if isinstance(plugin, ClusterTopologyPlacementGroup):
                 state.topology.settings[profile.name] = plugin.settings
+            elif isinstance(plugin, Extenders):
+                if state.index.ensure(dict.fromkeys(sorted(plugin.accounted_for), 0)):
+                    state.nodes.grow_rows()
+                state.nodes.unlimited = plugin.accounted_for
+                state.extending.guards = plugin.guards
 
 
 def _node_rules(profile: Profile) -> NodeRules:

@@ -58,6 +58,12 @@ class Extenders:
         self._preempting = tuple(item for item in extenders if item.preempt_verb)
         self._binding = tuple(item for item in extenders if item.bind_verb)
 
+    @property
+    def accounted_for(self) -> frozenset[str]:
+        """Resources that extenders account for, so that nodes have as much as anybody asks for."""
+        managed = (item for extender in self.extenders for item in extender.managed_resources)
+        return frozenset(item.name for item in managed if item.ignored_by_scheduler)
+
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
         """Whether an extender filters or scores nodes for the pod."""
         return any(is_interested(extender, pod) for extender in self._asked)
@@ -110,7 +116,10 @@ class Extenders:
 
 
 def _verdicts(cycle: Cycle, answer: NodesAnswer | None) -> _Verdicts:
-    """What an answer says of all nodes. While victims are looked for, only what evictions cannot change."""
+    """What an answer says of all nodes. While victims are looked for, nodes without an answer may do.
+
+    A node that was refused may not: it had room enough, so nobody's leaving is known to help.
+    """
     state, hypothetical = cycle.state, cycle.after_leaving
     bits = np.full(state.nodes.size, 0 if hypothetical else 1, dtype=np.uint64)  # [N]
     reasons = [_UNASKED]
@@ -122,7 +131,7 @@ def _verdicts(cycle: Cycle, answer: NodesAnswer | None) -> _Verdicts:
         why = answer.refused.get(name)
         if slot is None:
             continue
-        if why is None or (hypothetical and why.resolvable):
+        if why is None:
             bits[slot] = 0
             continue
         number = numbers.get((why.text, why.resolvable))

@@ -24,6 +24,8 @@ Float = NDArray[np.float64]
 
 _FIRST_CAPACITY: Final = 64
 EXACT_DIVISOR: Final = 2**45
+# More than anybody asks of one node; of all nodes together it can still be summed up.
+UNLIMITED: Final = 2**44
 
 
 class NodeTable:
@@ -45,6 +47,8 @@ class NodeTable:
         self.pods: list[dict[str, Pod]] = []
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.taint_sets.id(())
+        # Resources that somebody else accounts for: every node has as much as anybody may ask for.
+        self.unlimited: frozenset[str] = frozenset()
         # What makes a node useless to pods, by the name of their scheduler.
         self.rules: dict[str, NodeRules] = {}
         self.static_changes = ChangeLog()
@@ -131,7 +135,12 @@ class NodeTable:
             self.grow_rows()
         slot = self._slot_for(node.name)
         self.nodes[slot] = node
-        self._set_allocatable(slot, self.index.vector(node.allocatable))
+        allocatable = self.index.vector(node.allocatable)
+        for name in self.unlimited:
+            row = self.index.row(name)
+            if row is not None:
+                allocatable[row] = UNLIMITED
+        self._set_allocatable(slot, allocatable)
         self.alive[slot] = bool(node.allocatable)
         self.unschedulable[slot] = node.unschedulable
         taints = node.taints

@@ -187,6 +187,43 @@ def test_a_resource_that_the_extender_accounts_for_does_not_count_on_nodes() -> 
     assert placed(made.step()) == {"p": "n0"}
 
 
+@pytest.mark.parametrize("reported", [0, 5], ids=["nodes do not report it", "nodes report less"])
+def test_a_gang_may_ask_for_what_the_extender_accounts_for(reported: int) -> None:
+    memory = "example.com/gpu-memory"
+    item = ManagedResource(name=memory, ignored_by_scheduler=True)
+    made = Extended([], structs.replace(FILTER, managed_resources=(item,)))
+    for name in ("n0", "n1"):
+        node = make_node(name).allocatable(cpu=4, pods=9, **({memory: reported} if reported else {}))
+        made.scheduler.put(node.obj(), made.now)
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(*(make_pod(f"a/p{i}").uid(f"p{i}").group("g").requests(cpu=1, **{memory: 7}) for i in range(2)))
+    (question,) = made.asked()
+    made.answer(question, {"n0": "no"})
+    assert placed(made.step()) == {"p0": "n1", "p1": "n1"}
+
+
+def test_what_the_extender_accounts_for_does_not_keep_a_pod_from_evicting() -> None:
+    memory = "example.com/gpu-memory"
+    item = ManagedResource(name=memory, ignored_by_scheduler=True)
+    made = Extended([2], structs.replace(FILTER, managed_resources=(item,)))
+    made.put(single("low", 2).on("n0"))
+    made.put(make_pod("a/high").uid("high").requests(cpu=2, **{memory: 7}).priority(9))
+    assert evicted(made.step()) == {"low"}
+    made.scheduler.remove(single("low", 2).on("n0").obj(), made.now)
+    made.answer(made.asked(5.0)[0])
+    assert placed(made.step()) == {"high": "n0"}
+
+
+def test_nobody_goes_for_a_node_that_the_extender_refused_and_it_is_not_kept() -> None:
+    made = Extended([4])
+    made.put(single("low").on("n0"), single("high", priority=9))
+    made.answer(made.asked()[0], {"n0": "busy"})
+    (told,) = made.step()
+    assert isinstance(told, Rejected)
+    assert told.nominated == ""
+    assert not made.state.nominations.uids
+
+
 def test_questions_are_bounded_and_the_rest_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parked, "MOST_QUESTIONS", 2)
     made = Extended([9])

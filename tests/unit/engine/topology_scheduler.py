@@ -9,6 +9,7 @@ from scheduler_core.config import load_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.interface import Plugin
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.names import MUSTER_SCHEDULER
@@ -22,7 +23,7 @@ PACKED = '{"rack": {"type": "pack"}}'
 class TopologyScheduler:
     """Nodes n0, n1, ... with so many CPUs, two of them in a rack; `quotas`: with CapacityScheduling."""
 
-    def __init__(self, *cpus: int, quotas: bool = False) -> None:
+    def __init__(self, *cpus: int, quotas: bool = False, beside: Plugin | None = None) -> None:
         names = ["ClusterTopologyPlacementGroup", *(["CapacityScheduling"] if quotas else [])]
         profile = {
             "schedulerName": MUSTER_SCHEDULER,
@@ -30,7 +31,8 @@ class TopologyScheduler:
         }
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         config = load_config(json.dumps({**head, "profiles": [profile]}))
-        self.scheduler = Scheduler(ClusterState(), build_profiles(config, FACTORIES, KNOWN_PLUGINS))
+        profiles = build_profiles(config, FACTORIES, KNOWN_PLUGINS, beside)
+        self.scheduler = Scheduler(ClusterState(), profiles)
         self.state = self.scheduler.state
         self.now = 100.0
         racks: dict[str, dict[str, Any]] = {}
