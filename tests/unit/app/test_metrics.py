@@ -27,6 +27,7 @@ def with_everything() -> Metrics:
     ExtenderMetrics(metrics.registry)
     metrics.add(SampledMetrics(lambda: SAMPLE))
     metrics.add(WatchMetrics([], lambda: True))
+    ExtenderMetrics(metrics.registry)
     return metrics
 
 
