@@ -81,6 +81,8 @@ class Asking:
         schedule: Schedule,
         line: Hashable,
     ) -> list[Decision]:
+        if self._parked.waits_on(unit, now):
+            return []
         wait = self._parked.take(unit)
         if wait is not None and wait.problems:
             self._forget(unit.pods)
@@ -101,15 +103,17 @@ class Asking:
 
     def answered(self, answer: Answer, now: float) -> None:
         """An answer has come: once nothing else is to be waited for, its unit is tried with it."""
-        found = self._parked.answered(answer.number)
-        if found is None:
+        known, line = self._parked.ended(answer.number)
+        if not known:
             return
-        wait, (question, about) = found
-        for uid in about:
-            self._learn(uid, question, answer, wait)
-        if not wait.asked:
-            self._parked.resume(wait, now)
-        self._parked.next_in(wait.line, now)
+        found = self._parked.answered(answer.number)
+        if found is not None:
+            wait, (question, about) = found
+            for uid in about:
+                self._learn(uid, question, answer, wait)
+            if not wait.asked:
+                self._parked.resume(wait, now)
+        self._parked.next_in(line, now)
 
     def _failed(self, unit: QueuedUnit, pods: Iterable[Pod], problem: str, now: float) -> list[Decision]:
         """No answer: the unit is tried again after its backoff."""

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler_core.engine.queue import SchedulingQueue
+from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import Part, QueuedUnit
 from scheduler_core.model.extending import Question
 
@@ -41,6 +42,8 @@ class Parked:
         self._queue = queue
         self._waits: dict[str, Wait] = {}
         self._keys: dict[int, str] = {}
+        # Of every question under way, those that nobody waits for any more among them.
+        self._line_of: dict[int, Hashable] = {}
         self._under_way: Counter[Hashable] = Counter()
         self._lines: dict[Hashable, deque[str]] = {}
 
@@ -61,6 +64,7 @@ class Parked:
         self._park(Wait(unit, unit.attempts, line, dict(asked)), now)
         self._under_way[line] += len(asked)
         self._keys.update(dict.fromkeys(asked, unit.key))
+        self._line_of.update(dict.fromkeys(asked, line))
 
     def _park(self, wait: Wait, now: float) -> None:
         self._waits[wait.unit.key] = wait
@@ -71,26 +75,37 @@ class Parked:
             for key in [key for key, item in self._waits.items() if units.get(key) is not item.unit]:
                 self._drop(key)
 
+    def waits_on(self, unit: QueuedUnit, now: float) -> bool:
+        """Park a unit again whose questions are still what is to be asked; False if there are none."""
+        wait = self._waits.get(unit.key)
+        if wait is None or not wait.asked or any(_is_stale(unit, item) for item, _ in wait.asked.values()):
+            return False
+        self._park(wait, now)
+        return True
+
     def take(self, unit: QueuedUnit) -> Wait | None:
         """A unit is tried: what is still asked for it is of no use any more."""
         return self._drop(unit.key)
 
     def _drop(self, key: str) -> Wait | None:
         wait = self._waits.pop(key, None)
-        if wait is not None:
-            self._under_way[wait.line] -= len(wait.asked)
-            for number in wait.asked:
-                self._keys.pop(number, None)
+        for number in wait.asked if wait is not None else ():
+            self._keys.pop(number, None)
         return wait
 
+    def ended(self, number: int) -> tuple[bool, Hashable]:
+        """Whether a question was under way, and whose line has a place now."""
+        if number not in self._line_of:
+            return False, None
+        line = self._line_of.pop(number)
+        self._under_way[line] -= 1
+        return True, line
+
     def answered(self, number: int) -> tuple[Wait, About] | None:
-        """Whom an answer is for, and the question; None where nobody waits for it."""
+        """Whom an answer is for, and the question; None where nobody waits for it any more."""
         key = self._keys.pop(number, None)
         wait = self._waits.get(key) if key is not None else None
-        if wait is None:
-            return None
-        self._under_way[wait.line] -= 1
-        return wait, wait.asked.pop(number)
+        return None if wait is None else (wait, wait.asked.pop(number))
 
     def resume(self, wait: Wait, now: float) -> bool:
         """Let a unit be tried at once, as it has not failed; False where it is gone, or no longer parked."""
@@ -117,3 +132,9 @@ class Parked:
             del self._lines[line]
         if not self._under_way[line]:
             del self._under_way[line]
+
+
+def _is_stale(unit: QueuedUnit, question: Question) -> bool:
+    """Whether the pod that a question is about has gone, or is another by now."""
+    pod = unit.pods.get(question.pod.uid)
+    return pod is None or schedules_differently(question.pod, pod)

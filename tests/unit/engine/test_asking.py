@@ -257,6 +257,37 @@ def test_one_in_line_that_goes_or_does_not_ask_keeps_nobody_behind_it(
     assert question.pod.name == "p3"
 
 
+def test_questions_about_older_forms_of_a_pod_count_until_they_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 3)
+    made = Extended([99])
+    asked = []
+    for cpu in range(1, 9):
+        made.put(single("p", cpu))
+        asked += made.asked()
+    assert len(asked) == 3, "a pod that changes over and over asks no more than others"
+    made.answer(asked[0])
+    (question,) = made.asked()
+    assert question.pod.requests["cpu"] == 8000
+    made.answer(question)
+    assert placed(made.step()) == {"p": "n0"}
+
+
+def test_a_member_that_comes_does_not_let_its_gang_ask_anew() -> None:
+    made = Extended([9])
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(member("p0"), member("p1"))
+    (question,) = made.asked()
+    made.put(member("p2"))
+    assert made.step() == []
+    made.answer(question)
+    (question,) = made.asked()
+    assert question.pod.name == "p2"
+    made.answer(question)
+    assert set(placed(made.step())) == {"p0", "p1", "p2"}
+
+
 def test_what_was_answered_about_pods_that_went_is_forgotten() -> None:
     made = Extended([9])
     for number in range(200):
