@@ -99,8 +99,8 @@ class _Course:
 class ExtenderCalls:
     """For any thread. `report` takes the answers, `read_pod` gives a pod as the API has it, `node` a node.
 
-    Both give JSON; `read_pod` raises MusterError, `node` gives None for a node that is gone. Raises
-    ConfigError for an extender that cannot be called.
+    Both give JSON or raise MusterError; `node` gives None for a node that is gone. Raises ConfigError for an
+    extender that cannot be called.
     """
 
     def __init__(

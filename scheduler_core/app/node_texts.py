@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import NODES
+
+
+class NotListed(MusterError):
+    """The nodes are not known yet."""
+
+    def __str__(self) -> str:
+        return "the nodes have not been listed yet"
 
 
 class NodeTexts:
@@ -16,7 +24,9 @@ class NodeTexts:
         self.reflector = Reflector(client, NODES, bytes, self._take)
 
     def get(self, name: str) -> bytes | None:
-        """A node, or None where there is none, or none yet."""
+        """A node, or None where there is none. Raises NotListed."""
+        if not self.reflector.synced.is_set():
+            raise NotListed
         return self._texts.get(name)
 
     def _take(self, event: Event) -> None:

@@ -176,12 +176,13 @@ class Process:
             for resource, parse in readers.items()
         ]
 
+    def _all_reflectors(self) -> list[Reflector]:
+        return [*self.reflectors, *([self.node_texts.reflector] if self.node_texts is not None else [])]
+
     def start(self) -> None:
         """Fill the state from the API; decisions wait for `lead`."""
-        for reflector in self.reflectors:
+        for reflector in self._all_reflectors():
             reflector.start()
-        if self.node_texts is not None:
-            self.node_texts.reflector.start()
         self.writer.start()
         self.recorder.start()
         self._thread.start()
@@ -205,10 +206,8 @@ class Process:
         """Post the events that wait, for at most `timeout` seconds, and end all threads."""
         if self.reporter is not None:
             self.reporter.stop(timeout)
-        for reflector in self.reflectors:
+        for reflector in self._all_reflectors():
             reflector.stop()
-        if self.node_texts is not None:
-            self.node_texts.reflector.stop()
         self.writer.stop(timeout)
         self.recorder.stop(timeout)
 
@@ -252,7 +251,7 @@ class Process:
             return "the scheduling loop ended"
         if hangs := self._watchdog.look():
             return hangs
-        for reflector in self.reflectors:
+        for reflector in self._all_reflectors():
             if not reflector.alive:
                 return f"the watch of {reflector.resource.plural} ended"
         return "" if self.writer.alive else "the writer ended"
@@ -263,7 +262,8 @@ class Process:
 
     def unsynced(self) -> str:
         """Which resources have not been listed yet, or empty."""
-        names = [reflector.resource.plural for reflector in self.reflectors if not reflector.synced.is_set()]
+        waited_for = (item for item in self._all_reflectors() if not item.synced.is_set())
+        names = dict.fromkeys(reflector.resource.plural for reflector in waited_for)
         return f"not listed yet: {', '.join(names)}" if names else ""
 
     def _malformed(self, error: ModelError) -> None:
