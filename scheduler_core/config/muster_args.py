@@ -17,6 +17,9 @@ from scheduler_core.model.duration import format_duration
 
 GREATER: Final = "Greater"
 GREATER_OR_EQUAL: Final = "GreaterOrEqual"
+JSON_RESULTS: Final = "Json"
+SEED_RESULTS: Final = "Seed"
+RESULT_FORMATS: Final = (JSON_RESULTS, SEED_RESULTS)
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
 # A verdict has 64 bits, two for each resource and two for all.
 MAX_LOAD_RESOURCES: Final = 31
@@ -66,12 +69,14 @@ class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, r
     `solver_time_budget_milliseconds`: after that the best placement found so far is used.
     `topology_labels`: node labels from the widest level down, for clusters without that ConfigMap.
     `solver`: who searches, by name; which ones there are is looked at when the scheduler starts.
+    `results_format`: placement and ranks of group ConfigMaps as JSON, or as the topology seed draws them.
     """
 
     topology_config_map_name_space: str = "default"
     solver_time_budget_milliseconds: Int64 = 250
     topology_labels: tuple[str, ...] = ()
     solver: str = "exact"
+    results_format: str = JSON_RESULTS
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         if not self.topology_config_map_name_space:
@@ -79,6 +84,8 @@ class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, r
         if self.solver_time_budget_milliseconds <= 0:
             value = self.solver_time_budget_milliseconds
             yield invalid(child(path, "solverTimeBudgetMilliseconds"), value, "must be greater than zero")
+        if self.results_format not in RESULT_FORMATS:
+            yield not_supported(child(path, "resultsFormat"), self.results_format, RESULT_FORMATS)
         for i, label in enumerate(self.topology_labels):
             problem = qualified_name_problem(label)
             if problem:

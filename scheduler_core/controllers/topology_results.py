@@ -18,9 +18,9 @@ from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs import Census
 from scheduler_core.state.group_members import Seat, counts_of, in_rank_order, scheduler_of, seats_of
-from scheduler_core.state.topology import GroupRun, rules_of
+from scheduler_core.state.topology import GroupRun, TopologySettings, rules_of
 from scheduler_core.topology.rank import best_hop_cost, hop_cost
-from scheduler_core.topology.report import placement_text, rank_text
+from scheduler_core.topology.report import drawn_placement, drawn_ranks, placement_text, rank_text
 from scheduler_core.topology.tree import Tree
 
 PENDING: Final = "Pending"
@@ -39,7 +39,8 @@ _MOST_STEPS: Final = 1000
 def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
     """The result fields of a group, by name."""
     run = state.topology.runs.get(gang.key)
-    tree = state.topology.tree_of(gang, scheduler_of(state, gang))
+    scheduler = scheduler_of(state, gang)
+    tree = state.topology.tree_of(gang, scheduler)
     census = take_census(state, gang.key)
     status = _status(state, gang, census)
     fields = {"status": status, "reason": _reason(gang, run, status), "placement": "", "rank": ""}
@@ -47,7 +48,9 @@ def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
         return fields | dict.fromkeys(_OF_A_PLACEMENT, "") | _begun(run, census)
     seats = seats_of(state, gang, tree)
     if seats:
-        fields |= _where(tree, seats, run)
+        settings = state.topology.settings.get(scheduler, TopologySettings())
+        # A PodGroup's are in an annotation, which is JSON whatever is asked.
+        fields |= _where(tree, seats, run, drawn=settings.seed_texts and gang.group is not None)
     if run is not None and run.begin is not None:
         fields |= _times(run.begin, run)
     if run is not None and seats and run.end is not None:
@@ -82,12 +85,13 @@ def _reason(gang: Gang, run: GroupRun | None, status: str) -> str:
     return MIXED if run.mixed else ""
 
 
-def _where(tree: Tree, seats: list[Seat], run: GroupRun | None) -> dict[str, str]:
+def _where(tree: Tree, seats: list[Seat], run: GroupRun | None, *, drawn: bool) -> dict[str, str]:
+    """Placement and ranks, `drawn` in the seed's way."""
     ranked = in_rank_order(tree, seats, run.ranks if run is not None else {})
-    return {
-        "placement": placement_text(tree, [seat.member for _, seat in ranked]),
-        "rank": rank_text((seat.pod.name, rank) for rank, seat in ranked),
-    }
+    members, ranks = [seat.member for _, seat in ranked], [(seat.pod.name, rank) for rank, seat in ranked]
+    if drawn:
+        return {"placement": drawn_placement(tree, members), "rank": drawn_ranks(ranks)}
+    return {"placement": placement_text(tree, members), "rank": rank_text(ranks)}
 
 
 def _begun(run: GroupRun | None, census: Census) -> dict[str, str]:

@@ -17,7 +17,11 @@ from scheduler_core.config.args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
-from scheduler_core.config.muster_args import ClusterTopologyPlacementGroupArgs, CoschedulingArgs
+from scheduler_core.config.muster_args import (
+    SEED_RESULTS,
+    ClusterTopologyPlacementGroupArgs,
+    CoschedulingArgs,
+)
 from scheduler_core.config.spread_args import PodTopologySpreadArgs
 from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
 from scheduler_core.framework.interface import Plugin
@@ -88,7 +92,13 @@ def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:
     args = args or ClusterTopologyPlacementGroupArgs()
     seconds = args.solver_time_budget_milliseconds / 1000
     return ClusterTopologyPlacementGroup(
-        TopologySettings(args.topology_config_map_name_space, args.topology_labels, seconds, args.solver)
+        TopologySettings(
+            args.topology_config_map_name_space,
+            args.topology_labels,
+            seconds,
+            args.solver,
+            args.results_format == SEED_RESULTS,
+        )
     )
 
 

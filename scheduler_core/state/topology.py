@@ -24,12 +24,16 @@ from scheduler_core.topology.tree import Tree, build, flat, from_labels
 
 
 class TopologySettings(msgspec.Struct, frozen=True):
-    """Where a profile's tree comes from, how many seconds a search may take, and which solver searches."""
+    """Where a profile's tree comes from, how many seconds a search may take, and which solver searches.
+
+    `seed_texts`: placement and ranks are written as the topology seed draws them.
+    """
 
     namespace: str = "default"
     labels: tuple[str, ...] = ()
     budget_seconds: float = 0.25
     solver: str = EXACT.name
+    seed_texts: bool = False
 
 
 class GroupRun(msgspec.Struct):

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_core.topology.constraints import parse_rules
 from scheduler_core.topology.rank import Member, best_hop_cost, distance, hop_cost, order_members
-from scheduler_core.topology.report import placement_text, rank_text
+from scheduler_core.topology.report import drawn_placement, drawn_ranks, placement_text, rank_text
 from scheduler_core.topology.tree import Tree, build, flat
 
 RACKS = build(("rack", "node"), [(f"rack-{node // 3}", f"node-{node}") for node in range(9)])
@@ -99,4 +99,29 @@ def test_the_texts_on_the_group() -> None:
     assert (
         rank_text((member.pod, rank) for rank, member in enumerate(ranked))
         == "[(pod-0,0) (pod-1,1) (pod-2,2)]"
+    )
+
+
+def test_the_texts_of_the_seed_are_drawn_as_it_draws_them() -> None:
+    """The sample of the topology seed, "group placement"; its second node-3 is meant to be another node."""
+    tree = build(
+        ("rack", "node"),
+        (("rack-0", "node-0"), ("rack-0", "node-2"), ("rack-1", "node-3"), ("rack-1", "node-4")),
+    )
+    ranked = ((0, 0), (4, 0), (6, 0), (1, 1), (3, 1), (7, 1), (2, 2), (5, 3))
+    members = [Member(f"pod-{pod}", leaf) for pod, leaf in ranked]
+    drawn = """
+        {"root":
+        {"rack-0":
+        {"node-0": {"pod-0", "pod-4", "pod-6"}},
+        {"node-2": {"pod-1", "pod-3", "pod-7"}}
+        },
+        {"rack-1":
+        {"node-3": {"pod-2"}},
+        {"node-4": {"pod-5"}}
+        }
+        }"""
+    assert drawn_placement(tree, members).replace(" ", "") == "".join(drawn.split())
+    assert drawn_ranks((member.pod, rank) for rank, member in enumerate(members)) == (
+        '[("pod-0",0) ("pod-4",1) ("pod-6",2) ("pod-1",3) ("pod-3",4) ("pod-7",5) ("pod-2",6) ("pod-5",7) ]'
     )
