@@ -454,6 +454,9 @@ def test_constraints_that_no_topology_meets_are_refused_by_the_smallest_conflict
         done = guarded.kubectl("-n", namespace, "apply", "-f", "-", input=text, check=False)
         return done.stderr if done.returncode else ""
 
+    # Where no topology is, on the flat tree; on those of other tests too.
+    never = {"name": "g", "size": "10", "constraints": '{"node": {"min": 5, "max": 3}}'}
+    assert "node.min=5 exceeds node.max=3" in apply("g", "sakkara.group", never)
     bad_tree = {**TREE, "tree": '{"rack-0": {"node-0": {}}, "rack-1": {"node-0": {}}}'}
     assert "node node-0 is already at rack-0.node-0" in apply("tree", "sakkara.topology", bad_tree)
     assert apply("tree", "sakkara.topology", TREE) == ""
