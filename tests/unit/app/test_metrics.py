@@ -24,7 +24,6 @@ SAMPLE = Sample(
 
 def with_everything() -> Metrics:
     metrics = Metrics("1.2.3")
-    ExtenderMetrics(metrics.registry)
     metrics.add(SampledMetrics(lambda: SAMPLE))
     metrics.add(WatchMetrics([], lambda: True))
     ExtenderMetrics(metrics.registry)
