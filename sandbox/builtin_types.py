@@ -90,6 +90,8 @@ def required_of(type_name: str) -> list[str]:
 def prune(kind: ApiKind, obj: Obj) -> list[str]:
     """Drop nulls and unknown fields from an object, in place; the paths of the unknown ones.
 
+    A null in a map is the zero value of its type, as Go decodes it: `{"sakkara.group":}` is an empty label.
+
     Raises BadRequest where a field has a value of another JSON type.
     """
     unknown: list[str] = []
@@ -138,12 +140,16 @@ def _prune_object(type_name: str, obj: Any, path: str, unknown: list[str]) -> No
                     type_name, f"{path}{key}", value, f"map[string]{field.type.rpartition('.')[2]}"
                 )
             for name, item in value.items():
+                if item is None and field.type in _ZERO:
+                    value[name] = _ZERO[field.type]
+                    continue
                 _prune_value(type_name, field.type, item, f"{path}{key}.{name}", unknown)
         else:
             _prune_value(type_name, field.type, value, f"{path}{key}", unknown)
 
 
 _PLAIN_OK = frozenset({"any"})
+_ZERO = {"string": "", "quantity": "0"}
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),

@@ -139,7 +139,10 @@ def _owner_causes(references: Iterable[Obj]) -> list[Cause]:
 
 
 def check_types(obj: Obj) -> None:
-    """Refuse metadata whose parts are not of the JSON types that the server reads. Raises BadRequest."""
+    """Refuse metadata whose parts are not of the JSON types that the server reads. Raises BadRequest.
+
+    Nulls among labels and annotations become the empty text, which is what a server reads there.
+    """
     meta = obj.get("metadata")
     if meta is None:
         obj["metadata"] = {}
@@ -150,7 +153,10 @@ def check_types(obj: Obj) -> None:
         table = meta.get(key)
         if table is None:
             meta.pop(key, None)
-        elif not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+            continue
+        if isinstance(table, dict) and None in table.values():
+            meta[key] = table = {name: "" if value is None else value for name, value in table.items()}
+        if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
             raise errors.bad_request(f"metadata.{key}: expected a map of strings to strings")
     for key in ("name", "generateName", "namespace", "uid", "resourceVersion"):
         if not isinstance(meta.get(key) or "", str):

@@ -52,11 +52,14 @@ def _walk_object(schema: Schema, value: Obj, path: str, unknown: list[str], top:
                 builtin_types.prune_metadata(value[key], _join(path, key), unknown)
             continue
         if key in properties:
-            if value[key] is None and not properties[key].get("nullable") and "default" in properties[key]:
+            if value[key] is None and not properties[key].get("nullable"):
                 del value[key]
                 continue
             _walk(properties[key], value[key], _join(path, key), unknown)
         elif isinstance(extra, dict):
+            if value[key] is None and not extra.get("nullable"):
+                del value[key]
+                continue
             _walk(extra, value[key], _join(path, key), unknown)
         elif not keeps:
             unknown.append(_join(path, key))
