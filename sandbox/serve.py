@@ -103,8 +103,7 @@ def _cluster(request: Request, objects: Sequence[Obj]) -> Cluster:
 def _programs(request: Request, kubeconfig: Path, state: Path) -> dict[str, list[str]]:
     if not request.everything:
         return {}
-    config = at_this_server(request.config, kubeconfig, state) if request.config else None
-    return commands(kubeconfig, state, config)
+    return commands(kubeconfig, state, at_this_server(request.config, kubeconfig, state))
 
 
 def _publish(cluster: Cluster, path: Path | None) -> Path:

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from sandbox.scheduler_config import profile_names
 from scheduler_core.errors import MusterError
+from scheduler_core.model.names import MUSTER_SCHEDULER
 
 _STOP_SECONDS = 5.0
 _LINE_LIMIT = 2**20
@@ -28,24 +30,20 @@ class ProcessEnded(MusterError):
         return f"the {self.name} ended with exit code {self.code}; its last lines are above"
 
 
-def commands(kubeconfig: Path, state: Path, config: Path | None = None) -> dict[str, list[str]]:
+def commands(kubeconfig: Path, state: Path, config: Path) -> dict[str, list[str]]:
     """Command lines of the processes, by name. `state` is a directory for their certificates.
 
-    With `config`, the scheduler reads that configuration in place of the built-in one. A configuration says
-    itself which kubeconfig to use; the environment stands in where it does not.
+    `config` is the scheduler's configuration, whose profiles are Muster's own for the webhook. It says itself
+    which kubeconfig to use; the environment stands in where it does not.
     """
     python = [sys.executable, "-m"]
-    access = ["--kubeconfig", str(kubeconfig)]
-    place = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
-    place += ["--cert-dir", str(state / "webhook"), "--drain", "0"]
-    scheduler = [*python, "scheduler_core.app", "--secure-port", "0"]
-    if config:
-        scheduler = ["env", f"KUBECONFIG={kubeconfig}", *scheduler, "--config", str(config)]
-    else:
-        scheduler += access
+    webhook = ["--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+    webhook += ["--cert-dir", str(state / "webhook"), "--drain", "0"]
+    webhook += [f"--other-scheduler={name}" for name in profile_names(config) if name != MUSTER_SCHEDULER]
+    access = ["env", f"KUBECONFIG={kubeconfig}"]
     return {
-        "webhook": [*python, "webhook", "serve", *access, *place, "--register"],
-        "scheduler": scheduler,
+        "webhook": [*python, "webhook", "serve", *webhook, "--register"],
+        "scheduler": [*access, *python, "scheduler_core.app", "--secure-port", "0", "--config", str(config)],
     }
 
 

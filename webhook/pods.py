@@ -48,11 +48,17 @@ def is_foreign(pod: NewPod, ours: frozenset[str]) -> bool:
     return bool(spec.node_name) or (spec.scheduler_name or DEFAULT_SCHEDULER) not in ours
 
 
-def is_open(pod: NewPod, scheduler_name: str) -> bool:
+def chosen(pod: NewPod, ours: frozenset[str]) -> str:
+    """The scheduler of ours that the pod names itself, or empty."""
+    named = (pod.spec.scheduler_name if pod.spec is not None else None) or ""
+    return named if named in ours else ""
+
+
+def is_open(pod: NewPod, ours: frozenset[str]) -> bool:
     """Whether a pod can be Muster's: it has no node, is no mirror pod, and names no other scheduler."""
     if pod.spec is None or pod.spec.node_name or MIRROR_ANNOTATION in pod.annotations:
         return False
-    return pod.spec.scheduler_name in (None, "", DEFAULT_SCHEDULER, scheduler_name)
+    return pod.spec.scheduler_name in (None, "", DEFAULT_SCHEDULER) or bool(chosen(pod, ours))
 
 
 def assign(pod: NewPod, scheduler_name: str, group: str) -> Verdict:

@@ -37,7 +37,7 @@ from webhook.foreign import (
 from webhook.groups import admit_pod, create_group, judge_lifecycle, update_group
 from webhook.hold_store import HoldStore
 from webhook.membership import NoOwners, Owners, check_name, group_of
-from webhook.pods import assign, is_foreign, is_managed, is_open, read_pod
+from webhook.pods import assign, chosen, is_foreign, is_managed, is_open, read_pod
 from webhook.quota_reviews import QuotaReviews
 from webhook.quotas import SumMode
 from webhook.reads import Live, Reads
@@ -102,7 +102,7 @@ class Service:
             return ALLOW
         self._require_synced()
         pod = read_pod(request.object)
-        if not is_open(pod, self.settings.scheduler_name):
+        if not is_open(pod, self._ours):
             judged = is_foreign(pod, self._ours) and self._judges_foreign(request)
             return Verdict(patch=charge_patch(pod)) if judged else ALLOW
         home = self._home(name)
@@ -112,7 +112,9 @@ class Service:
         managed = is_managed(name, labels, self.cache.has_quota(name), self.settings.exempt_namespaces)
         ours = partial(self.cache.holdings.has_group, name)
         group = group_of(pod, name, ours, self._owners, home, ask=managed)
-        return assign(pod, self.settings.scheduler_name, group) if managed or group else ALLOW
+        if not (managed or group):
+            return ALLOW
+        return assign(pod, chosen(pod, self._ours) or self.settings.scheduler_name, group)
 
     def _home(self, name: str) -> Namespace | None:
         return self.cache.namespace(name) or self._reads.ask(lambda live: live.namespace(name))

@@ -17,6 +17,7 @@ from sandbox.cluster import ClusterOptions, SandboxCluster, crd_dir, read_crds
 from sandbox.kinds import ApiKind
 from sandbox.nodes import NodeShape, node
 from sandbox.objects import Obj
+from sandbox.scheduler_config import at_this_server
 from sandbox.server import ServerOptions
 from sandbox.stack import ProcessEnded, Stack, commands
 from sandbox.store import EventType, Store
@@ -125,7 +126,8 @@ class DemoCluster:
         try:
             self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.directory
             signs = asyncio.create_task(_signs(cluster.server.store))
-            programs = commands(self.kubeconfig, self.directory, self._config)
+            config = at_this_server(self._config, self.kubeconfig, self.directory)
+            programs = commands(self.kubeconfig, self.directory, config)
             stack = Stack(programs, self._say, patience=STOP_SECONDS)
             await self._run(signs, asyncio.create_task(stack.run()))
         finally:

@@ -66,6 +66,7 @@ _FLAG_OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("scheduler-name", str, _ALONE + "Name of the default profile."),
     ("hard-pod-affinity-symmetric-weight", int, _ALONE + "Weight of the symmetric hard pod affinity."),
     ("algorithm-provider", str, _ALONE + "DefaultProvider or ClusterAutoscalerProvider."),
+    ("also-known-as", str, "Further names of the first profile, between commas."),
 )
 
 

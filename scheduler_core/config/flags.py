@@ -1,7 +1,7 @@
 """Command line flags over a configuration.
 
-With a configuration file only the leader election flags count. Without one, the flags that Kubernetes
-deprecated act on the default profile and on the connection.
+With a configuration file only the leader election flags and `--also-known-as` count. Without one, the flags
+that Kubernetes deprecated act on the default profile and on the connection.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_name: str | None = None
     hard_pod_affinity_symmetric_weight: int | None = None
     algorithm_provider: str | None = None
+    also_known_as: str | None = None
 
 
 _ELECTION: Final = {
@@ -50,6 +51,7 @@ _ELECTION: Final = {
     "leader_elect_resource_name": "resource_name",
     "leader_elect_resource_namespace": "resource_namespace",
 }
+_BESIDE_A_FILE: Final = {*_ELECTION, "also_known_as"}
 _CONNECTION: Final = {
     "kubeconfig": "kubeconfig",
     "kube_api_qps": "qps",
@@ -65,10 +67,11 @@ def apply_flags(
     """The configuration to run with; raises ConfigErrors.
 
     `config` is that of a file. Without it the flags act on `base`, which has one profile, or on Kubernetes'
-    default configuration.
+    default configuration. `also_known_as`, names between commas, repeats the first profile under each.
     """
     if config is None:
         config = _deprecated(flags, base or default_config())
+    config = _repeated(config, flags.also_known_as)
     config = structs.replace(config, leader_election=_over(config.leader_election, flags, _ELECTION))
     errors = validate(config)
     if errors:
@@ -79,7 +82,19 @@ def apply_flags(
 def ignored_flags(flags: Flags) -> list[str]:
     """The given flags that do nothing beside a configuration file."""
     given = (field.name for field in structs.fields(flags) if getattr(flags, field.name) is not None)
-    return [f"--{name.replace('_', '-')}" for name in given if name not in _ELECTION]
+    return [f"--{name.replace('_', '-')}" for name in given if name not in _BESIDE_A_FILE]
+
+
+def _repeated(config: SchedulerConfiguration, names: str | None) -> SchedulerConfiguration:
+    """The first profile once more under each name, for pods that name another installation's scheduler."""
+    if names is None or not config.profiles:
+        return config
+    profiles = list(config.profiles)
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        if any(profile.scheduler_name == name for profile in profiles):
+            raise ConfigErrors([invalid("--also-known-as", name, "there is a profile of this name")])
+        profiles.append(structs.replace(profiles[0], scheduler_name=name))
+    return structs.replace(config, profiles=tuple(profiles))
 
 
 def _over(target: Any, flags: Flags, fields: dict[str, str]) -> Any:

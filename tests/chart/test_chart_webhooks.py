@@ -55,9 +55,9 @@ def test_webhooks_are_those_of_the_code(case: str, namespace: str) -> None:
     assert rendered(case, namespace) == wanted
 
 
-def arguments(*extra: str) -> list[str]:
+def arguments(*extra: str, of: str = "muster-webhook") -> list[str]:
     deployments = of_kind(objects("default", NAMESPACE, *extra), "Deployment")
-    (deployment,) = (d for d in deployments if d["metadata"]["name"] == "muster-webhook")
+    (deployment,) = (d for d in deployments if d["metadata"]["name"] == of)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     found: list[str] = container["args"]
     return found
@@ -110,3 +110,11 @@ def test_the_ca_is_not_part_of_the_release() -> None:
     """An upgrade must not take away what the webhook, or cert-manager, has put there."""
     assert "caBundle" not in (CHART / "templates" / "webhook" / "configurations.yaml").read_text()
     assert "caBundle" not in FILE.read_text()
+
+
+def test_both_programs_know_the_scheduler_s_other_names() -> None:
+    names = ["--set", "scheduler.alsoKnownAs={sakkara,koord-scheduler}"]
+    assert "--also-known-as=sakkara,koord-scheduler" in arguments(*names, of="muster-scheduler")
+    told = [said for said in arguments(*names) if said.startswith("--other-scheduler")]
+    assert told == ["--other-scheduler=sakkara", "--other-scheduler=koord-scheduler"]
+    assert not any(said.startswith("--also-known-as") for said in arguments(of="muster-scheduler"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, plugin_args
 from scheduler_core.config.args import InterPodAffinityArgs, NodeResourcesFitArgs
@@ -113,3 +114,41 @@ def test_flags_obey_the_rules_of_the_configuration(flags: Flags, path: str) -> N
 def test_the_ignored_flags_have_names() -> None:
     given = Flags(leader_elect=True, scheduler_name="x", kube_api_qps=3.0)
     assert ignored_flags(given) == ["--kube-api-qps", "--scheduler-name"]
+
+
+NAMES = [
+    ("one", "sakkara", ["sakkara"]),
+    ("several", "sakkara,koord-scheduler", ["sakkara", "koord-scheduler"]),
+    (
+        "with blanks and nothing between commas",
+        " sakkara ,, koord-scheduler,",
+        ["sakkara", "koord-scheduler"],
+    ),
+    ("none", "", []),
+]
+
+
+@pytest.mark.parametrize(("said", "names"), [n[1:] for n in NAMES], ids=[n[0] for n in NAMES])
+def test_other_names_repeat_the_first_profile(said: str, names: list[str]) -> None:
+    for config in (apply_flags(Flags(), base=muster_config()), apply_flags(Flags(), load_config(FILE))):
+        file = config if len(config.profiles) > 1 else None
+        found = apply_flags(Flags(also_known_as=said), file, muster_config()).profiles
+        added = found[len(config.profiles) :]
+        assert [profile.scheduler_name for profile in added] == names
+        first = config.profiles[0]
+        assert all(replace(profile, scheduler_name=first.scheduler_name) == first for profile in added)
+
+
+@pytest.mark.parametrize("said", ["two", "new,new"])
+def test_a_name_of_another_profile_is_refused(said: str) -> None:
+    with pytest.raises(ConfigErrors, match=r"--also-known-as: .*there is a profile of this name"):
+        apply_flags(Flags(also_known_as=said), load_config(FILE))
+
+
+def test_other_names_follow_the_flag_that_names_the_first() -> None:
+    found = apply_flags(Flags(scheduler_name="first", also_known_as="second")).profiles
+    assert [profile.scheduler_name for profile in found] == ["first", "second"]
+
+
+def test_other_names_count_beside_a_file() -> None:
+    assert ignored_flags(Flags(also_known_as="a", kubeconfig="k")) == ["--kubeconfig"]

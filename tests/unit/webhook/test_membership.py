@@ -28,7 +28,7 @@ from tests.unit.webhook.reviews import (
 )
 from webhook.membership import Owner
 from webhook.owners import KEEP_SECONDS, OwnerCache, parse_owner
-from webhook.service import Service
+from webhook.service import Service, Settings
 
 KEY = "scheduling.k8s.io/group-name"
 
@@ -150,6 +150,14 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
     service = Service(synced(home("everyone"), quota()))
     assert joined(service, pod(schedulerName="volcano")) == ""
     assert joined(service, pod(schedulerName="muster-scheduler")) == "everyone"
+
+
+def test_pods_that_name_another_scheduler_of_ours_join_and_keep_it() -> None:
+    settings = Settings(other_schedulers=frozenset({"sakkara"}))
+    service = Service(synced(home("everyone"), quota()), settings)
+    new = pod(schedulerName="sakkara")
+    assert joined(service, new) == "everyone"
+    assert [op["path"] for op in patch_of(ask(service.mutate, new))] == ["/metadata/annotations"]
 
 
 def test_unwatched_kinds_are_asked_for_once() -> None:
