@@ -18,9 +18,11 @@ from scheduler_core.engine.group_preemption import preempt_groups
 from scheduler_core.engine.group_times import note_trial
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.profile import Profile
+from scheduler_core.model.config_map import unlabelled_group
 from scheduler_core.model.gang import Gang, group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.census import take_census
+from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.gangs import missing
 from scheduler_core.state.topology import is_constrained
 
@@ -51,7 +53,7 @@ class GroupCycle:
         if not members or any(TOPOLOGY not in profile.enabled for profile, _ in members):
             return None
         if gang is None:
-            return _missing_group(members)
+            return _missing_group(members, self.state.config_maps)
         if not is_constrained(gang):
             return None
         if gang.problem:
@@ -142,7 +144,7 @@ def _oldest(members: Members, number: int) -> Members:
     return sorted(members, key=lambda member: (member[1].created, order[member[1].uid]))[:number]
 
 
-def _missing_group(members: Members) -> GangOutcome | None:
+def _missing_group(members: Members, config_maps: ConfigMapTable) -> GangOutcome | None:
     """Pods wait for a group that is not there: only the group says whether, and where, they go together.
 
     None where Coscheduling waits for the PodGroup.
@@ -153,4 +155,6 @@ def _missing_group(members: Members) -> GangOutcome | None:
     if ref.dialect != "ConfigMap" and any(COSCHEDULING in profile.enabled for profile, _ in members):
         return None
     text = f"{ref} does not exist; its pods wait until it is created"
+    if ref.dialect == "ConfigMap" and config_maps.is_unlabelled(f"{ref.namespace}/{ref.name}"):
+        text = unlabelled_group(ref.namespace, ref.name)
     return GangOutcome([], {pod.uid: text for _, pod in members}, _OWN, on_topology=True)

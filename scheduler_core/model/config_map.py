@@ -59,6 +59,15 @@ class Reader(msgspec.Struct, frozen=True):
     read: Callable[[ObjectMeta, Mapping[str, str]], Any]
 
 
+def unlabelled_group(namespace: str, name: str) -> str:
+    """What is wrong with a ConfigMap that pods name as their group, and what helps."""
+    label = names.SAKKARA_GROUP_LABEL
+    return (
+        f"ConfigMap {namespace}/{name} lacks the label {label}, without which it is no group; "
+        f"`kubectl label configmap -n {namespace} {name} {label}=` adds it"
+    )
+
+
 def _labelled(label: str) -> Callable[[ObjectMeta], bool]:
     return lambda meta: label in (meta.labels or {})
 

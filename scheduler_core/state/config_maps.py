@@ -21,30 +21,39 @@ class Changed(msgspec.Struct):
 class ConfigMapTable:
     """Group ConfigMaps by group; topologies are handed to `topology`.
 
-    Of several ConfigMaps that name one group in a namespace the oldest counts, then the first by name.
+    Of several ConfigMaps that name one group in a namespace the oldest counts, then the first by name. Of all
+    others the name alone is kept: one that was meant to be a group may lack the label.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
         self.topology = TopologyTable(nodes)
         self._known: dict[str, ConfigMap] = {}
         self._groups: dict[str, dict[str, ConfigMap]] = {}
+        self._others: set[str] = set()
 
     def put(self, found: ConfigMap) -> Changed:
         """A ConfigMap was added or changed; it may have another role or name another group than before."""
         old = self._known.get(found.key)
         if found.role:
             self._known[found.key] = found
+            self._others.discard(found.key)
         else:
             self._known.pop(found.key, None)
+            self._others.add(found.key)
         return self._moved(old, found)
 
     def remove(self, gone: ConfigMap) -> Changed:
         """A ConfigMap is gone."""
+        self._others.discard(gone.key)
         return self._moved(self._known.pop(gone.key, None), None)
 
     def get(self, key: str) -> ConfigMap | None:
         """A ConfigMap that means something, by `namespace/name`."""
         return self._known.get(key)
+
+    def is_unlabelled(self, key: str) -> bool:
+        """Whether there is a ConfigMap of this `namespace/name` that means nothing to the scheduler."""
+        return key in self._others
 
     def of(self, gang_key: str) -> ConfigMap | None:
         """The ConfigMap that counts for a group."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.engine.decisions import Placed
+from scheduler_core.model.config_map import parse_config_map
 from tests.support.builders import make_node, make_pod, make_quota
 from tests.unit.engine.topology_scheduler import (
     PACKED,
@@ -58,6 +59,30 @@ def test_pods_of_a_group_that_is_not_there_wait_for_it() -> None:
     assert "does not exist; its pods wait until it is created" in text
     made.group("g", 2)
     assert len(nodes(made.step(30.0))) == 2
+
+
+def test_pods_are_told_of_a_config_map_that_lacks_the_label() -> None:
+    made = TopologyScheduler(9)
+    bare = parse_config_map({"metadata": {"name": "g", "namespace": "a"}})
+    made.scheduler.put(bare, made.now)
+    made.put(*members("g", 2))
+    (text,) = why(made.step())
+    assert text == (
+        "ConfigMap a/g lacks the label sakkara.group, without which it is no group; "
+        "`kubectl label configmap -n a g sakkara.group=` adds it"
+    )
+    made.group("g", 2)
+    assert len(nodes(made.step(30.0))) == 2
+
+
+def test_pods_are_not_told_of_a_config_map_that_is_gone() -> None:
+    made = TopologyScheduler(9)
+    bare = parse_config_map({"metadata": {"name": "g", "namespace": "a"}})
+    made.scheduler.put(bare, made.now)
+    made.scheduler.remove(bare, made.now)
+    made.put(*members("g", 2))
+    (text,) = why(made.step())
+    assert "does not exist; its pods wait until it is created" in text
 
 
 def test_no_more_members_than_its_size_are_placed_the_oldest_first() -> None:
