@@ -8,49 +8,15 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.tools.build import have
+from tests.support.stack import Running, started
 
 pytestmark = pytest.mark.e2e
-START_SECONDS = {"sandbox": 40.0, "kube-apiserver": 120.0}
-SIGNS = ("export KUBECONFIG=", "The webhook is registered.", "The scheduler is at work.")
-
-
-Running = tuple[subprocess.Popen[str], Path, list[str]]
-
-
-@contextmanager
-def started(tmp_path: Path, served_by: str, *args: str) -> Iterator[Running]:
-    """The process, its kubeconfig, and its lines up to the one that completes the start."""
-    target = tmp_path / "kubeconfig"
-    command = [sys.executable, "-m", "sandbox", "up", "--all", "--nodes", "2", "--kubeconfig", str(target)]
-    if served_by == "kube-apiserver":
-        for name in ("etcd", "kube-apiserver"):
-            (tmp_path / name).symlink_to(have(name).path)
-        command += ["--kube-apiserver", str(tmp_path)]
-    process = subprocess.Popen([*command, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    watchdog = threading.Timer(START_SECONDS[served_by], process.terminate)
-    watchdog.start()
-    lines: list[str] = []
-    try:
-        while not all(sign in "".join(lines) for sign in SIGNS):
-            lines.append(process.stdout.readline())
-            assert lines[-1], f"ended before it was up: {''.join(lines)}"
-        watchdog.cancel()
-        yield process, target, lines
-    finally:
-        watchdog.cancel()
-        process.terminate()
-        process.communicate(timeout=30)
 
 
 @pytest.fixture

@@ -1,0 +1,196 @@
+"""Every manifest of the documents that Muster follows, with real kubectl and under the names it has there.
+
+The files are those of `examples/seeds`; each test plays what the document says of them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.eventually import eventually
+from tests.support.stack import SIGNS, started
+
+pytestmark = pytest.mark.e2e
+SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
+WAIT = 60.0
+HEADER = "apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
+
+
+class Hands:
+    """Somebody with kubectl."""
+
+    def __init__(self, kubectl: Path, kubeconfig: Path) -> None:
+        self._command = [str(kubectl), "--kubeconfig", str(kubeconfig)]
+
+    def __call__(self, line: str, check: bool = True) -> str:
+        """What a command line of kubectl prints, warnings included; file names are those of the seeds."""
+        words = [str(SEEDS / word) if word.endswith(".yaml") else word for word in line.split()]
+        done = subprocess.run(
+            [*self._command, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+        )
+        assert not check or done.returncode == 0, f"{line}: {done.stdout}"
+        return done.stdout
+
+    def items(self, line: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self(f"get {line} -o json"))["items"]
+        return found
+
+    def nodes_of(self, namespace: str) -> list[str]:
+        """The nodes of a namespace's pods that are not on their way out, empty for one that waits."""
+        pods = self.items(f"pods -n {namespace}")
+        kept = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(pod["spec"].get("nodeName", "") for pod in kept)
+
+    def messages(self, namespace: str) -> str:
+        """Why pods of a namespace wait."""
+        pods = self.items(f"pods -n {namespace}")
+        conditions = [c for pod in pods for c in pod["status"].get("conditions") or ()]
+        return "\n".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled")
+
+
+@contextmanager
+def cluster(kubectl: Path, tmp_path: Path, served_by: str, *args: str, **more: Any) -> Iterator[Hands]:
+    with started(tmp_path, served_by, *args, **more) as (_, kubeconfig, _lines):
+        yield Hands(kubectl, kubeconfig)
+
+
+def test_the_sample_of_a_quota(tmp_path: Path, served_by: str, kubectl: Path) -> None:
+    with cluster(kubectl, tmp_path, served_by, "--node-gpus=2", nodes=5) as run:
+        run("create namespace test")
+        run("apply -f capacity/sample-quota.yaml")
+        spec = json.loads(run("get eq -n test test -o json"))["spec"]
+        assert spec["min"] == {"cpu": 10, "memory": "20Gi", "nvidia.com/gpu": 1}
+        assert spec["max"] == {"cpu": 20, "memory": "40Gi", "nvidia.com/gpu": 2}
+
+
+def test_a_more_important_pod_takes_nothing_from_another_namespace(
+    tmp_path: Path, served_by: str, kubectl: Path
+) -> None:
+    with cluster(kubectl, tmp_path, served_by, nodes=1) as run:
+        for number in (1, 2, 3):
+            run(f"create namespace quota{number}")
+            run(f"apply -f capacity/one-namespace-1-quota{number}.yaml")
+        # The name is the scheduler's own, so nothing is said against it.
+        assert "Warning" not in run("apply -f capacity/one-namespace-2-deployment.yaml")
+        assert eventually(lambda: run.nodes_of("quota1") == ["node-0"], timeout=WAIT)
+        run("apply -f capacity/one-namespace-3-priority-class.yaml")
+        run("apply -f capacity/one-namespace-4-deployment.yaml")
+        assert eventually(lambda: "exceeds sum(min)=1" in run.messages("quota2"), timeout=WAIT)
+        (waiting,) = run.items("pods -n quota2")
+        assert waiting["spec"]["priority"] == 1_000_000
+        assert (run.nodes_of("quota1"), run.nodes_of("quota2")) == (["node-0"], [""])
+        events = run.items("events -n quota2 --field-selector reason=FailedScheduling")
+        assert {event["reportingComponent"] for event in events} <= {"capacityscheduler"}
+
+
+def test_two_borrowers_on_two_nodes_go_for_one_pod(tmp_path: Path, served_by: str, kubectl: Path) -> None:
+    with cluster(kubectl, tmp_path, served_by, "--node-cpu=2") as run:
+        for number in (1, 2):
+            run(f"create namespace quota{number}")
+            run(f"apply -f capacity/across-nodes-1-quota{number}.yaml")
+        run("apply -f capacity/across-nodes-2-deployment.yaml")
+        assert eventually(lambda: run.nodes_of("quota1") == ["node-0", "node-1"], timeout=WAIT)
+        run("apply -f capacity/across-nodes-3-deployment.yaml")
+        assert eventually(lambda: run.nodes_of("quota2")[0] in ("node-0", "node-1"), timeout=WAIT)
+        assert eventually(lambda: run.nodes_of("quota1") == ["", ""], timeout=WAIT)
+
+
+def test_the_job_of_eight(tmp_path: Path, served_by: str, kubectl: Path) -> None:
+    with cluster(kubectl, tmp_path, served_by, "--node-gpus=8", nodes=6) as run:
+        run("create namespace sakkara")
+        run("create -f topology/cluster-topology.yaml")
+        run("create -f topology/group-a.yaml")
+        run("create -f topology/job.yaml")
+        placed_in_the_document(run)
+
+
+def test_applied_without_its_label_the_group_says_what_helps(
+    tmp_path: Path, served_by: str, kubectl: Path
+) -> None:
+    with cluster(kubectl, tmp_path, served_by, "--node-gpus=8", nodes=6) as run:
+        run("create namespace sakkara")
+        run("apply --server-side -f topology/cluster-topology.yaml")
+        run("apply -f topology/group-a.yaml")
+        run("create -f topology/job.yaml")
+        helps = "kubectl label configmap -n default group-a sakkara.group="
+        assert eventually(lambda: f"`{helps}` adds it" in run.messages("default"), timeout=WAIT)
+        run(helps.removeprefix("kubectl "))
+        placed_in_the_document(run)
+
+
+def placed_in_the_document(run: Hands) -> None:
+    """The group is where the document draws it, and says so in the fields that the document shows."""
+    assert eventually(lambda: all(run.nodes_of("default")), timeout=WAIT)
+    nodes = Counter(run.nodes_of("default"))
+    assert sorted(nodes.values()) == [2, 3, 3]
+    assert set(nodes) == {"node-0", "node-1", "node-2"}
+
+    def data() -> dict[str, str]:
+        found: dict[str, str] = json.loads(run("get configmap group-a -o json"))["data"]
+        return found
+
+    assert eventually(lambda: data().get("status") == "Bound", timeout=WAIT)
+    assert set(part("group-a-placed", "data")) | set(part("group-a-timing", "data")) <= set(data())
+    labels = [pod["metadata"]["labels"] for pod in run.items("pods")]
+    assert all(set(part("pod-placed", "metadata")["labels"]) <= set(found) for found in labels)
+    assert sorted(found["sakkara.member.rank"] for found in labels) == [str(rank) for rank in range(8)]
+
+
+def part(name: str, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((SEEDS / "topology" / f"{name}.yaml").read_text())[key]
+    return found
+
+
+def test_the_configuration_runs_and_its_deployment_is_taken(
+    tmp_path: Path, served_by: str, kubectl: Path
+) -> None:
+    config = tmp_path / "sakkara.yaml"
+    config.write_text(part("scheduler-config", "data")["config.yaml"])
+    told = subprocess.run(
+        [sys.executable, "-m", "scheduler_core.app", "config", "validate", str(config)],
+        capture_output=True,
+        text=True,
+    )
+    assert told.stdout.endswith("valid (kubescheduler.config.k8s.io/v1; profiles: sakkara)\n"), told.stderr
+    # Without leader election there is no lease that shows that it is at work.
+    options = {"nodes": 6, "signs": SIGNS[:2]}
+    with cluster(kubectl, tmp_path, served_by, f"--config={config}", "--node-gpus=8", **options) as run:
+        run("create namespace sakkara")
+        for name in ("scheduler-config", "scheduler", "cluster-topology"):
+            run(f"create -f topology/{name}.yaml")
+        assert json.loads(run("get deployment -n sakkara sakkara -o json"))["spec"]["replicas"] == 1
+        run("create -f topology/group-a.yaml")
+        run("create -f topology/job.yaml")
+        placed_in_the_document(run)
+
+
+PARTS = [
+    ("default", "", "valid"),
+    ("hard-pod-affinity", "", "pluginConfig"),
+    ("hard-pod-affinity", "as it was meant", "valid"),
+]
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1"])
+@pytest.mark.parametrize(("name", "meant", "said"), PARTS, ids=[" ".join(p[:2]) for p in PARTS])
+def test_parts_of_a_configuration(tmp_path: Path, version: str, name: str, meant: str, said: str) -> None:
+    text = (SEEDS / "profiles" / f"{name}.yaml").read_text()
+    if meant:
+        text = text.replace("      - args", "        args")
+        text = text.replace("hadPodAffinityWeight: <value>", "hardPodAffinityWeight: 1")
+    file = tmp_path / "config.yaml"
+    file.write_text(HEADER.format(version=version) + text)
+    command = [sys.executable, "-m", "scheduler_core.app", "config", "validate", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode == 0) is (said == "valid"), done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
