@@ -21,6 +21,7 @@ def listed(
     namespace: str,
     parse: Callable[[msgspec.Raw], T],
     label_selector: str = "",
+    field_selector: str = "",
 ) -> tuple[str, list[T]]:
     """The resourceVersion of a list and its objects, in one page where that is not too large.
 
@@ -32,6 +33,7 @@ def listed(
             resource,
             namespace,
             label_selector=label_selector,
+            field_selector=field_selector,
             limit=limit,
             continue_token=token,
             retry_budget=0.0,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+
+import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound, TooManyRequests
+from scheduler_core.kube.schedulers import is_served
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.kinds import (
@@ -18,6 +22,7 @@ from scheduler_core.model.kinds import (
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
+    Resource,
 )
 from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
@@ -36,8 +41,9 @@ class LiveReads:
     Objects that cannot be read are left out, as the watch leaves them out.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, wall: Callable[[], float] = time.time) -> None:
         self._client = client
+        self._wall = wall
         self._large = threading.BoundedSemaphore(MOST_LARGE_LISTS)
 
     @contextmanager
@@ -73,6 +79,22 @@ class LiveReads:
         with self._one_of_few():
             _, found = listed(self._client, CONFIG_MAPS, "", parse_config_map, SAKKARA_TOPOLOGY_LABEL)
         return tuple(config_map for config_map in found if config_map.content is not None)
+
+    def serves(self, name: str) -> bool:
+        """Whether a scheduler of this name can be seen on the cluster. Raises ApiError."""
+
+        def ask(resource: Resource, selector: str, most: int) -> Sequence[msgspec.Raw]:
+            page = self._client.get_page(resource, "", field_selector=selector, limit=most, retry_budget=0.0)
+            return page.items or ()
+
+        with self._one_of_few():
+            return is_served(name, ask, self._wall())
+
+    def is_unlabelled(self, namespace: str, name: str) -> bool:
+        """Whether there is a ConfigMap of this name that is no group. Raises ApiError."""
+        selector = f"metadata.name={name}"
+        _, found = listed(self._client, CONFIG_MAPS, namespace, parse_config_map, field_selector=selector)
+        return any(not config_map.role for config_map in found)
 
     def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
         """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""

@@ -29,6 +29,12 @@ class Live(Protocol):
     def topologies(self) -> Sequence[ConfigMap]:
         """The topology ConfigMaps of all namespaces that can be read."""
 
+    def serves(self, name: str) -> bool:
+        """Whether a scheduler of this name can be seen on the cluster."""
+
+    def is_unlabelled(self, namespace: str, name: str) -> bool:
+        """Whether there is a ConfigMap of this name that is no group."""
+
     def members(self, namespace: str, group: str) -> Sequence[PodUse]:
         """The pods that name a PodGroup of ours."""
 

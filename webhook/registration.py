@@ -10,6 +10,7 @@ Choices, per webhook:
 - topology and group ConfigMaps, PodGroups of others that ask something of Muster: `Ignore`. The scheduler
   keeps the old tree and lets the group wait where the text is bad; results are written back to groups all the
   time.
+- ConfigMaps with the data of a group or topology and without the label: `Ignore`, 1 s. They are warned of.
 - resourcequotas: `Ignore`. Namespaces are provisioned with them; that must not depend on us.
 - podgroups (create, update): `Fail`. What a group was promised must be written down.
 - pods (validating; creation and `pods/resize`): `Ignore`, as above. Native quota still holds; a reservation
@@ -195,6 +196,10 @@ def _placement_entries(client: dict[str, Any], exempt: list[str]) -> list[Entry]
         entry = _entry(f"{name}.validate.muster.dev", client, CONFIG_MAPS, write, exempt)
         entry["objectSelector"] = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
         found.append(entry)
+    entry = _entry("lookalikes.validate.muster.dev", client, CONFIG_MAPS, write, exempt)
+    entry["matchConditions"] = [{"name": "lacks-the-label", "expression": _looks_like_ours()}]
+    entry["timeoutSeconds"] = 1
+    found.append(entry)
     for resource, name in ((X_POD_GROUPS, "x-podgroups"), (NATIVE_POD_GROUPS, "native-podgroups")):
         entry = _entry(f"{name}.validate.muster.dev", client, resource, write, exempt)
         keys = (TOPOLOGY_CONSTRAINTS_ANNOTATION, LIFECYCLE_POLICY_ANNOTATION)
@@ -205,6 +210,17 @@ def _placement_entries(client: dict[str, Any], exempt: list[str]) -> list[Entry]
     for entry in found:
         entry["failurePolicy"] = "Ignore"
     return found
+
+
+def _looks_like_ours() -> str:
+    """CEL: a ConfigMap has the data of a group or a topology, and the label of neither."""
+    labels = (SAKKARA_TOPOLOGY_LABEL, SAKKARA_GROUP_LABEL)
+    labelled = " || ".join(f"'{label}' in object.metadata.labels" for label in labels)
+    group = "'size' in object.data && ('constraints' in object.data || 'priority' in object.data)"
+    topology = "'tree' in object.data && 'level-names' in object.data"
+    return (
+        f"has(object.data) && (({group}) || ({topology})) && !(has(object.metadata.labels) && ({labelled}))"
+    )
 
 
 def _is_no_mirror_pod() -> str:

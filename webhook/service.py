@@ -22,6 +22,7 @@ from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.reservation_ledger import Hold
 from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.quota.ledger_bounds import Lack
+from webhook.advice import Advice, on_config_map
 from webhook.batches import Undecided
 from webhook.cache import Cache
 from webhook.elastic_charges import ElasticCharges
@@ -92,6 +93,7 @@ class Service:
         self._owners = owners or NoOwners()
         self._charges = charges
         self._ours = self.settings.ours
+        self._advice = Advice(self._reads, self._ours)
 
     def mutate(self, request: Request) -> Verdict:
         """Send new pods of managed namespaces to Muster's scheduler. Raises Malformed and Unready."""
@@ -164,7 +166,8 @@ class Service:
 
         old = request.old_object if request.operation == "UPDATE" else None
         if kind == CONFIG_MAP:
-            return judge_config_map(request.object, old, topologies, labels)
+            verdict = judge_config_map(request.object, old, topologies, labels)
+            return verdict.warning(on_config_map(request.object, request.namespace or ""))
         lifecycle = judge_lifecycle(request.object, old)
         if not lifecycle.allowed:
             return lifecycle
@@ -189,6 +192,8 @@ class Service:
         if forged is not None:
             return deny([Finding("max", forged)])
         verdict = self._validate_use(request, foreign) if foreign or resized else ALLOW
+        if new:
+            verdict = verdict.warning(self._advice.on_pod(pod, namespace))
         store = self._store
         if store is None or not verdict.allowed:
             return verdict

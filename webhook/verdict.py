@@ -70,6 +70,12 @@ class Verdict(msgspec.Struct, frozen=True):
             return "deny"
         return "patch" if self.patch else "allow"
 
+    def warning(self, more: tuple[str, ...]) -> Verdict:
+        """The same decision, with more words of caution where it allows something."""
+        if not (more and self.allowed):
+            return self
+        return msgspec.structs.replace(self, warnings=(*self.warnings, *more))
+
 
 ALLOW: Final = Verdict()
 

@@ -31,6 +31,7 @@ from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.lease import LeaderElection, LeaseTimes
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import NODES
+from scheduler_core.model.names import SERVES_ANNOTATION
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,7 @@ class Run:
             election.resource_name,
             self.identity,
             times=LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period),
+            notes={SERVES_ANNOTATION: ",".join(profile.scheduler_name for profile in self._config.profiles)},
             on_started=self._lead,
             on_lost=lambda reason: self._signals.put(f"leadership lost: {reason}"),
             on_error=lambda error: log.warning("lease: %s", error),

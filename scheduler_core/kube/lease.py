@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -79,7 +79,7 @@ class LeaderElection:
 
     `run` blocks: it campaigns, calls `on_started` once it leads, and calls `on_lost` and returns as soon as
     leadership can no longer be vouched for. After a loss the process is expected to exit. `stop` (from any
-    thread) makes `run` release the Lease and return without `on_lost`.
+    thread) makes `run` release the Lease and return without `on_lost`. `notes` are annotations of the Lease.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class LeaderElection:
         identity: str,
         *,
         times: LeaseTimes | None = None,
+        notes: Mapping[str, str] | None = None,
         on_started: Callable[[], None] = lambda: None,
         on_lost: Callable[[str], None] = lambda reason: None,
         on_error: Callable[[MusterError], None] = lambda error: None,
@@ -105,6 +106,7 @@ class LeaderElection:
         self._namespace = namespace
         self._name = name
         self._times = times
+        self._notes = dict(notes or {})
         self._on_started = on_started
         self._on_lost = on_lost
         self._on_error = on_error
@@ -227,7 +229,11 @@ class LeaderElection:
             self._limit()
             answer = self._client.create(Create(LEASES, self._namespace, body))
         else:
-            body = {**seen.body, "spec": {**(seen.body.get("spec") or {}), **self._spec(seen)}}
+            body = {
+                **seen.body,
+                "metadata": self._noted(seen.body["metadata"]),
+                "spec": {**(seen.body.get("spec") or {}), **self._spec(seen)},
+            }
             self._limit()
             answer = self._client.replace(Replace(LEASES, self._namespace, self._name, body))
         self._note(decode_answer(answer, _decoder, method="PUT", path=self._name))
@@ -286,8 +292,13 @@ class LeaderElection:
         return {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": self._noted({"name": self._name, "namespace": self._namespace}),
         }
+
+    def _noted(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        if not self._notes:
+            return metadata
+        return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **self._notes}}
 
     def _spec(self, seen: _Seen | None) -> dict[str, Any]:
         now = micro_timestamp(self._wall())

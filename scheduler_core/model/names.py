@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+# The name of the Lease of whoever serves the default scheduler's.
+KUBE_SCHEDULER: Final = "kube-scheduler"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 # Resources
@@ -78,6 +80,8 @@ SECONDS_AFTER_SCHEDULED_ANNOTATION: Final = (
 SECONDS_AFTER_INITIALIZED_ANNOTATION: Final = (
     "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 )
+# On the Lease of Muster's scheduler: the schedulerNames that it serves, between commas.
+SERVES_ANNOTATION: Final = "muster.dev/serves"
 REPORTER_ANNOTATION: Final = "muster.dev/reported-by"
 SLO_CONFIG_NAMESPACE: Final = "koordinator-system"
 SLO_CONFIG_NAME: Final = "slo-controller-config"

@@ -120,12 +120,40 @@ def test_applied_without_its_label_the_group_says_what_helps(
     with cluster(kubectl, tmp_path, served_by, "--node-gpus=8", nodes=6) as run:
         run("create namespace sakkara")
         run("apply --server-side -f topology/cluster-topology.yaml")
-        run("apply -f topology/group-a.yaml")
+        assert "Warning: ConfigMap default/group-a has the data" in run("apply -f topology/group-a.yaml")
         run("create -f topology/job.yaml")
         helps = "kubectl label configmap -n default group-a sakkara.group="
         assert eventually(lambda: f"`{helps}` adds it" in run.messages("default"), timeout=WAIT)
         run(helps.removeprefix("kubectl "))
         placed_in_the_document(run)
+
+
+def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
+    tmp_path: Path, served_by: str, kubectl: Path
+) -> None:
+    def pod(name: str, scheduler: str) -> str:
+        file = tmp_path / f"{name}.yaml"
+        spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}
+        meta = {"name": name, "labels": {"sakkara.group.name": "group-a"} if name == "member" else {}}
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}))
+        return str(file)
+
+    with cluster(kubectl, tmp_path, served_by) as run:
+        (lease,) = (
+            lease["metadata"]["annotations"]["muster.dev/serves"]
+            for lease in run.items("leases -n kube-system")
+            if lease["metadata"]["name"] == "muster-scheduler"
+        )
+        assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler"
+        says = run(f"create -f {pod('ghostly', 'ghost')}")
+        assert "Warning: spec.schedulerName=ghost: no scheduler of that name is seen" in says
+        for number, name in enumerate(("sakkara", "koord-scheduler", "default-scheduler")):
+            assert "Warning" not in run(f"create -f {pod(f'quiet-{number}', name)}")
+        run("create deployment other -n kube-system --image=i")
+        assert "Warning" not in run(f"create -f {pod('quiet', 'other')}")
+        assert "Warning" in run("apply -f topology/group-a.yaml")
+        says = run(f"create -f {pod('member', 'sakkara')}")
+        assert "Warning: ConfigMap default/group-a lacks the label sakkara.group" in says
 
 
 def placed_in_the_document(run: Hands) -> None:

@@ -201,3 +201,33 @@ def test_a_cluster_without_pod_groups_has_none() -> None:
     assert ledgers.groups("a") == []
     with pytest.raises(NotFound):
         ledgers.quotas("a")
+
+
+def test_a_scheduler_is_looked_for_in_its_traces_one_by_one() -> None:
+    client = FakeClient()
+    assert not LiveReads(client.client).serves("volcano")
+    asked = [(plural, how["field_selector"], how["limit"]) for plural, _, how in client.asked]
+    assert asked == [
+        ("leases", "metadata.namespace!=kube-node-lease", 0),
+        ("deployments", "metadata.name=volcano", 1),
+        ("events", "reportingController=volcano", 1),
+        ("pods", "spec.schedulerName=volcano,spec.nodeName!=", 1),
+    ]
+    assert LiveReads(FakeClient(pods=[{"metadata": {"name": "p"}}]).client).serves("volcano")
+
+
+def test_leases_are_held_against_the_wall_clock() -> None:
+    spec = {"holderIdentity": "x", "renewTime": "2027-01-15T08:00:00.000000Z"}
+    client = FakeClient(leases=[{"metadata": {"name": "volcano"}, "spec": spec}])
+    assert LiveReads(client.client, lambda: 1_800_000_000.0).serves("volcano")
+    assert not LiveReads(client.client, lambda: 1_800_001_000.0).serves("volcano")
+
+
+@pytest.mark.parametrize(("labels", "lacks"), [({}, True), ({"sakkara.group": ""}, False)])
+def test_a_config_map_without_its_label_is_found_by_name(labels: dict[str, str], lacks: bool) -> None:
+    meta = {"name": "g", "namespace": "a", "labels": labels}
+    client = FakeClient(configmaps=[{"metadata": meta}])
+    assert LiveReads(client.client).is_unlabelled("a", "g") is lacks
+    ((_, where, how),) = client.asked
+    assert (where, how["field_selector"]) == ("a", "metadata.name=g")
+    assert not LiveReads(FakeClient().client).is_unlabelled("a", "g")

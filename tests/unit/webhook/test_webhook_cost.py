@@ -77,6 +77,12 @@ class Live:
     def members(self, namespace: str, group: str) -> tuple[()]:
         return ()
 
+    def serves(self, name: str) -> bool:
+        return False
+
+    def is_unlabelled(self, namespace: str, name: str) -> bool:
+        return True
+
 
 class Webhook:
     """The application where everything is looked at: quotas, reservations, topologies."""

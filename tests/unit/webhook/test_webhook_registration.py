@@ -38,6 +38,7 @@ POLICIES = [
     ("pods.moves.muster.dev", "Ignore", 5, "pods", ["UPDATE"]),
     ("topologies.validate.muster.dev", "Ignore", 5, "configmaps", ["CREATE", "UPDATE"]),
     ("groups.validate.muster.dev", "Ignore", 5, "configmaps", ["CREATE", "UPDATE"]),
+    ("lookalikes.validate.muster.dev", "Ignore", 1, "configmaps", ["CREATE", "UPDATE"]),
     ("x-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
     ("native-podgroups.validate.muster.dev", "Ignore", 5, "podgroups", ["CREATE", "UPDATE"]),
 ]
@@ -68,6 +69,13 @@ def test_only_labelled_config_maps_and_groups_with_constraints_are_sent() -> Non
     for name, label in (("topologies", "sakkara.topology"), ("groups", "sakkara.group")):
         selector = entries[f"{name}.validate.muster.dev"]["objectSelector"]
         assert selector == {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+    [condition] = entries["lookalikes.validate.muster.dev"]["matchConditions"]
+    for said in (
+        "'size' in object.data",
+        "'tree' in object.data",
+        "'sakkara.group' in object.metadata.labels",
+    ):
+        assert said in condition["expression"]
     for name in ("x-podgroups", "native-podgroups"):
         [condition] = entries[f"{name}.validate.muster.dev"]["matchConditions"]
         for key in ("muster.dev/topology-constraints", "muster.dev/lifecycle-policy"):
