@@ -19,7 +19,7 @@ def lint(ctx: click.Context, /, output: str) -> None:
     It finds what was written before the webhook was there, or while it was away: min above max, max above a
     ResourceQuota's hard, several quotas in a namespace, more guaranteed than the nodes have; and groups whose
     constraints can hold on no topology of the cluster. The exit code is 1 if a rule is broken; notes are no
-    failure.
+    failure. Noted are also pods that wait for a scheduler that nobody is seen to run.
 
     \b
     Examples:

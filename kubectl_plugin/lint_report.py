@@ -15,6 +15,7 @@ from kubectl_plugin.reading import Reader, Scope, list_or_none, list_raw, parsed
 from kubectl_plugin.session import CommandSession
 from kubectl_plugin.structured import to_json
 from kubectl_plugin.table import visible
+from kubectl_plugin.unserved import UNKNOWN_SCHEDULERS, unserved_notes
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, RESOURCE_QUOTAS
 from scheduler_core.model.node import Node, parse_node
@@ -87,6 +88,10 @@ def run_lint(ctx: click.Context, output: str) -> None:
     count, found = gather(session.client, session.scope, complaints)
     groups = broken_groups(session.client, session.scope, complaints)
     found = msgspec.structs.replace(found, violations=(*found.violations, *groups))
+    unserved = unserved_notes(session.client, session.scope)
+    if unserved is None:
+        complaints.note(UNKNOWN_SCHEDULERS)
+    found = msgspec.structs.replace(found, notes=(*found.notes, *(unserved or ())))
     if output == "json":
         sys.stdout.write(to_json(msgspec.to_builtins(found)))
     else:

@@ -6,6 +6,7 @@ The files are those of `examples/seeds`; each test plays what the document says 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -23,6 +24,7 @@ from tests.support.stack import SIGNS, started
 pytestmark = pytest.mark.e2e
 SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
 WAIT = 60.0
+LINT = "from kubectl_plugin.elasticquota import main; main()"
 HEADER = "apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
 
 
@@ -30,6 +32,7 @@ class Hands:
     """Somebody with kubectl."""
 
     def __init__(self, kubectl: Path, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
         self._command = [str(kubectl), "--kubeconfig", str(kubeconfig)]
 
     def __call__(self, line: str, check: bool = True) -> str:
@@ -147,6 +150,8 @@ def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
         assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler"
         says = run(f"create -f {pod('ghostly', 'ghost')}")
         assert "Warning: spec.schedulerName=ghost: no scheduler of that name is seen" in says
+        noted = "spec.schedulerName=ghost: nobody is seen to run a scheduler of that name, so these wait: "
+        assert f"{noted}default/ghostly" in lint(run.kubeconfig)
         for number, name in enumerate(("sakkara", "koord-scheduler", "default-scheduler")):
             assert "Warning" not in run(f"create -f {pod(f'quiet-{number}', name)}")
         run("create deployment other -n kube-system --image=i")
@@ -154,6 +159,13 @@ def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
         assert "Warning" in run("apply -f topology/group-a.yaml")
         says = run(f"create -f {pod('member', 'sakkara')}")
         assert "Warning: ConfigMap default/group-a lacks the label sakkara.group" in says
+
+
+def lint(kubeconfig: Path) -> str:
+    """What `kubectl elasticquota lint -A` prints."""
+    command = [sys.executable, "-c", LINT, "lint", "-A"]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60).stdout
 
 
 def placed_in_the_document(run: Hands) -> None:

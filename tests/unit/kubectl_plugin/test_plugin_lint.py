@@ -9,7 +9,8 @@ import pytest
 
 from kubectl_plugin.lint_groups import UNREAD
 from kubectl_plugin.lint_report import UNKNOWN_CAPACITY
-from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_native, make_quota
+from kubectl_plugin.unserved import UNKNOWN_SCHEDULERS
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_native, make_pod, make_quota
 
 
 def make_node(name: str, cpu: str, *, unschedulable: bool = False) -> dict[str, Any]:
@@ -168,3 +169,51 @@ def test_who_may_not_list_config_maps_is_told_what_was_not_checked(api: Api, eq:
     api.forbidden = {("configmaps", "")}
     done = eq("lint", "-A")
     assert (done.code, done.err) == (0, f"{UNREAD}\n")
+
+
+def waiting(name: str, scheduler: str, **more: Any) -> dict[str, Any]:
+    pod = make_pod("team-a", name, "", "Pending")
+    pod["spec"] |= {"schedulerName": scheduler, **more.pop("spec", {})}
+    pod["status"] |= more
+    return pod
+
+
+def test_pods_that_wait_for_nobody_are_noted_once_for_a_name(api: Api, eq: Command) -> None:
+    api.objects["pods"] = [waiting(f"p{number}", "ghost") for number in range(5)]
+    done = eq("lint", "-n", "team-a")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0] == (
+        "note: spec.schedulerName=ghost: nobody is seen to run a scheduler of that name, so these wait: "
+        "team-a/p0, team-a/p1, team-a/p2 and 2 more"
+    )
+    assert done.out.splitlines()[-1].endswith(", 1 notes")
+
+
+GATED = [{"type": "PodScheduled", "reason": "SchedulingGated"}]
+TOLD = [{"type": "PodScheduled", "reason": "Unschedulable"}]
+NOT_NOTED: list[tuple[str, list[dict[str, Any]]]] = [
+    ("one that was told why", [waiting("p", "ghost", conditions=TOLD)]),
+    (
+        "one that is gated",
+        [waiting("p", "ghost", conditions=GATED, spec={"schedulingGates": [{"name": "x"}]})],
+    ),
+    (
+        "one whose scheduler has bound another",
+        [waiting("p", "ghost"), {**make_pod("b", "q"), "spec": {"schedulerName": "ghost", "nodeName": "n1"}}],
+    ),
+    ("one with a node", [make_pod("team-a", "p", "n1", "Pending")]),
+]
+
+
+@pytest.mark.parametrize("pods", [n[1] for n in NOT_NOTED], ids=[n[0] for n in NOT_NOTED])
+def test_a_pod_that_is_not_noted(api: Api, eq: Command, pods: list[dict[str, Any]]) -> None:
+    api.objects["pods"] = pods
+    assert eq("lint", "-A").out == "2 quotas, 0 broken rules, 0 notes\n"
+
+
+def test_without_the_right_to_see_leases_nothing_is_said_of_schedulers(api: Api, eq: Command) -> None:
+    api.objects["pods"] = [waiting("p", "ghost")]
+    api.objects["leases"] = []
+    api.forbidden = {("leases", "")}
+    done = eq("lint", "-A")
+    assert (done.code, done.err) == (0, f"{UNKNOWN_SCHEDULERS}\n")

@@ -1,0 +1,109 @@
+"""Pods that wait for a scheduler that nobody runs: nobody tells them why they wait."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from kubectl_plugin.reading import Reader, Scope, list_or_none
+from scheduler_core.decoding import decoder
+from scheduler_core.kube.errors import Forbidden, NotFound
+from scheduler_core.kube.schedulers import is_served
+from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.names import DEFAULT_SCHEDULER, POD_SCHEDULED
+
+UNKNOWN_SCHEDULERS: Final = (
+    "note: whether anybody runs the schedulers that pods wait for is not checked: "
+    "you may not list leases, deployments, events and pods of all namespaces"
+)
+_WAITING: Final = "spec.nodeName=,status.phase=Pending"
+_GATED: Final = "SchedulingGated"
+# Of the names that most pods wait for; and pods of each that are named.
+MOST_NAMES: Final = 20
+MOST_PODS: Final = 3
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    scheduler_name: str = DEFAULT_SCHEDULER
+    node_name: str = ""
+    scheduling_gates: list[object] | None = None
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    reason: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_decoder = decoder(_Pod)
+
+
+def untold(pods: Iterable[msgspec.Raw]) -> dict[str, list[str]]:
+    """The pods, as namespace/name, that no scheduler has looked at, by the scheduler that they name."""
+    found = defaultdict(list)
+    for pod in _readable(pods):
+        waits = not (pod.spec.node_name or pod.spec.scheduling_gates) and pod.status.phase == "Pending"
+        told = any(
+            each.type == POD_SCHEDULED and each.reason != _GATED for each in pod.status.conditions or ()
+        )
+        if waits and not told:
+            found[pod.spec.scheduler_name].append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    return found
+
+
+def _readable(pods: Iterable[msgspec.Raw]) -> Iterator[_Pod]:
+    for raw in pods:
+        try:
+            yield _decoder.decode(raw)
+        except (msgspec.MsgspecError, UnicodeError):
+            continue
+
+
+def unserved_notes(client: Reader, namespace: str) -> list[str] | None:
+    """A note for each scheduler that pods of the scope wait for and that nobody is seen to run.
+
+    None where that cannot be known. Raises the ApiError tree.
+    """
+    waiting = untold(list_or_none(client, PODS, Scope(namespace, fields=_WAITING)) or ())
+
+    def ask(resource: Resource, selector: str, most: int) -> Sequence[msgspec.Raw]:
+        try:
+            return client.get_page(resource, field_selector=selector, limit=most).items or ()
+        except NotFound:
+            return ()
+
+    notes = []
+    now = time.time()
+    try:
+        for name in sorted(waiting, key=lambda name: (-len(waiting[name]), name))[:MOST_NAMES]:
+            if not is_served(name, ask, now):
+                notes.append(_note(name, sorted(waiting[name])))
+    except Forbidden:
+        return None
+    return notes
+
+
+def _note(name: str, pods: list[str]) -> str:
+    named = ", ".join(pods[:MOST_PODS]) + (f" and {len(pods) - MOST_PODS} more" if pods[MOST_PODS:] else "")
+    return (
+        f"spec.schedulerName={name}: nobody is seen to run a scheduler of that name, so these wait: {named}"
+    )
