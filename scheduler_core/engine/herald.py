@@ -11,6 +11,7 @@ from scheduler_core.engine.loans import with_loans
 from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.reviews import Reviews
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, Happened
 
 
@@ -32,6 +33,13 @@ class Herald:
             concerns = self._listeners.concerns(self._state, event, self._queue.is_refused_by)
             if concerns:
                 self._queue.on_event(event, now, concerns)
+
+    def tell_config_map(self, changed: Changed, now: float) -> None:
+        """A new tree may help many; pods of a ConfigMap without its label have something else to say."""
+        if changed.topology:
+            self.tell([ClusterEvent(Happened.TOPOLOGY)], now)
+        if changed.bare in self._queue.units:
+            self._reviews.changed()
 
     def tell_freed(self, now: float) -> None:
         """Let those know who may use it that room is not kept for a nominated pod any more."""

@@ -151,8 +151,7 @@ class Scheduler:
             self._remove_gang(gang, now)
         for gang in changed.come:
             self._put_gang(gang, now)
-        if changed.topology:
-            self.tell([ClusterEvent(Happened.TOPOLOGY)], now)
+        self._herald.tell_config_map(changed, now)
 
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Let cluster events wake what they may help."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import msgspec
 
 from scheduler_core.model.config_map import GROUP, TOPOLOGY, ConfigMap
-from scheduler_core.model.gang import Gang
+from scheduler_core.model.gang import Gang, GroupRef
 from scheduler_core.state.nodes import NodeTable
 from scheduler_core.state.topology import TopologyTable
 
 
 class Changed(msgspec.Struct):
-    """What a change of a ConfigMap means: groups that are gone, groups that came or changed, a new tree."""
+    """What a change of a ConfigMap means: groups that are gone, groups that came or changed, a new tree.
+
+    `bare` is the key of the group that pods may take it for, where it has no label, or had none.
+    """
 
     gone: list[Gang]
     come: list[Gang]
     topology: bool = False
+    bare: str = ""
 
 
 class ConfigMapTable:
@@ -33,19 +37,21 @@ class ConfigMapTable:
 
     def put(self, found: ConfigMap) -> Changed:
         """A ConfigMap was added or changed; it may have another role or name another group than before."""
-        old = self._known.get(found.key)
+        old, before = self._known.get(found.key), len(self._others)
         if found.role:
             self._known[found.key] = found
             self._others.discard(found.key)
         else:
             self._known.pop(found.key, None)
             self._others.add(found.key)
-        return self._moved(old, found)
+        return self._barely(self._moved(old, found), found, before)
 
     def remove(self, gone: ConfigMap) -> Changed:
         """A ConfigMap is gone."""
+        before = len(self._others)
         self._others.discard(gone.key)
-        return self._moved(self._known.pop(gone.key, None), None)
+        changed = self._moved(self._known.pop(gone.key, None), None)
+        return self._barely(changed, gone, before)
 
     def get(self, key: str) -> ConfigMap | None:
         """A ConfigMap that means something, by `namespace/name`."""
@@ -81,6 +87,11 @@ class ConfigMapTable:
                 changed.come.append(winner.content)
             elif winner is None and loser is not None:
                 changed.gone.append(loser.content)
+        return changed
+
+    def _barely(self, changed: Changed, config_map: ConfigMap, before: int) -> Changed:
+        if len(self._others) != before:
+            changed.bare = GroupRef("ConfigMap", config_map.namespace, config_map.name).key
         return changed
 
     def _drop(self, old: ConfigMap) -> None:

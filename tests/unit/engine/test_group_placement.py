@@ -75,6 +75,19 @@ def test_pods_are_told_of_a_config_map_that_lacks_the_label() -> None:
     assert len(nodes(made.step(30.0))) == 2
 
 
+def test_pods_that_wait_already_are_told_soon() -> None:
+    made = TopologyScheduler(9)
+    made.put(*members("g", 2))
+    assert "does not exist" in why(made.step()).pop()
+    assert made.scheduler.reviews.due() is None
+    made.scheduler.put(parse_config_map({"metadata": {"name": "other", "namespace": "a"}}), made.now)
+    assert made.scheduler.reviews.due() is None
+    made.scheduler.put(parse_config_map({"metadata": {"name": "g", "namespace": "a"}}), made.now)
+    assert made.scheduler.reviews.due() is not None
+    said = why(made.scheduler.reviews.review(made.now + 10.0))
+    assert "lacks the label sakkara.group" in said.pop()
+
+
 def test_pods_are_not_told_of_a_config_map_that_is_gone() -> None:
     made = TopologyScheduler(9)
     bare = parse_config_map({"metadata": {"name": "g", "namespace": "a"}})
