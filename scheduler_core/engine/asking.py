@@ -89,7 +89,7 @@ class Asking:
             self._rounds.pop(unit.key, None)
             return self._failed(unit, unit.pods.values(), next(iter(wait.problems.values())), now)
         self._forget([pod.uid for pod in concerned if self._is_outdated(pod)])
-        if self._parked.is_full(line):
+        if self._parked.is_full(line) and any(self._is_unanswered(plugin, pod) for pod in concerned):
             self._parked.stand_in_line(unit, line, now)
             return []
         try:
@@ -128,16 +128,18 @@ class Asking:
             return False
         return plugin.concerns(self._state, pod) or plugin.guards(pod)
 
+    def _is_unanswered(self, plugin: Extenders, pod: Pod) -> bool:
+        return plugin.concerns(self._state, pod) and pod.uid not in self._state.extending.nodes
+
     # Questions
 
     def _missing_answers(
         self, plugin: Extenders, unit: QueuedUnit, concerned: list[Pod], now: float
     ) -> dict[int, About]:
         """What is to be asked before the unit can be tried, and of whom (uids). Raises PluginError."""
-        extending = self._state.extending
         kinds: dict[Hashable, list[Pod]] = {}
         for pod in concerned:
-            if plugin.concerns(self._state, pod) and pod.uid not in extending.nodes:
+            if self._is_unanswered(plugin, pod):
                 # Of a gang's members that nobody can tell apart one stands for all.
                 like = signature(pod, labels_matter=True) if unit.gang else pod.uid
                 kinds.setdefault(like, []).append(pod)
@@ -236,6 +238,9 @@ class Asking:
             if more:
                 self._queue.take(unit)
                 told = [item for item in decisions if not _is_hasty(item)]
+                if self._parked.is_full(line):
+                    self._parked.stand_in_line(unit, line, now)
+                    return told
                 return [*told, *self._ask(unit, line, more, now)]
         self._rounds.pop(unit.key, None)
         self._forget(uids)

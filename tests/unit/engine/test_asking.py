@@ -311,6 +311,32 @@ def test_an_answer_is_not_used_for_a_form_of_the_pod_that_came_after_it() -> Non
     assert question.nodes == ("n1",)
 
 
+def test_who_has_an_answer_is_tried_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
+    made = Extended([9])
+    made.put(single("late").created(2))
+    (question,) = made.asked()
+    made.put(single("early").created(1))
+    assert made.asked() == []
+    made.answer(question)
+    # The earlier one takes the place that is free before the later one is tried.
+    decisions = made.step()
+    assert placed(decisions) == {"late": "n0"}
+    assert [item.pod.name for item in decisions if isinstance(item, Asked)] == ["early"]
+
+
+def test_questions_about_victims_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
+    made = Extended([2, 2], PREEMPT)
+    standing(made, 2, 2)
+    made.put(single("high", 2, priority=9).created(1), single("higher", 2, priority=9).created(2))
+    for _ in range(2):
+        decisions = made.step()
+        (asked,) = (item for item in decisions if isinstance(item, Asked))
+        made.agree(asked.question, *(victim.uid for victim in asked.question.victims))
+    assert len(evicted([*decisions, *made.step()])) == 2
+
+
 def test_nodes_in_a_question_are_bounded_and_the_next_are_asked_about_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
