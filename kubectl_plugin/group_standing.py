@@ -11,7 +11,13 @@ from kubectl_plugin.kept_nodes import KeptNodes, kept_for
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.reading import Reader, Scope, list_if_served, parsed
 from kubectl_plugin.snapshot import UNKNOWN_RESERVED
-from scheduler_core.controllers.gang_status import phase_of
+from scheduler_core.controllers.gang_phase import (
+    PENDING,
+    SCHEDULING,
+    UNSCHEDULABLE,
+    phase_of,
+    refused_since,
+)
 from scheduler_core.errors import ModelError
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.gang import RESOURCES, Gang
@@ -22,10 +28,11 @@ from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resources import to_strings
 from scheduler_core.model.topology import LevelConstraint, parse_constraints
 from scheduler_core.state.census import take_census
-from scheduler_core.state.gangs import Census
+from scheduler_core.state.gangs import Census, too_few
 from scheduler_core.state.reservations import Reservation, reservation_of
 
 _OUR_DIALECT: Final = "PodGroup"
+_WAITS: Final = frozenset({PENDING, UNSCHEDULABLE})
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -99,10 +106,11 @@ def standing_of(view: GroupView, gang: Gang) -> Standing:
     census = take_census(view.state, gang.key)
     members = tuple(sorted(view.members(gang), key=lambda pod: pod.name))
     reserved = reservation_of(view.state, gang) if gang.ref.dialect == _OUR_DIALECT else None
-    reason = _reason(view, gang, members)
+    phase = phase_of(gang, census, refused=refused_since(members))
+    reason = _reason(view, gang, phase, census, members)
     kept = kept_for(gang.ref.name, members, gang)
     where = constraints_text(gang)
-    return Standing(gang, phase_of(gang, census), census, members, reserved, where, reason, kept)
+    return Standing(gang, phase, census, members, reserved, where, reason, kept)
 
 
 def read_reservations(client: Reader, namespace: str, view: GroupView, complaints: Complaints) -> bool:
@@ -156,12 +164,34 @@ def _constraint(wish: LevelConstraint) -> str:
     return f"{text}x{wish.factor}" if wish.factor is not None else text
 
 
-def _reason(view: GroupView, gang: Gang, members: tuple[Pod, ...]) -> str:
-    """What the group says itself, else what the first member that waits was told."""
+def _reason(view: GroupView, gang: Gang, phase: str, census: Census, members: tuple[Pod, ...]) -> str:
+    """What the group says itself, or what its pods lack now, else what the pod was told that came last."""
+    if gang.problem:
+        return gang.problem
+    if phase == SCHEDULING:
+        return f"{census.allocated - census.binding} of the {gang.min_members} that start together are bound"
+    if phase in _WAITS and (lacks := too_few(gang, census)):
+        return lacks
     config_map = view.state.config_maps.of(gang.key)
-    text = gang.problem or (config_map.data.get("reason", "") if config_map is not None else "")
-    for pod in members:
-        told = pod.scheduled_condition
-        if not text and told is not None and told.status == "False" and not pod.assigned:
-            text = told.message
-    return text
+    return (config_map.data.get("reason", "") if config_map is not None else "") or _told(members)
+
+
+def _told(members: tuple[Pod, ...]) -> str:
+    """What members were told that wait, empty for none.
+
+    The one that was created last was told when all others were there. Where it was told nothing yet, what
+    the others were told before is of a gang without it.
+    """
+    waiting = [pod for pod in members if not (pod.assigned or pod.finished or pod.terminating or pod.gates)]
+    told = {
+        pod.uid: said.message
+        for pod in waiting
+        if (said := pod.scheduled_condition) and said.status == "False"
+    }
+    theirs = {pod.scheduler_name for pod in waiting if pod.uid in told}
+    last = max(
+        (pod for pod in waiting if pod.scheduler_name in theirs),
+        key=lambda pod: (pod.created, pod.uid not in told),
+        default=None,
+    )
+    return told.get(last.uid, f"{last.name} has come, and was told nothing yet") if last is not None else ""

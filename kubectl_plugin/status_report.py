@@ -24,7 +24,12 @@ from scheduler_core.model.gang import Gang
 COLUMNS: Final = ("NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED", "FAILED")
 WIDE_COLUMNS: Final = ("RESERVED", "KEPT")
 LAST_COLUMNS: Final = ("TOPOLOGY", "REASON", "AGE")
-STYLES: Final[dict[str, Style]] = {"Unschedulable": "yellow", "Pending": "yellow", "Failed": "red"}
+STYLES: Final[dict[str, Style]] = {
+    "Unschedulable": "yellow",
+    "Pending": "yellow",
+    "Scheduling": "yellow",
+    "Failed": "red",
+}
 _REASON_WIDTH: Final = 100
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from scheduler_core.controllers.gang_elsewhere import elsewhere_condition
 from scheduler_core.controllers.gang_kept import kept_condition
 from scheduler_core.controllers.gang_lifecycle import torn
+from scheduler_core.controllers.gang_phase import numbers, phase_of, refused_since
 from scheduler_core.controllers.gang_reserved import reserved_condition
 from scheduler_core.controllers.portion import Rests, portion
 from scheduler_core.model.conditions import condition, find
@@ -53,7 +54,8 @@ class GangStatusController:
                 *elsewhere_condition(state, gang, self._others, now),
                 *kept_condition(state, gang, now),
             ]
-            patch = _patch(gang, census, conditions)
+            refused = refused_since(state.gangs.members(key).values())
+            patch = _patch(gang, census, phase_of(gang, census, refused=refused), conditions)
             if patch is not None:
                 self._rests.begin(key, now)
                 writes.append(patch)
@@ -64,39 +66,22 @@ class GangStatusController:
         return min(map(self._rests.end, state.gangs.dirty), default=None)
 
 
-def phase_of(gang: Gang, census: Census) -> str:
-    """Where the group stands, as one word."""
-    if census.running >= gang.min_members:
-        return "Running"
-    active = census.waiting + census.allocated
-    if census.succeeded >= gang.min_members and not active:
-        return "Succeeded"
-    if census.failed and not active:
-        return "Failed"
-    if census.allocated + census.succeeded >= gang.min_members:
-        return "Scheduled" if census.running < gang.min_members and not census.succeeded else "Running"
-    return "Unschedulable" if census.allocated else "Pending"
-
-
 def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
     enough = census.allocated + census.succeeded >= gang.min_members
-    numbers = (
-        f"minMembers {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "
-        f"{census.succeeded} succeeded, {census.failed} failed"
-    )
+    text = numbers(gang, census)
     old = gang.status.conditions
     scheduled = condition(
-        SCHEDULED, enough, "GangPlaced" if enough else "GangWaits", numbers, now, find(old, SCHEDULED)
+        SCHEDULED, enough, "GangPlaced" if enough else "GangWaits", text, now, find(old, SCHEDULED)
     )
     below = torn(gang, census)
     reason = "BelowMinMembers" if below else "EnoughMembers"
-    torn_apart = condition(UNSCHEDULABLE, below, reason, numbers, now, find(old, UNSCHEDULABLE))
+    torn_apart = condition(UNSCHEDULABLE, below, reason, text, now, find(old, UNSCHEDULABLE))
     return [scheduled, torn_apart]
 
 
-def _patch(gang: Gang, census: Census, conditions: list[dict[str, Any]]) -> Patch | None:
+def _patch(gang: Gang, census: Census, phase: str, conditions: list[dict[str, Any]]) -> Patch | None:
     status: dict[str, Any] = {
-        "phase": phase_of(gang, census),
+        "phase": phase,
         "admitted": census.members,
         "running": census.running,
         "succeeded": census.succeeded,

@@ -16,7 +16,7 @@ from scheduler_core.model import names
 from scheduler_core.model.gang import Gang
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census
+from scheduler_core.state.gangs import Census, too_few
 from scheduler_core.state.group_members import Seat, counts_of, in_rank_order, scheduler_of, seats_of
 from scheduler_core.state.topology import GroupRun, TopologySettings, rules_of
 from scheduler_core.topology.rank import best_hop_cost, hop_cost
@@ -43,7 +43,8 @@ def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
     tree = state.topology.tree_of(gang, scheduler)
     census = take_census(state, gang.key)
     status = _status(state, gang, census)
-    fields = {"status": status, "reason": _reason(gang, run, status), "placement": "", "rank": ""}
+    reason = _reason(gang, run, status, too_few(gang, census))
+    fields = {"status": status, "reason": reason, "placement": "", "rank": ""}
     if not census.allocated and not census.succeeded:
         return fields | dict.fromkeys(_OF_A_PLACEMENT, "") | _begun(run, census)
     seats = seats_of(state, gang, tree)
@@ -75,9 +76,10 @@ def _status(state: ClusterState, gang: Gang, census: Census) -> str:
     return PLACED if any(assumed) else BOUND
 
 
-def _reason(gang: Gang, run: GroupRun | None, status: str) -> str:
-    if gang.problem:
-        return gang.problem
+def _reason(gang: Gang, run: GroupRun | None, status: str, lacks: str) -> str:
+    """`lacks` says which pods are missing now; what a search said is of the pods that were there then."""
+    if gang.problem or (lacks and status == PENDING):
+        return gang.problem or lacks
     if run is None:
         return ""
     if status == PENDING:

@@ -30,7 +30,7 @@ from scheduler_core.model.writes import Write
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census, missing
+from scheduler_core.state.gangs import missing, too_few
 
 COSCHEDULING: Final = "Coscheduling"
 TOPOLOGY: Final = "ClusterTopologyPlacementGroup"
@@ -103,7 +103,7 @@ class GangCycle:
         census = take_census(self.state, gang.key)
         need = missing(gang, census)
         if need > len(members):
-            return self._too_few(gang, census, members)
+            return _refuse_all(members, too_few(gang, census, len(members)), too_few=True)
         hopeless = self._beyond_quota(gang, members, need)
         if hopeless:
             outcome = _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
@@ -191,13 +191,6 @@ class GangCycle:
     def _undo(self, seats: Seats) -> None:
         for profile, seat in reversed(seats):
             give_back(self.cycle, profile, seat)
-
-    def _too_few(self, gang: Gang, census: Census, members: Members) -> GangOutcome:
-        text = (
-            f"{gang.ref} needs minMembers {gang.min_members}: {len(members)} pods wait, "
-            f"{census.allocated} have a node, {census.succeeded} succeeded"
-        )
-        return _refuse_all(members, text, too_few=True)
 
     def _no_room(
         self,

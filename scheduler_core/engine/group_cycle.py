@@ -23,7 +23,7 @@ from scheduler_core.model.gang import Gang, group_of
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.census import take_census
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.gangs import missing
+from scheduler_core.state.gangs import missing, too_few
 from scheduler_core.state.topology import is_constrained
 
 Members = Sequence[tuple[Profile, Pod]]
@@ -64,11 +64,7 @@ class GroupCycle:
         note_trial(self.state, gang.key, run, waiting, census, now if came is None else came)
         need = missing(gang, census)
         if need > len(members):
-            text = (
-                f"{gang.ref} has size {gang.min_members}: {len(members)} pods wait, "
-                f"{census.allocated} have a node, {census.succeeded} succeeded"
-            )
-            outcome = self._waits(gang, members, text)
+            outcome = self._waits(gang, members, too_few(gang, census, len(members)))
             outcome.too_few = True
             return outcome
         run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})

@@ -9,5 +9,14 @@ from scheduler_core.state.gangs import Census
 def take_census(state: ClusterState, key: str) -> Census:
     """Count a group's members. Pods whose eviction was decided count as on their way out, seen or not."""
     going, placed = state.table.going, state.placed
-    leaving = {uid for uid in state.gangs.members(key) if uid in placed and going[placed[uid].row]}
-    return state.gangs.census(key, placed, leaving)
+    leaving: set[str] = set()
+    binding = 0
+    for uid in state.gangs.members(key):
+        placement = placed.get(uid)
+        if placement is None:
+            continue
+        if going[placement.row]:
+            leaving.add(uid)
+        elif placement.assumed:
+            binding += 1
+    return state.gangs.census(key, placed, leaving, binding)

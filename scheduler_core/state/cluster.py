@@ -230,6 +230,7 @@ class ClusterState:
         placement = self.placed.get(uid)
         if placement is not None:
             self._leaves(placement)
+            self.gangs.touch(placement.pod)
 
     def reprieve(self, uid: str) -> None:
         """Undo `condemn`: the pod was not evicted. One that is terminating stays on its way out."""
@@ -237,6 +238,7 @@ class ClusterState:
         if placement is not None and not placement.pod.terminating:
             self.table.going[placement.row] = False
             self.ledger.mark_staying(placement.pod.namespace, uid)
+            self.gangs.touch(placement.pod)
 
     def _leaves(self, placement: Placement) -> None:
         self.table.going[placement.row] = True

@@ -17,7 +17,8 @@ from scheduler_core.state.keeping import Keeping
 class Census(msgspec.Struct, frozen=True):
     """Members of a gang, counted. `allocated` hold a node (assumed ones too) and are not finished.
 
-    Members on their way out are neither allocated nor waiting: they will not be there for a start.
+    Members on their way out are neither allocated nor waiting: they will not be there for a start. Of those
+    allocated the API has not seen the bindings of `binding`; of those that wait `gated` may not start yet.
     """
 
     members: int
@@ -26,6 +27,13 @@ class Census(msgspec.Struct, frozen=True):
     running: int
     succeeded: int
     failed: int
+    binding: int = 0
+    gated: int = 0
+
+    @property
+    def leaving(self) -> int:
+        """Members that are on their way out."""
+        return self.members - self.allocated - self.waiting - self.succeeded - self.failed
 
 
 def missing(gang: Gang, census: Census) -> int:
@@ -37,6 +45,27 @@ def missing(gang: Gang, census: Census) -> int:
     if gang.min_members > census.allocated + census.waiting:
         need -= census.succeeded
     return max(0, need)
+
+
+def too_few(gang: Gang, census: Census, waits: int | None = None) -> str:
+    """That there are not pods enough to start, with numbers; empty where there are, or nobody is needed.
+
+    `waits` are those that may start, if that is known better than by their gates.
+    """
+    ready = census.waiting - census.gated if waits is None else waits
+    if missing(gang, census) <= ready:
+        return ""
+    if not census.members:
+        return f"{gang.ref} {_wants(gang)}: it has no pods"
+    gated = f" and {census.gated} behind scheduling gates" if census.gated else ""
+    return (
+        f"{gang.ref} {_wants(gang)}: {ready} pods wait{gated}, "
+        f"{census.allocated} have a node, {census.succeeded} succeeded"
+    )
+
+
+def _wants(gang: Gang) -> str:
+    return f"needs minMembers {gang.min_members}" if gang.group is None else f"has size {gang.min_members}"
 
 
 class GangTable:
@@ -153,11 +182,12 @@ class GangTable:
         return self._lowest[key]
 
     def census(
-        self, key: str, placed: Mapping[str, object], leaving: Collection[str] = frozenset()
+        self, key: str, placed: Mapping[str, object], leaving: Collection[str] = frozenset(), binding: int = 0
     ) -> Census:
         """Count a group's members; `placed` are the uids that hold a node in the state.
 
-        `leaving` are those of them whose end was decided, although the API does not show it yet.
+        `leaving` are those of them whose end was decided, although the API does not show it yet; `binding` is
+        how many of the others it does not show on their nodes yet.
         """
         pods = self.members(key).values()
         phases = [pod.phase for pod in pods]
@@ -170,6 +200,8 @@ class GangTable:
             running=phases.count(RUNNING),
             succeeded=phases.count(SUCCEEDED),
             failed=phases.count(FAILED),
+            binding=binding,
+            gated=sum(1 for pod in staying if pod.gates and pod.uid not in placed),
         )
 
 

@@ -4,41 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_core.controllers.gang_status import GangStatusController, phase_of
+from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 GANG = make_group("a/g").needs(3).uid("g1").version("7").obj()
-
-
-def counts(
-    allocated: int = 0, waiting: int = 0, running: int = 0, succeeded: int = 0, failed: int = 0
-) -> Census:
-    return Census(allocated + waiting + succeeded + failed, allocated, waiting, running, succeeded, failed)
-
-
-@pytest.mark.parametrize(
-    ("census", "phase"),
-    [
-        pytest.param(counts(), "Pending", id="no pods yet"),
-        pytest.param(counts(waiting=3), "Pending", id="all wait"),
-        pytest.param(counts(allocated=3), "Scheduled", id="all have a node, none runs yet"),
-        pytest.param(counts(allocated=3, running=3), "Running", id="enough run"),
-        pytest.param(
-            counts(allocated=2, running=2, succeeded=1), "Running", id="some are done, the rest runs"
-        ),
-        pytest.param(counts(succeeded=3), "Succeeded", id="all are done"),
-        pytest.param(counts(failed=3), "Failed", id="all failed"),
-        pytest.param(counts(failed=3, waiting=3), "Pending", id="failed, and there is a next try"),
-        pytest.param(counts(failed=3, allocated=3, running=3), "Running", id="failed once, runs again"),
-        pytest.param(counts(allocated=1, running=1, waiting=1), "Unschedulable", id="torn apart"),
-    ],
-)
-def test_phase(census: Census, phase: str) -> None:
-    assert phase_of(GANG, census) == phase
 
 
 def cluster() -> ClusterState:
@@ -84,6 +56,60 @@ def test_changes_within_a_second_wait_and_are_not_lost() -> None:
     assert controller.reconcile(state, 10.5) == []
     assert controller.next_time(state) == 11.0
     assert len(controller.reconcile(state, 11.0)) == 1
+
+
+def phase_and_text(writes: list[Write]) -> tuple[str, str]:
+    (patch,) = writes
+    assert isinstance(patch, Patch)
+    assert isinstance(patch.body, dict)
+    status = patch.body["status"]
+    (scheduled,) = (item for item in status["conditions"] if item["type"] == "Scheduled")
+    return status["phase"], scheduled["message"]
+
+
+def test_a_gang_that_is_being_bound_says_how_far_it_is() -> None:
+    state, controller = cluster(), GangStatusController(min_interval=0.0)
+    slot = state.nodes.slot("n")
+    assert slot is not None
+    pods = [make_pod(f"a/p{i}").uid(f"p{i}").group("g") for i in range(3)]
+    for pod in pods:
+        state.put_pod(pod.obj(), 0.0)
+        state.assume(pod.obj(), slot, 1.0)
+    state.put_pod(pods[0].on("n", "Pending").obj(), 2.0)
+    assert phase_and_text(controller.reconcile(state, 2.0)) == (
+        "Scheduling",
+        "minMembers 3: 3 have a node, 0 wait, 0 succeeded, 0 failed, 2 are being bound",
+    )
+    for pod in pods[1:]:
+        state.put_pod(pod.on("n", "Pending").obj(), 3.0)
+    assert phase_and_text(controller.reconcile(state, 3.0))[0] == "Scheduled"
+
+
+def test_a_group_whose_pods_are_all_gone_says_so() -> None:
+    state, controller = cluster(), GangStatusController(min_interval=0.0)
+    for name in ("p0", "p1"):
+        state.put_pod(make_pod(f"a/{name}").uid(name).group("g").obj(), 0.0)
+    assert "2 wait" in phase_and_text(controller.reconcile(state, 10.0))[1]
+    for name in ("p0", "p1"):
+        state.remove_pod(name)
+    assert phase_and_text(controller.reconcile(state, 11.0)) == (
+        "Pending",
+        "minMembers 3: no pod names the group",
+    )
+
+
+def test_a_decided_eviction_and_its_failure_are_both_told() -> None:
+    state, controller = cluster(), GangStatusController(min_interval=0.0)
+    for name in ("p0", "p1", "p2"):
+        state.put_pod(make_pod(f"a/{name}").uid(name).group("g").on("n", "Pending").obj(), 0.0)
+    assert phase_and_text(controller.reconcile(state, 10.0))[0] == "Scheduled"
+    state.condemn("p0")
+    assert phase_and_text(controller.reconcile(state, 11.0)) == (
+        "Unschedulable",
+        "minMembers 3: 2 have a node, 0 wait, 0 succeeded, 0 failed, 1 are on their way out",
+    )
+    state.reprieve("p0")
+    assert phase_and_text(controller.reconcile(state, 12.0))[0] == "Scheduled"
 
 
 def test_groups_that_others_own_are_left_alone() -> None:

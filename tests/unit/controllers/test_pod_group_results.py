@@ -111,11 +111,23 @@ def test_a_group_that_nobody_tried_yet_says_nothing() -> None:
 
 
 def test_a_group_that_waits_says_why() -> None:
-    state = state_of(gang(), members=1)
+    state = state_of(gang(), members=0)
+    for name in ("g-0", "g-1"):
+        state.put_pod(make_pod(f"a/{name}").uid(name).group("g").obj())
     state.topology.runs[KEYS["seed"]] = GroupRun(begin=5.0, reason="no room")
     found = written(state)
     assert (found["status"], found["reason"]) == ("Pending", "no room")
     assert found["schedBeginTime"] == "1970-01-01T00:00:05.000000Z"
+
+
+def test_what_was_said_of_other_pods_than_there_are_now_is_over() -> None:
+    state = state_of(gang(), members=1)
+    state.topology.runs[KEYS["seed"]] = GroupRun(begin=5.0, reason="PodGroup a/g has size 2: 0 pods wait")
+    assert written(state)["reason"] == (
+        "PodGroup a/g needs minMembers 2: 0 pods wait, 1 have a node, 0 succeeded"
+    )
+    gone = state_of(gang(results='{"reason":"2 pods wait","status":"Pending"}'), members=0)
+    assert written(gone)["reason"] == "PodGroup a/g needs minMembers 2: it has no pods"
 
 
 def test_without_constraints_there_are_no_results_and_old_ones_are_removed() -> None:

@@ -71,7 +71,8 @@ def test_a_row_for_each_group(eq: Command) -> None:
     done = eq("status", plugin=podgroup)
     header, small, train = done.out.splitlines()
     assert header.split() == [*COLUMNS, *LAST_COLUMNS]
-    assert small.split() == ["small", "Pending", *"100000", "-", "-", "5m"]
+    why = ["PodGroup", "team-a/small", "needs", "minMembers", "1:", "it", "has", "no", "pods"]
+    assert small.split() == ["small", "Pending", *"100000", "-", *why, "5m"]
     assert train.split()[:8] == ["train", "Unschedulable", *"311200"]
     assert "only 2 of the 3 pods that must start together" in train
 
@@ -120,6 +121,59 @@ def test_one_group_is_shown_with_its_members_and_the_numbers(eq: Command) -> Non
         "train-1   -      Pending   5m",
         "train-2   -      Pending   5m",
     ]
+
+
+def told(name: str, text: str, second: int, node: str = "") -> dict[str, Any]:
+    """A member that got a node, or was told why it has none, at a second of one minute."""
+    said = {"type": "PodScheduled", "status": "True" if node else "False", "message": text}
+    said["lastTransitionTime"] = f"2026-01-01T00:00:{second:02}Z"
+    made = member(name, node, conditions=[said])
+    made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{second:02}Z"
+    return made
+
+
+NOW = [
+    pytest.param(
+        [told("p0", "", 9, "n1"), told("p1", "2 pods wait, 0 have a node", 3), told("p2", "1 pods wait", 2)],
+        ("Scheduling", "1 of the 3 that start together are bound"),
+        id="being bound",
+    ),
+    pytest.param(
+        [told("p0", "", 3, "n1"), told("p1", "", 3, "n1"), told("p2", "0/1 nodes", 9)],
+        ("Unschedulable", "0/1 nodes"),
+        id="one came back and finds no node",
+    ),
+    pytest.param(
+        [told("p0", "1 pods wait", 3), told("p1", "2 pods wait", 4), told("p2", "no room for 3", 5)],
+        ("Pending", "no room for 3"),
+        id="the last one knows of all",
+    ),
+    pytest.param(
+        [told("p0", "1 pods wait", 3), told("p1", "2 pods wait", 4), member("p2") | {"status": {}}],
+        ("Pending", "2 pods wait"),
+        id="an older one that was told nothing",
+    ),
+    pytest.param(
+        [told("p0", "1 pods wait", 3), told("p1", "2 pods wait", 4), told("p2", "", 5) | {"status": {}}],
+        ("Pending", "p2 has come, and was told nothing yet"),
+        id="the last one has just come",
+    ),
+    pytest.param(
+        [told("p0", "PodGroup team-a/train needs minMembers 3: 3 pods wait", 3)],
+        ("Pending", "PodGroup team-a/train needs minMembers 3: 1 pods wait, 0 have a node, 0 succeeded"),
+        id="two were deleted",
+    ),
+    pytest.param([], ("Pending", "PodGroup team-a/train needs minMembers 3: it has no pods"), id="all gone"),
+]
+
+
+@pytest.mark.parametrize(("pods", "found"), NOW)
+def test_phase_and_reason_are_those_of_now(
+    api: Api, eq: Command, pods: list[dict[str, Any]], found: tuple[str, str]
+) -> None:
+    api.objects["pods"] = pods
+    data = json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)
+    assert (data["phase"], data["reason"]) == found
 
 
 STATES = [

@@ -104,7 +104,8 @@ def test_status_counts_the_pods(eq: Command) -> None:
         *("NAMESPACE", "NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED"),
         *("FAILED", "TOPOLOGY", "REASON", "AGE"),
     ]
-    assert row.split() == ["team-a", "g", "Unschedulable", *"433100", "rack:spread/2", "no", "room", "5m"]
+    why = ["3", "of", "the", "4", "that", "start", "together", "are", "bound"]
+    assert row.split() == ["team-a", "g", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
 
 
 def test_the_tree_shows_use_and_where_the_group_sits(eq: Command) -> None:
