@@ -31,6 +31,7 @@ from scheduler_core.app.watches import WatchMetrics
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
 from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
+from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
@@ -102,6 +103,7 @@ class Process:
             QuotaStatus(),
             GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
+            GangBudgets(protecting(profiles)),
             TopologyGroupStatus(),
             AnnotationProblems(),
         ]

@@ -43,6 +43,7 @@ class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     `gang_reservation_limit_seconds`: how long they are kept at most; then its namespace rests for as long.
     `strict_reservation`: keep them idle, with no backfilling. `require_pod_group`: pods without a group are
     refused. `permit_waiting_time_seconds`: how long placed members wait for the rest of their gang.
+    `disruption_budgets`: a PodDisruptionBudget protects every gang that runs from others who evict.
     """
 
     require_pod_group: bool = False
@@ -50,6 +51,7 @@ class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     gang_reservation_limit_seconds: Int64 = 3600
     strict_reservation: bool = False
     permit_waiting_time_seconds: Int64 = 60
+    disruption_budgets: bool = False
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         waits = (

@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler_core.arrays.sparing import spared
 from scheduler_core.engine.gang_capacity import CAPACITY, Members, least
-from scheduler_core.framework.preemption.budgets import Budgets
+from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.demand import Demand, Rows, ordinary_demand, quota_demand
 from scheduler_core.framework.preemption.gangs import torn_gangs
@@ -39,7 +39,7 @@ def victims_at_once(
     rows = np.flatnonzero(demand.eligible)
     if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
         return None
-    budgets = Budgets(state.table, state.objects.get("PodDisruptionBudget", {}).values())
+    budgets = Budgets(state.table, counted(state))
     contended = contended_by(demand, demand.need)
     choice = Choice(state, loans_of(state.table, demand), budgets, lambda _: contended)
     order = choice.give_back_all(rows, contended)

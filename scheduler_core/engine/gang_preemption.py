@@ -28,11 +28,10 @@ from scheduler_core.engine.gang_capacity import (
 )
 from scheduler_core.engine.gang_search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.preemption.budgets import violating
+from scheduler_core.framework.preemption.budgets import counted, violating
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.gang import Gang
-from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import above_max, borrows_guaranteed
@@ -267,9 +266,8 @@ def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
     First those whose eviction would violate a disruption budget, then the most important; those of quotas
     that use more than their max last.
     """
-    budgets: list[PodDisruptionBudget] = list(state.objects.get("PodDisruptionBudget", {}).values())
     ordered = sorted(victims, key=lambda pod: (-pod.priority, pod.start_time or 0.0, pod.key))
-    hurt = dict(zip((pod.uid for pod in ordered), violating(ordered, budgets), strict=True))
+    hurt = dict(zip((pod.uid for pod in ordered), violating(ordered, counted(state)), strict=True))
     going = Counter(gang.key for pod in ordered if (gang := state.gangs.of(pod)) is not None)
     torn = {key for key, number in going.items() if _torn(state, state.gangs.gangs[key], number)}
     blocks: dict[str, list[Pod]] = {}

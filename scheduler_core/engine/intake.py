@@ -41,6 +41,8 @@ def take_in(state: ClusterState, obj: Any, now: float) -> list[ClusterEvent]:
             state.gangs.put_ledger(obj)
             return []
         case _:
+            if isinstance(obj, PodDisruptionBudget):
+                state.gangs.budgets.put(obj)
             return state.put_object(obj, _LOOKED_UP[type(obj)])
 
 
@@ -59,6 +61,8 @@ def take_out(state: ClusterState, obj: Any, now: float) -> list[ClusterEvent]:
             state.gangs.remove_ledger(obj.namespace)
             return []
         case _:
+            if isinstance(obj, PodDisruptionBudget):
+                state.gangs.budgets.remove(obj)
             return state.remove_object(obj, _LOOKED_UP[type(obj)])
 
 

@@ -54,6 +54,9 @@ FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
 # Written by the webhook: the pod counts in its quota from creation on, node or not.
 CHARGED_ANNOTATION: Final = "muster.dev/charged"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
+# The uid of the group, on members that run and in the budget that protects them; the budget's name before it.
+PROTECTED_GROUP_LABEL: Final = "muster.dev/pod-group-uid"
+GANG_BUDGET_PREFIX: Final = "podgroup-"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
 LIFECYCLE_POLICIES: Final = ("ignore", LIFECYCLE_RESTART)

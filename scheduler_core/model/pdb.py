@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode
+from scheduler_core.model.names import GANG_BUDGET_PREFIX, PROTECTED_GROUP_LABEL
 from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
 
 KIND = "PodDisruptionBudget"
@@ -16,6 +17,7 @@ KIND = "PodDisruptionBudget"
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     selector: LabelSelectorWire | None = None
+    min_available: int | str | None = None
 
 
 class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,7 +35,8 @@ class PdbWire(Wire, frozen=True, rename="camel"):
 class PodDisruptionBudget(msgspec.Struct, frozen=True, eq=False):
     """A budget: pods of its namespace that match may be disrupted `allowed` times now.
 
-    `disrupted` are names of pods whose disruption is counted already.
+    `disrupted` are names of pods whose disruption is counted already. `gang` is the uid of the group for
+    which Muster made it, empty for the budgets of others; `group` is that group's name.
     """
 
     namespace: str
@@ -41,6 +44,10 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, eq=False):
     selector: Selector
     allowed: int
     disrupted: frozenset[str]
+    uid: str = ""
+    min_available: int | str | None = None
+    gang: str = ""
+    group: str = ""
 
     @property
     def key(self) -> str:
@@ -56,10 +63,23 @@ def parse_pdb(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodDisruptionBudg
         selector = parse_selector(wire.spec.selector, "spec.selector")
     except ModelError as error:
         raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+    owner = _protected_group(meta)
     return PodDisruptionBudget(
         namespace=meta.namespace or "default",
         name=meta.name,
         selector=selector,
         allowed=wire.status.disruptions_allowed,
         disrupted=frozenset(wire.status.disrupted_pods or ()),
+        uid=meta.uid,
+        min_available=wire.spec.min_available,
+        gang=owner.uid if owner is not None else "",
+        group=owner.name if owner is not None else "",
     )
+
+
+def _protected_group(meta: ObjectMeta) -> OwnerReference | None:
+    """The group for which Muster made a budget: name, label and owner say the same."""
+    marked = (meta.labels or {}).get(PROTECTED_GROUP_LABEL, "")
+    if not marked or meta.name != GANG_BUDGET_PREFIX + marked:
+        return None
+    return next((owner for owner in meta.owner_references or () if owner.uid == marked), None)

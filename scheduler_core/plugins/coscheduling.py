@@ -32,7 +32,8 @@ class Coscheduling(PlacedTogether):
     """`require_pod_group` gives the seed's literal rule: a pod without a group is refused.
 
     `reservation_seconds`: how long a gang waits before nodes are kept for it; `strict` keeps them at once.
-    `reservation_limit`: seconds after which they are not kept any more.
+    `reservation_limit`: seconds after which they are not kept any more. `disruption_budgets`: a
+    PodDisruptionBudget protects every gang of the profile that runs (controllers.gang_budgets).
     """
 
     name = "Coscheduling"
@@ -43,9 +44,11 @@ class Coscheduling(PlacedTogether):
         reservation_seconds: float = 300.0,
         strict: bool = False,
         reservation_limit: float = DEFAULT_LIMIT_SECONDS,
+        disruption_budgets: bool = False,
     ) -> None:
         self.require_pod_group = require_pod_group
         self.reservation_limit = reservation_limit
+        self.disruption_budgets = disruption_budgets
         self.reservation_seconds = 0.0 if strict else reservation_seconds
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:

@@ -85,7 +85,8 @@ def _spread(args: PodTopologySpreadArgs) -> Plugin:
 def _coscheduling(args: CoschedulingArgs | None) -> Plugin:
     args = args or CoschedulingArgs()
     seconds, limit = float(args.gang_reservation_seconds), float(args.gang_reservation_limit_seconds)
-    return Coscheduling(args.require_pod_group, seconds, args.strict_reservation, limit)
+    strict, budgets = args.strict_reservation, args.disruption_budgets
+    return Coscheduling(args.require_pod_group, seconds, strict, limit, budgets)
 
 
 def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:

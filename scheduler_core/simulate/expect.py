@@ -67,6 +67,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
     "evicted": _is_names,
     "evictedAny": _is_choice,
     "status": _is_statuses,
+    "budgets": _is_map,
     "events": _is_events,
 }
 
@@ -88,6 +89,8 @@ def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str
         found += _count("evicted", expect["evictedAny"], evicted)
     for name, status in (expect.get("status") or {}).items():
         found += _status(name, status, report["status"].get(name) or {})
+    if "budgets" in expect:
+        found += _budgets(expect["budgets"] or {}, report["budgets"])
     found += _events(expect.get("events") or (), report["events"])
     return found
 
@@ -134,6 +137,10 @@ def _same(expected: Any, actual: Any) -> bool:
         return left == parse_quantity(0 if actual is None else actual, scale=3)
     except ModelError:
         return False
+
+
+def _budgets(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    return [] if expected == actual else [f"budgets: expected {_words(expected)}, got {_words(actual)}"]
 
 
 def _status(name: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:

@@ -62,3 +62,11 @@ def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
                 "ranks": [[seat.pod.name, rank] for rank, seat in seats],
             }
     return found
+
+
+def budgets_report(state: ClusterState) -> dict[str, Any]:
+    """How many pods of each protected group must stay available, by its `namespace/name`."""
+    return {
+        f"{budget.namespace}/{budget.group}": budget.min_available
+        for budget in state.gangs.budgets.own.values()
+    }

@@ -9,6 +9,7 @@ from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.solver_names import solver_errors
 from scheduler_core.controllers.annotation_problems import AnnotationProblems
 from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
+from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
@@ -24,7 +25,7 @@ from scheduler_core.model.writes import Create, Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
 from scheduler_core.simulate.explain import explain_pod
-from scheduler_core.simulate.groups import TickClock, group_statuses, groups_report
+from scheduler_core.simulate.groups import TickClock, budgets_report, group_statuses, groups_report
 from scheduler_core.simulate.kinds import WORKLOADS, parser_of
 from scheduler_core.simulate.objects import Change, Objects, label
 from scheduler_core.simulate.quota_review import QuotaReview, written_quota
@@ -71,6 +72,7 @@ class Simulation:
             QuotaStatus(min_interval=0.0),
             GangStatusController(min_interval=0.0, others={names.DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
+            GangBudgets(protecting(profiles)),
             TopologyGroupStatus(min_interval=0.0),
             AnnotationProblems(),
             CollectPolicyProblems(),
@@ -242,6 +244,7 @@ def _report(simulation: Simulation, index: int) -> dict[str, Any]:
         ],
         "status": statuses | group_statuses(simulation.objects.all("ConfigMap")),
         "groups": groups_report(simulation.state),
+        "budgets": budgets_report(simulation.state),
         "nodeMetrics": {
             obj["metadata"]["name"]: obj.get("spec") or {} for obj in simulation.objects.all("NodeMetric")
         },

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from scheduler_core.model.gang import Gang, GroupRef, group_of
-from scheduler_core.model.names import FAILED, RUNNING, SUCCEEDED
+from scheduler_core.model.names import FAILED, PROTECTED_GROUP_LABEL, RUNNING, SUCCEEDED
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
+from scheduler_core.state.budgets import BudgetTable
 from scheduler_core.state.events import ClusterEvent, Happened
 from scheduler_core.state.keeping import Keeping
 
@@ -73,7 +74,7 @@ class GangTable:
 
     `dirty` are PodGroups whose status may have to be written, `group_dirty` groups on the topology whose
     results may; `unreviewed` are PodGroups that may have lost their quorum. `ledgers` are what PodGroups have
-    reserved, by namespace; `keeping` is how long nodes are kept for gangs.
+    reserved, by namespace; `keeping` is how long nodes are kept for gangs, `budgets` what protects them.
     """
 
     def __init__(self) -> None:
@@ -83,6 +84,7 @@ class GangTable:
         self.unreviewed: set[str] = set()
         self.ledgers: dict[str, ReservationLedger] = {}
         self.keeping = Keeping(self.gangs)
+        self.budgets = BudgetTable()
         self._members: dict[str, dict[str, Pod]] = {}
         # Found when asked for, until a member comes, changes or goes.
         self._lowest: dict[str, int] = {}
@@ -92,6 +94,8 @@ class GangTable:
         old = self.gangs.get(gang.key)
         self.gangs[gang.key] = gang
         self.mark(gang.ref)
+        if old is None or old.uid != gang.uid:
+            self.budgets.changed.add(gang.ref.namespace)
         same = old is not None and _asks(old) == _asks(gang)
         return [] if same else [_of_group(gang.ref)]
 
@@ -99,6 +103,7 @@ class GangTable:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
         self.keeping.forget(gang.key)
+        self.budgets.changed.add(gang.ref.namespace)
         return [_of_group(gang.ref)]
 
     def put_ledger(self, ledger: ReservationLedger) -> None:
@@ -127,6 +132,8 @@ class GangTable:
         ref, before = group_of(pod), group_of(old) if old is not None else None
         if before is not None and before != ref:
             self._drop(before, pod.uid)
+        if PROTECTED_GROUP_LABEL in pod.labels or (old is not None and PROTECTED_GROUP_LABEL in old.labels):
+            self.budgets.put_pod(pod)
         if ref is not None:
             self._members.setdefault(ref.key, {})[pod.uid] = pod
             self._lowest.pop(ref.key, None)
@@ -145,6 +152,7 @@ class GangTable:
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod is gone."""
+        self.budgets.suspects.pop(pod.uid, None)
         ref = group_of(pod)
         if ref is not None:
             self._drop(ref, pod.uid)
@@ -160,6 +168,7 @@ class GangTable:
     def mark(self, ref: GroupRef) -> None:
         """What is written of a group may have to be written again."""
         gang = self.gangs.get(ref.key)
+        self.budgets.dirty.add(ref.key)
         if ref.dialect == "ConfigMap" or (gang is not None and _has_results(gang)):
             self.group_dirty.add(ref.key)
         if ref.dialect != "ConfigMap":

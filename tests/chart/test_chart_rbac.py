@@ -43,6 +43,7 @@ PARTS = {
     "scheduler_core/kube/lease.py": "scheduler-own-namespace",
     "scheduler_core/controllers/topology_group_status.py": "scheduler-topology",
     "scheduler_core/engine/group_placement.py": "scheduler-topology",
+    "scheduler_core/controllers/gang_budgets.py": "scheduler-gang-budgets",
     "scheduler_core/controllers/node_metric_policy.py": "scheduler-node-metrics",
     "scheduler_core/app/load_reporter.py": "scheduler-load-report",
     "webhook/cert_store.py": "webhook-own-namespace",
@@ -247,6 +248,7 @@ def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
             {
                 "scheduler",
                 "scheduler-topology",
+                "scheduler-gang-budgets",
                 "scheduler-node-metrics",
                 "scheduler-load-report",
                 "webhook",

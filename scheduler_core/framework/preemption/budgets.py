@@ -13,6 +13,7 @@ from scheduler_core.arrays.intern import ABSENT, Int32
 from scheduler_core.framework.preemption.demand import Rows
 from scheduler_core.model.pdb import PodDisruptionBudget
 from scheduler_core.model.pod import Pod
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.pods import PodTable
 
 Bool = NDArray[np.bool_]
@@ -43,6 +44,15 @@ class Protection(NamedTuple):
         over = spent > allowed[budgets]
         out[places[over], lanes[over]] = True
         return out
+
+
+def counted(state: ClusterState) -> list[PodDisruptionBudget]:
+    """The budgets that evictions by Muster count against.
+
+    Not those that it made for gangs: they do not say what of a gang may go alone, and when all of it goes.
+    """
+    found: Iterable[PodDisruptionBudget] = state.objects.get("PodDisruptionBudget", {}).values()
+    return [budget for budget in found if not budget.gang]
 
 
 class Budgets:

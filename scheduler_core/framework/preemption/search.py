@@ -21,7 +21,7 @@ from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.preemption.across import Anywhere
 from scheduler_core.framework.preemption.bounds import FLAWS, Field
-from scheduler_core.framework.preemption.budgets import Budgets
+from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.choice import Choice
 from scheduler_core.framework.preemption.conflicts import Conflicts
 from scheduler_core.framework.preemption.demand import Demand, Rows, without_needed
@@ -59,7 +59,7 @@ class Search:
         self._spared = cycle.spared
         self.evaluation = evaluation
         self.demand = demand
-        self.budgets = Budgets(self.state.table, self.state.objects.get("PodDisruptionBudget", {}).values())
+        self.budgets = Budgets(self.state.table, counted(self.state))
         self.loans = loans_of(self.state.table, demand)
         self.proof = Proof(self.state, self.now, evaluation, demand)
 

@@ -1,0 +1,215 @@
+"""A PodDisruptionBudget for every gang that runs, so that other schedulers and evictors do not tear it apart.
+
+Coscheduling seed, "Priority/Preemption". Members that run get a label with the uid of their group, which is
+taken from all other pods; the budget selects it, and wants as many of them available as the gang needs.
+Muster itself evicts gangs as a whole, by deletion, which asks no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.controllers.portion import portion
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.kinds import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
+from scheduler_core.model.names import GANG_BUDGET_PREFIX, PROTECTED_GROUP_LABEL
+from scheduler_core.model.pdb import PodDisruptionBudget
+from scheduler_core.model.pod import Pod
+from scheduler_core.model.selectors import IN, Requirement, Selector
+from scheduler_core.model.writes import Create, Delete, Patch, Write
+from scheduler_core.state.census import take_census
+from scheduler_core.state.cluster import ClusterState
+
+# Writes whose effect was not seen are made again after so long, and then after twice as long each time.
+RETRY_SECONDS: Final = 10.0
+LONGEST_SECONDS: Final = 320.0
+
+
+class _Sent(msgspec.Struct):
+    """The writes of a group, by name, whose effect is awaited for so many seconds."""
+
+    due: float
+    waits: float
+    writes: dict[str, Write]
+
+
+class GangBudgets:
+    """Looks only at groups whose pods, object or budgets changed (`state.gangs.budgets`).
+
+    `schedulers` are the profiles whose gangs are protected. Budgets that Muster made and that are not wanted
+    any more are deleted, also where it protects none; those of others are never touched. A gang of which some
+    pod has a budget of somebody else's gets none: an eviction that concerns two is refused as an error.
+    """
+
+    def __init__(self, schedulers: Collection[str]) -> None:
+        self._schedulers = frozenset(schedulers)
+        self._sent: dict[str, _Sent] = {}
+
+    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
+        """Budgets and labels that are due."""
+        budgets = state.gangs.budgets
+        writes = _cleared(state)
+        if budgets.changed:
+            writes += _orphans(state)
+            in_them = (
+                gang.key for gang in state.gangs.gangs.values() if gang.ref.namespace in budgets.changed
+            )
+            budgets.dirty.update(in_them)
+            budgets.changed.clear()
+        budgets.dirty.update(key for key, sent in self._sent.items() if sent.due <= now)
+        for key in portion(budgets.dirty, lambda key: True):
+            gang = state.gangs.gangs.get(key)
+            writes += self._fresh(key, self._of_gang(state, gang) if gang is not None else [], now)
+        return writes
+
+    def next_time(self, state: ClusterState) -> float | None:
+        """When to look whether the last writes came through; at once where there was too much."""
+        budgets = state.gangs.budgets
+        if budgets.changed or budgets.dirty:
+            return 0.0
+        return min((sent.due for sent in self._sent.values()), default=None)
+
+    def _fresh(self, key: str, wanted: list[Write], now: float) -> list[Write]:
+        """Those of the writes that were not sent yet, all of them where nothing came of them for long."""
+        sent = self._sent.get(key)
+        if not wanted:
+            self._sent.pop(key, None)
+            return []
+        by_name = {_name(write): write for write in wanted}
+        if sent is not None and now < sent.due:
+            fresh = [write for name, write in by_name.items() if sent.writes.get(name) != write]
+            sent.writes = by_name
+            return fresh
+        waits = min(2 * sent.waits, LONGEST_SECONDS) if sent is not None else RETRY_SECONDS
+        self._sent[key] = _Sent(now + waits, waits, by_name)
+        return wanted
+
+    def _of_gang(self, state: ClusterState, gang: Gang) -> list[Write]:
+        own = state.gangs.budgets.own.get(gang.uid)
+        wanted = self._wanted(state, gang)
+        if not wanted:
+            return [_deletion(own)] if own is not None else []
+        labels = [_labelled(pod, gang.uid) for pod in _running(state, gang) if _mark(pod) != gang.uid]
+        return [*labels, *_budget(state, gang, own, wanted)]
+
+    def _wanted(self, state: ClusterState, gang: Gang) -> int:
+        """How many members must stay available, 0 where no budget is wanted."""
+        members = state.gangs.members(gang.key).values()
+        if not self._schedulers.intersection(pod.scheduler_name for pod in members):
+            return 0
+        if gang.ref.dialect == "native-PodGroup" and gang.min_members == 1:
+            # Without a gang policy: pods that need not be together.
+            return 0
+        census = take_census(state, gang.key)
+        if census.allocated <= census.binding:
+            return 0
+        others = state.gangs.budgets.others(gang.ref.namespace).values()
+        live = (pod for pod in members if not pod.finished)
+        if others and any(other.selector.matches(pod.labels) for pod in live for other in others):
+            return 0
+        return max(0, gang.min_members - census.succeeded)
+
+
+def protecting(profiles: Mapping[str, Profile]) -> frozenset[str]:
+    """The scheduler names of the profiles that ask for budgets."""
+    return frozenset(
+        name
+        for name, profile in profiles.items()
+        if any(getattr(plugin, "disruption_budgets", False) for plugin in profile.plugins)
+    )
+
+
+def gang_selector(uid: str) -> Selector:
+    """What a group's budget selects."""
+    return Selector((Requirement(PROTECTED_GROUP_LABEL, IN, (uid,)),))
+
+
+def _name(write: Write) -> str:
+    """Unlike that of any other write of the same group."""
+    kind = type(write).__name__
+    return f"{kind} {write.namespace if isinstance(write, Create) else write.name}"
+
+
+def _mark(pod: Pod) -> str:
+    return pod.labels.get(PROTECTED_GROUP_LABEL, "")
+
+
+def _running(state: ClusterState, gang: Gang) -> list[Pod]:
+    """Members on a node that did not end, by uid."""
+    members = state.gangs.members(gang.key)
+    pods = (members[uid] for uid in sorted(members))
+    return [pod for pod in pods if pod.assigned and not (pod.finished or pod.terminating)]
+
+
+def _budget(state: ClusterState, gang: Gang, own: PodDisruptionBudget | None, wanted: int) -> list[Write]:
+    """The write that makes the budget, or makes it right."""
+    name = GANG_BUDGET_PREFIX + gang.uid
+    spec: dict[str, Any] = {
+        "minAvailable": wanted,
+        "selector": {"matchLabels": {PROTECTED_GROUP_LABEL: gang.uid}},
+    }
+    if own is None:
+        taken = name in state.gangs.budgets.others(gang.ref.namespace)
+        return [] if taken else [_creation(state, gang, name, spec)]
+    if (own.min_available, own.selector) == (wanted, gang_selector(gang.uid)):
+        return []
+    spec["selector"]["matchExpressions"] = spec["maxUnavailable"] = None
+    return [Patch(POD_DISRUPTION_BUDGETS, own.namespace, own.name, {"spec": spec}, uid=own.uid)]
+
+
+def _creation(state: ClusterState, gang: Gang, name: str, spec: dict[str, Any]) -> Write:
+    kind = RESOURCES.get(gang.ref.dialect, CONFIG_MAPS)
+    config_map = state.config_maps.of(gang.key)
+    owner = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": config_map.name if config_map is not None else gang.ref.name,
+        "uid": gang.uid,
+    }
+    meta = {
+        "name": name,
+        "namespace": gang.ref.namespace,
+        "labels": {PROTECTED_GROUP_LABEL: gang.uid},
+        "ownerReferences": [owner],
+    }
+    body = {
+        "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
+        "kind": POD_DISRUPTION_BUDGETS.kind,
+        "metadata": meta,
+        "spec": spec,
+    }
+    return Create(POD_DISRUPTION_BUDGETS, gang.ref.namespace, body)
+
+
+def _orphans(state: ClusterState) -> list[Write]:
+    """Deletions of budgets whose group is gone."""
+    own = state.gangs.budgets.own
+    known = {gang.uid for gang in state.gangs.gangs.values()} if own else set()
+    return [_deletion(budget) for uid, budget in sorted(own.items()) if uid not in known]
+
+
+def _cleared(state: ClusterState) -> list[Write]:
+    """The label is taken from pods that are not of the group that it names."""
+    budgets = state.gangs.budgets
+    writes: list[Write] = []
+    for pod in list(budgets.suspects.values()):
+        gang = state.gangs.of(pod)
+        if gang is not None and gang.uid == _mark(pod):
+            del budgets.suspects[pod.uid]
+        elif _mark(pod) in budgets.own:
+            del budgets.suspects[pod.uid]
+            writes.append(_labelled(pod, None))
+    return writes
+
+
+def _labelled(pod: Pod, uid: str | None) -> Write:
+    body = {"metadata": {"labels": {PROTECTED_GROUP_LABEL: uid}}}
+    return Patch(PODS, pod.namespace, pod.name, body, uid=pod.uid)
+
+
+def _deletion(budget: PodDisruptionBudget) -> Write:
+    return Delete(POD_DISRUPTION_BUDGETS, budget.namespace, budget.name, uid=budget.uid)
