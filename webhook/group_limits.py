@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.names import LIFECYCLE_POLICIES, LIFECYCLE_POLICY_ANNOTATION, PODS
-from scheduler_core.model.pod_group import PodGroup
+from scheduler_core.model.names import (
+    LIFECYCLE_POLICIES,
+    LIFECYCLE_POLICY_ANNOTATION,
+    LIFECYCLE_RESTART,
+    PODS,
+    POLICY_IGNORE,
+    POLICY_RESTART,
+)
+from scheduler_core.model.pod_group import PodGroup, PolicyWire
 from scheduler_core.model.pod_use import PodUse
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.quota.ledger_bounds import MOST_AMOUNTS_BYTES, MOST_NAME, MOST_UID, amounts_bytes
@@ -82,14 +89,25 @@ def least_need(usages: Iterable[Mapping[str, int]], name: str, minimum: int) -> 
 
 
 def check_lifecycle(
-    subject: str, annotations: Mapping[str, str], before: Mapping[str, str]
+    subject: str,
+    annotations: Mapping[str, str],
+    before: Mapping[str, str],
+    decides: PolicyWire | None = None,
 ) -> Violation | None:
-    """A policy that nobody knows would be ignored in silence; one that was there before may stay."""
+    """A policy that nobody knows would be ignored in silence; one that was there before may stay.
+
+    So would one that says another thing than spec.policy, which `decides`.
+    """
     policy = annotations.get(LIFECYCLE_POLICY_ANNOTATION)
-    if policy is None or policy in LIFECYCLE_POLICIES or policy == before.get(LIFECYCLE_POLICY_ANNOTATION):
+    if policy is None or policy == before.get(LIFECYCLE_POLICY_ANNOTATION):
         return None
-    allowed = ", ".join(LIFECYCLE_POLICIES)
     field = f"metadata.annotations[{LIFECYCLE_POLICY_ANNOTATION}]"
+    if policy in LIFECYCLE_POLICIES:
+        if decides is None or decides.restarts == (policy == LIFECYCLE_RESTART):
+            return None
+        word = POLICY_RESTART if decides.restarts else POLICY_IGNORE
+        return Violation(subject, field, policy, f"contradicts spec.policy, which means {word} and decides")
+    allowed = ", ".join(LIFECYCLE_POLICIES)
     return Violation(subject, field, policy, f"is not known; allowed are {allowed}")
 
 

@@ -14,8 +14,9 @@ import msgspec
 from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError, TooLarge
 from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.meta import identity_of
-from scheduler_core.model.pod_group import PodGroup, parse_pod_group
+from scheduler_core.model.pod_group import PodGroup, PolicyWire, parse_pod_group
 from scheduler_core.model.pod_use import PodUse, parse_proposed_use
 from scheduler_core.model.reservation_ledger import Charge, Hold
 from scheduler_core.model.resource_quota import ResourceQuota
@@ -44,6 +45,14 @@ Reserve = Callable[[Hold], Sequence[Lack]]
 Admit = Callable[[Charge], Sequence[Lack]]
 # The pods that name a group already.
 Members = Callable[[str], Sequence[PodUse]]
+
+
+class _PolicySpec(msgspec.Struct, frozen=True):
+    policy: PolicyWire | None = None
+
+
+class _Policies(msgspec.Struct, frozen=True):
+    spec: _PolicySpec = _PolicySpec()
 
 
 class _SpecOnly(msgspec.Struct, frozen=True):
@@ -102,13 +111,23 @@ def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
     return deny([Finding("immutable", violation)])
 
 
-def judge_lifecycle(raw: msgspec.Raw, old_raw: msgspec.Raw | None) -> Verdict:
+def judge_lifecycle(raw: msgspec.Raw, old_raw: msgspec.Raw | None, api_group: str) -> Verdict:
     """The verdict on the lifecycle policy of a PodGroup of any dialect, that is new or was changed."""
     meta = identity_of(raw)
     before = identity_of(old_raw).annotations if old_raw is not None else None
     subject = f"PodGroup {meta.namespace}/{meta.name}"
-    violation = check_lifecycle(subject, meta.annotations or {}, before or {})
+    violation = check_lifecycle(subject, meta.annotations or {}, before or {}, _policy(raw, api_group))
     return deny([Finding("group", violation)]) if violation is not None else ALLOW
+
+
+def _policy(raw: msgspec.Raw, api_group: str) -> PolicyWire | None:
+    """`spec.policy` of our dialect, None without and where it cannot be read: other rules say so."""
+    if api_group != POD_GROUPS.group:
+        return None
+    try:
+        return decode(raw, _Policies).spec.policy
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def admit_pod(raw: msgspec.Raw, admit: Admit) -> Verdict:
@@ -134,7 +153,7 @@ def _same(raw: msgspec.Raw, old_raw: msgspec.Raw) -> bool:
         new, old = parse_pod_group(raw), parse_pod_group(old_raw)
     except ModelError:
         return False
-    return (new.min_members, new.total) == (old.min_members, old.total)
+    return (new.min_members, new.total, new.policy) == (old.min_members, old.total, old.policy)
 
 
 def _not_counted(group: PodGroup, native: ResourceQuota) -> str:

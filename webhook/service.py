@@ -168,7 +168,7 @@ class Service:
         if kind == CONFIG_MAP:
             verdict = judge_config_map(request.object, old, topologies, labels)
             return verdict.warning(on_config_map(request.object, request.namespace or ""))
-        lifecycle = judge_lifecycle(request.object, old)
+        lifecycle = judge_lifecycle(request.object, old, kind[0])
         if not lifecycle.allowed:
             return lifecycle
         return judge_pod_group(request.object, kind[0], topologies, old, labels)

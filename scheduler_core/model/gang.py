@@ -18,6 +18,7 @@ from scheduler_core.model.conditions import ConditionWire
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
 from scheduler_core.model.meta import ObjectMeta, Wire, decode
 from scheduler_core.model.pod import Pod
+from scheduler_core.model.pod_group import PolicyWire
 from scheduler_core.model.resources import MAX_RESOURCES, parse_resource_list
 from scheduler_core.model.topology import GroupSpec
 
@@ -66,7 +67,8 @@ class GangStatus(msgspec.Struct, frozen=True, rename="camel"):
 class Gang(msgspec.Struct, frozen=True, eq=False):
     """A group of pods that start together: at least `min_members` of them, or none.
 
-    `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew.
+    `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew;
+    spec.policy decides, where there is one, else the annotation.
     `constraints` and `results` are the texts of the topology annotations, `topology_key` the native group's
     single domain, `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
     `total` is what it reserves (spec.totalResources). `problem` is what is wrong with a group that could not
@@ -136,6 +138,7 @@ def group_key(pod: Pod) -> str:
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int = 1
     total_resources: dict[str, Any] | None = None
+    policy: PolicyWire | None = None
 
 
 class _PodGroupWire(Wire, frozen=True, rename="camel"):
@@ -176,7 +179,15 @@ class _NativePodGroupWire(Wire, frozen=True, rename="camel"):
     spec: _NativeSpecWire = _NativeSpecWire()
 
 
-def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: Any) -> Gang:
+def _gang(
+    meta: ObjectMeta,
+    dialect: Dialect,
+    minimum: int,
+    field: str,
+    *,
+    policy: PolicyWire | None = None,
+    **more: Any,
+) -> Gang:
     if minimum < 1:
         raise ModelError(
             field,
@@ -187,13 +198,14 @@ def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: 
             uid=meta.uid,
         )
     annotations = meta.annotations or {}
+    by_annotation = annotations.get(names.LIFECYCLE_POLICY_ANNOTATION)
     return Gang(
         ref=GroupRef(dialect, meta.namespace or "default", meta.name),
         uid=meta.uid or meta.key,
         resource_version=meta.resource_version,
         created=meta.created,
         min_members=minimum,
-        restarts=annotations.get(names.LIFECYCLE_POLICY_ANNOTATION) == names.LIFECYCLE_RESTART,
+        restarts=policy.restarts if policy is not None else by_annotation == names.LIFECYCLE_RESTART,
         constraints=annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
         results=annotations.get(names.TOPOLOGY_RESULTS_ANNOTATION, ""),
         **more,
@@ -203,9 +215,9 @@ def _gang(meta: ObjectMeta, dialect: Dialect, minimum: int, field: str, **more: 
 def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
     """The gang of a PodGroup of the seed. Raises ModelError."""
     wire = decode(raw, _PodGroupWire, "PodGroup")
-    status, total = wire.status or GangStatus(), _total(wire.spec)
-    minimum = wire.spec.min_members
-    return _gang(wire.metadata, "PodGroup", minimum, "spec.minMembers", status=status, total=total)
+    spec = wire.spec
+    more = {"status": wire.status or GangStatus(), "total": _total(spec), "policy": spec.policy}
+    return _gang(wire.metadata, "PodGroup", spec.min_members, "spec.minMembers", **more)
 
 
 def _total(spec: _SpecWire) -> dict[str, int]:

@@ -60,6 +60,9 @@ GANG_BUDGET_PREFIX: Final = "podgroup-"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
 LIFECYCLE_POLICIES: Final = ("ignore", LIFECYCLE_RESTART)
+# The same as values of spec.policy.belowMinMembers.
+POLICY_RESTART: Final = "Restart"
+POLICY_IGNORE: Final = "Ignore"
 REASON_GANG_RESTART: Final = "GangRestart"
 # A pod that was taken from its Job, which made another one: it goes.
 RELEASED_ANNOTATION: Final = "muster.dev/released"

@@ -9,15 +9,28 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
 from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
 
 KIND = "PodGroup"
 SUCCEEDED = "Succeeded"
 
 
+class PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    """`spec.policy`: a group that has one is managed by Muster, others by who made their pods."""
+
+    below_min_members: str = POLICY_RESTART
+
+    @property
+    def restarts(self) -> bool:
+        """Whether what is left below minMembers is evicted; any word but Ignore means so."""
+        return self.below_min_members != POLICY_IGNORE
+
+
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int | None = None
     total_resources: dict[str, Any] | None = None
+    policy: PolicyWire | None = None
 
 
 class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -32,7 +45,8 @@ class _PodGroupWire(Wire, frozen=True, rename="camel"):
 class PodGroup(msgspec.Struct, frozen=True, eq=False):
     """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
 
-    `succeeded` says that its status calls it ended for good.
+    `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
+    who made them.
     """
 
     namespace: str
@@ -43,6 +57,7 @@ class PodGroup(msgspec.Struct, frozen=True, eq=False):
     min_members: int
     total: dict[str, int]
     succeeded: bool
+    policy: PolicyWire | None = None
 
     @property
     def key(self) -> str:
@@ -68,6 +83,9 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         raise ModelError("spec.minMembers", "must be given: how many pods start together")
     if spec.min_members < 1:
         raise ModelError("spec.minMembers", f"{spec.min_members} must be at least 1")
+    if spec.policy is not None and spec.policy.below_min_members not in (POLICY_RESTART, POLICY_IGNORE):
+        path, word = "spec.policy.belowMinMembers", spec.policy.below_min_members
+        raise ModelError(path, f"{word!r} is not known; allowed are {POLICY_RESTART}, {POLICY_IGNORE}")
     return PodGroup(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -77,6 +95,7 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         min_members=spec.min_members,
         total=_total(spec.total_resources),
         succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
+        policy=spec.policy,
     )
 
 

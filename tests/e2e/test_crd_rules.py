@@ -155,8 +155,13 @@ def test_kubectl_explains_every_level(cluster: Cluster) -> None:
         ({"minMembers": 2, "totalResources": {"cpu": "-1"}}, "a total must not be negative"),
         ({"minMembers": 2, "totalResources": {"cpu": "1e9999999"}}, PATTERN),
         ({"minMembers": "two"}, "must be of type integer"),
+        ({"minMembers": 2, "policy": {"belowMinMembers": "Always"}}, 'supported values: "Restart", "Ignore"'),
+        ({"minMembers": 2, "policy": "Restart"}, "must be of type object"),
     ],
-    ids=["no members", "members not given", "negative total", "absurd exponent", "a word"],
+    ids=[
+        *("no members", "members not given", "negative total", "absurd exponent", "a word"),
+        *("unknown policy", "a policy without its field"),
+    ],
 )
 def test_illegal_group_is_refused_with_its_rule(cluster: Cluster, spec: dict[str, Any], rule: str) -> None:
     with pytest.raises(RequestFailed) as refused:
@@ -167,8 +172,8 @@ def test_illegal_group_is_refused_with_its_rule(cluster: Cluster, spec: dict[str
 
 @pytest.mark.parametrize(
     "change",
-    [{"minMembers": 3}, {"totalResources": None}, {"totalResources": {"cpu": "9"}}],
-    ids=["members", "total taken away", "total changed"],
+    [{"minMembers": 3}, {"totalResources": None}, {"totalResources": {"cpu": "9"}}, {"policy": {}}],
+    ids=["members", "total taken away", "total changed", "policy given"],
 )
 def test_group_spec_is_immutable(cluster: Cluster, change: dict[str, Any]) -> None:
     path = GROUPS.format(cluster.namespace())
@@ -179,6 +184,24 @@ def test_group_spec_is_immutable(cluster: Cluster, change: dict[str, Any]) -> No
     assert "the spec of a PodGroup cannot be changed" in refused.value.body["message"]
     labelled = cluster.request("PATCH", f"{path}/gang", {"metadata": {"labels": {"a": "b"}}, "spec": spec})
     assert labelled["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "stored"),
+    [
+        ({"belowMinMembers": "Restart"}, {"belowMinMembers": "Restart"}),
+        ({"belowMinMembers": None}, {}),
+        ({}, {}),
+        (None, None),
+    ],
+    ids=["with a word", "with nothing said", "empty", "nil"],
+)
+def test_who_manages_a_group_is_stored_as_it_was_said(
+    cluster: Cluster, policy: dict[str, Any] | None, stored: dict[str, Any] | None
+) -> None:
+    spec = {"minMembers": 2, "policy": policy}
+    made = cluster.request("POST", GROUPS.format(cluster.namespace()), group("gang", spec))
+    assert made["spec"] == {"minMembers": 2} | ({"policy": stored} if stored is not None else {})
 
 
 def test_group_columns(cluster: Cluster) -> None:

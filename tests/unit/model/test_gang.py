@@ -97,6 +97,26 @@ def test_only_the_policy_restart_restarts(policy: str, restarts: bool) -> None:
     assert group.obj().restarts is restarts
 
 
+@pytest.mark.parametrize("annotation", ["restart", "ignore", None])
+@pytest.mark.parametrize(
+    ("policy", "restarts"),
+    [
+        ({}, True),
+        ({"belowMinMembers": "Restart"}, True),
+        ({"belowMinMembers": "Ignore"}, False),
+        (None, None),
+    ],
+)
+def test_the_policy_decides_where_there_is_one(
+    policy: dict[str, str] | None, restarts: bool | None, annotation: str | None
+) -> None:
+    group = make_group("a/g").needs(2)
+    group.part("spec")["policy"] = policy
+    if annotation is not None:
+        group.annotation("muster.dev/lifecycle-policy", annotation)
+    assert group.obj().restarts is (annotation == "restart" if restarts is None else restarts)
+
+
 def test_references_are_named_as_users_know_them() -> None:
     assert str(GroupRef("x-PodGroup", "a", "g")) == "PodGroup a/g"
     assert str(GroupRef("ConfigMap", "a", "g")) == "group ConfigMap a/g"

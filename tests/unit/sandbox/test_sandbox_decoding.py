@@ -228,6 +228,20 @@ def test_defaults_and_pruning_reach_every_level() -> None:
     assert obj["spec"] == {"size": 1, "mode": "a", "free": {"x": {}}, "keyed": [{"k": "a", "v": 7}]}
 
 
+def test_null_is_dropped_where_a_field_may_not_be_null() -> None:
+    spec = {"size": None, "mode": None, "maybe": None, "map": {"a": None, "b": 1}, "free": {"x": None}}
+    obj: dict[str, Any] = {"spec": {**spec, "keyed": [{"k": "a", "v": None}], "set": ["a", None]}}
+    assert apply_schema(SCHEMA, obj) == []
+    assert obj["spec"] == {
+        "mode": "a",
+        "maybe": None,
+        "map": {"b": 1},
+        "free": {"x": None},
+        "keyed": [{"k": "a", "v": 7}],
+        "set": ["a", None],
+    }
+
+
 BROKEN = [
     ("nothing wrong", {"size": 1, "amount": "50%", "maybe": None}, None),
     ("a number as int-or-string", {"size": 1, "amount": 5}, None),

@@ -129,6 +129,49 @@ def test_an_unknown_lifecycle_policy_is_refused_with_those_that_are_known(api: s
         assert denial(hook, group(1, api, policy)) == ""
 
 
+MANAGED = [
+    pytest.param({}, "ignore", "Restart", id="an empty policy means Restart"),
+    pytest.param({"belowMinMembers": "Restart"}, "ignore", "Restart", id="Restart and ignore"),
+    pytest.param({"belowMinMembers": "Ignore"}, "restart", "Ignore", id="Ignore and restart"),
+    pytest.param({"belowMinMembers": "Restart"}, "restart", "", id="both restart"),
+    pytest.param({"belowMinMembers": "Ignore"}, "ignore", "", id="both ignore"),
+    pytest.param(None, "restart", "", id="no policy"),
+]
+
+
+@pytest.mark.parametrize(("policy", "annotation", "means"), MANAGED)
+def test_an_annotation_that_contradicts_the_policy_is_refused(
+    policy: Obj | None, annotation: str, means: str
+) -> None:
+    hook, made = Service(synced()), group(1, policy=annotation)
+    made["spec"]["policy"] = policy
+    said = f"{annotation} contradicts spec.policy, which means {means} and decides" if means else ""
+    assert said in denial(hook, made)
+    assert bool(denial(hook, made)) is bool(means)
+    plain = group(1)
+    plain["spec"]["policy"] = policy
+    assert said in denial(hook, made, plain)
+    assert denial(hook, made, made) == "", "what was there before may stay"
+
+
+def test_the_policy_of_another_dialect_is_not_ours() -> None:
+    made = group(1, "scheduling.x-k8s.io/v1alpha1", policy="ignore")
+    made["spec"]["policy"] = {"gang": {}}
+    assert denial(Service(synced()), made) == ""
+
+
+def test_an_unknown_policy_is_refused_and_none_can_be_changed() -> None:
+    hook, wrong, other, plain = Service(synced()), group(1), group(1), group(1)
+    wrong["spec"]["policy"] = {"belowMinMembers": "Always"}
+    assert "spec.policy.belowMinMembers: 'Always' is not known; allowed are Restart, Ignore" in denial(
+        hook, wrong
+    )
+    other["spec"]["policy"] = {}
+    assert "the spec cannot be changed" in denial(hook, other, plain)
+    plain["spec"]["policy"] = None
+    assert denial(hook, plain, group(1)) == ""
+
+
 def test_a_lifecycle_policy_may_be_changed_to_a_known_one_and_a_bad_one_may_stay() -> None:
     hook = Service(synced())
     bad, good = group(1, policy="always"), group(1, policy="restart")
