@@ -216,8 +216,9 @@ def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
     """The gang of a PodGroup of the seed. Raises ModelError."""
     wire = decode(raw, _PodGroupWire, "PodGroup")
     spec = wire.spec
-    more = {"status": wire.status or GangStatus(), "total": _total(spec), "policy": spec.policy}
-    return _gang(wire.metadata, "PodGroup", spec.min_members, "spec.minMembers", **more)
+    more: dict[str, Any] = {"status": wire.status or GangStatus(), "total": _total(spec)}
+    minimum, policy = spec.min_members, spec.policy
+    return _gang(wire.metadata, "PodGroup", minimum, "spec.minMembers", policy=policy, **more)
 
 
 def _total(spec: _SpecWire) -> dict[str, int]:
