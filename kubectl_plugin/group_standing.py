@@ -18,7 +18,9 @@ from scheduler_core.controllers.gang_phase import (
     phase_of,
     refused_since,
 )
+from scheduler_core.controllers.gang_topology import NOT_ENFORCED, TOPOLOGY_ENFORCED
 from scheduler_core.errors import ModelError
+from scheduler_core.model.conditions import find
 from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.gang import RESOURCES, Gang
 from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, RESERVATION_LEDGERS, Resource
@@ -35,10 +37,15 @@ _OUR_DIALECT: Final = "PodGroup"
 _WAITS: Final = frozenset({PENDING, UNSCHEDULABLE})
 
 
+class _Results(msgspec.Struct, frozen=True):
+    reason: str = ""
+
+
 class Standing(msgspec.Struct, frozen=True):
     """A group's figures. `reserved` is its entry in the ledger, None where it has none.
 
-    `kept` are the nodes that are kept for its waiting pods.
+    `kept` are the nodes that are kept for its waiting pods, `unenforced` says why nobody holds them to the
+    constraints on the topology.
     """
 
     gang: Gang
@@ -49,6 +56,7 @@ class Standing(msgspec.Struct, frozen=True):
     topology: str
     reason: str
     kept: KeptNodes | None = None
+    unenforced: str = ""
 
     @property
     def resource(self) -> Resource:
@@ -92,6 +100,7 @@ class Standing(msgspec.Struct, frozen=True):
             "succeeded": census.succeeded,
             "failed": census.failed,
             "topology": self.topology,
+            "topologyEnforced": not self.unenforced if self.topology != "-" else None,
             "reserved": reserved,
             "kept": self.kept.document() if self.kept is not None else None,
             "reason": self.reason,
@@ -110,7 +119,8 @@ def standing_of(view: GroupView, gang: Gang) -> Standing:
     reason = _reason(view, gang, phase, census, members)
     kept = kept_for(gang.ref.name, members, gang)
     where = constraints_text(gang)
-    return Standing(gang, phase, census, members, reserved, where, reason, kept)
+    lacks = _unenforced(view, gang) if where != "-" else ""
+    return Standing(gang, phase, census, members, reserved, where, reason, kept, lacks)
 
 
 def read_reservations(client: Reader, namespace: str, view: GroupView, complaints: Complaints) -> bool:
@@ -162,6 +172,28 @@ def _constraint(wish: LevelConstraint) -> str:
     if wish.min is not None or wish.max is not None:
         text += f"[{wish.min or ''}..{wish.max or ''}]"
     return f"{text}x{wish.factor}" if wish.factor is not None else text
+
+
+def _unenforced(view: GroupView, gang: Gang) -> str:
+    """Why nobody enforces the constraints, as the scheduler said it in the group's status or results."""
+    told = find(gang.status.conditions, TOPOLOGY_ENFORCED)
+    config_map = view.state.config_maps.of(gang.key)
+    said = told.message if told is not None and told.status == "False" else ""
+    said = said or (config_map.data.get("reason", "") if config_map is not None else _said(gang.results))
+    if said.startswith(NOT_ENFORCED):
+        return said
+    known = told is not None or config_map is not None or bool(gang.results)
+    pods = bool(view.state.gangs.members(gang.key))
+    return f"{NOT_ENFORCED}no scheduler has said that it does" if pods and not known else ""
+
+
+def _said(results: str) -> str:
+    """The reason in the results that a PodGroup carries; empty where there is none."""
+    try:
+        found = msgspec.json.decode(results or "{}", type=_Results)
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
+    return found.reason
 
 
 def _reason(view: GroupView, gang: Gang, phase: str, census: Census, members: tuple[Pod, ...]) -> str:

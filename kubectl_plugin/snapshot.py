@@ -20,6 +20,7 @@ from kubectl_plugin.reading import (
 )
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.errors import ApiError
+from scheduler_core.model.conditions import find
 from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
 from scheduler_core.model.gang import parse_gang
 from scheduler_core.model.kinds import (
@@ -30,6 +31,7 @@ from scheduler_core.model.kinds import (
     RESOURCE_QUOTAS,
     Resource,
 )
+from scheduler_core.model.names import QUOTA_ENFORCED, QUOTA_NO_PLUGIN
 from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resource_quota import parse_resource_quota
@@ -140,6 +142,8 @@ def take(
         older = view.ledger.quota_of(quota.namespace)
         if older is not None and older.name != quota.name:
             note(f"note: ElasticQuota {quota.key} does not bind: {older.key} is older")
+        elif lacks := _unenforced(quota):
+            note(f"note: ElasticQuota {quota.key} is not enforced: {lacks}")
     for pod in parsed(pods, parse_pod, on_malformed):
         view.put_pod(pod)
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
@@ -151,6 +155,14 @@ def take(
     return Snapshot(
         chosen, raw, view, whole, natives is not None, ledgers=reserved, groups=groups is not None
     )
+
+
+def _unenforced(quota: ElasticQuota) -> str:
+    """Why the scheduler does not hold pods to a quota, as its status says; empty where it does."""
+    told = find(quota.conditions, QUOTA_ENFORCED)
+    if told is None:
+        return "no scheduler has said that it does"
+    return told.message if told.reason == QUOTA_NO_PLUGIN else ""
 
 
 def _put_ledgers(

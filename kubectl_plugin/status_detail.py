@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,7 @@ from kubectl_plugin.group_view import GroupView
 from kubectl_plugin.table import Cell, TablePrinter, visible
 from scheduler_core.controllers.gang_elsewhere import ELSEWHERE
 from scheduler_core.model.conditions import find
+from scheduler_core.model.gang import Gang
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.quota.holds import amounts_text
 
@@ -51,12 +53,23 @@ def _facts(view: GroupView, standing: Standing, *, known: bool) -> Iterator[tupl
     if standing.kept is not None:
         yield "Nodes kept", standing.kept.long
     if standing.topology != _NONE:
-        yield "Topology", standing.topology
+        yield "Topology", ", ".join(filter(None, (standing.topology, standing.unenforced)))
+        if where := _where(view, gang):
+            yield "Placed on", where
     quota = _quota(view, standing)
     if quota:
         yield "Quota", quota
     if standing.reason:
         yield "Waits for", standing.reason
+
+
+def _where(view: GroupView, gang: Gang) -> str:
+    """`rack rack-0: 2, rack-1: 2`: how many members are in each unit of the highest level."""
+    tree = view.tree(gang)
+    counts = Counter(tree.path(seat.leaf)[0] for _, seat in view.ranked(gang))
+    parts = (f"{unit}: {counts[unit]}" for unit in tree.units[0] if counts[unit])
+    text = ", ".join(parts)
+    return f"{tree.levels[0]} {text}" if text else ""
 
 
 def _reserved(standing: Standing, *, known: bool) -> str:

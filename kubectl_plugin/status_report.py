@@ -137,7 +137,7 @@ class StatusTable:
             Cell(item.phase, STYLES.get(item.phase, "")),
             *(Cell(str(number)) for number in numbers),
             *([Cell(reserved), Cell(item.kept.short if item.kept else "-")] if self._wide else []),
-            Cell(item.topology),
+            Cell(f"{item.topology} (not enforced)" if item.unenforced else item.topology),
             Cell(reason if len(reason) <= _REASON_WIDTH else reason[: _REASON_WIDTH - 3] + "..."),
             Cell(age(gang.created, time.time())),
         ]

@@ -35,7 +35,7 @@ from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
-from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ModelError, MusterError
@@ -100,7 +100,7 @@ class Process:
         self.metrics = Metrics(VERSION, profiles)
         resources = [resource for resource, _ in WATCHED]
         controllers: list[Controller] = [
-            QuotaStatus(),
+            QuotaStatus(enforced=enforcing(profiles)),
             GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
             GangBudgets(protecting(profiles)),

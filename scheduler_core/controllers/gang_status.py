@@ -13,6 +13,7 @@ from scheduler_core.controllers.gang_kept import kept_condition
 from scheduler_core.controllers.gang_lifecycle import torn
 from scheduler_core.controllers.gang_phase import numbers, phase_of, refused_since
 from scheduler_core.controllers.gang_reserved import reserved_condition
+from scheduler_core.controllers.gang_topology import topology_condition
 from scheduler_core.controllers.portion import Rests, portion
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.gang import RESOURCES, Gang
@@ -53,6 +54,7 @@ class GangStatusController:
                 *reserved_condition(state, gang, now),
                 *elsewhere_condition(state, gang, self._others, now),
                 *kept_condition(state, gang, now),
+                *topology_condition(state, gang, now),
             ]
             refused = refused_since(state.gangs.members(key).values())
             patch = _patch(gang, census, phase_of(gang, census, refused=refused), conditions)

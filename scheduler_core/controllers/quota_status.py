@@ -5,9 +5,11 @@ At most one write per quota and second, each with the resourceVersion it was com
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_core.controllers.portion import Rests, portion
+from scheduler_core.framework.profile import Profile
 from scheduler_core.model.conditions import condition, find, rfc3339_micro
 from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
@@ -16,6 +18,7 @@ from scheduler_core.model.names import (
     MUSTER_SCHEDULER,
     QUOTA_ABOVE_MAX,
     QUOTA_ENFORCED,
+    QUOTA_NO_PLUGIN,
     QUOTA_OVERCOMMITTED,
 )
 from scheduler_core.model.quantity import format_resource
@@ -27,14 +30,24 @@ from scheduler_core.quota.rules import overcommitted
 from scheduler_core.state.cluster import ClusterState
 
 MIN_INTERVAL_SECONDS: Final = 1.0
+CAPACITY: Final = "CapacityScheduling"
 # The status of a condition that is worth a Warning.
 _BAD: Final = {QUOTA_ENFORCED: "False", QUOTA_OVERCOMMITTED: "True", QUOTA_ABOVE_MAX: "True"}
 
 
-class QuotaStatus:
-    """Looks only at namespaces whose use or quota changed since the last pass (`state.quota_dirty`)."""
+def enforcing(profiles: Mapping[str, Profile]) -> bool:
+    """Whether any of the profiles holds pods to quotas."""
+    return any(CAPACITY in profile.enabled for profile in profiles.values())
 
-    def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
+
+class QuotaStatus:
+    """Looks only at namespaces whose use or quota changed since the last pass (`state.quota_dirty`).
+
+    `enforced`: some profile has the plugin that holds pods to quotas.
+    """
+
+    def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS, *, enforced: bool = True) -> None:
+        self._enforced = enforced
         self._rests = Rests(min_interval)
         self._short: dict[str, tuple[int, int]] | None = None
 
@@ -104,6 +117,9 @@ class QuotaStatus:
         text = "this quota is enforced in its namespace"
         old = find(quota.conditions, QUOTA_ENFORCED)
         conditions = [condition(QUOTA_ENFORCED, True, "Oldest", text, now, old)]
+        if not self._enforced:
+            text = f"no profile of the scheduler has {CAPACITY}: it places pods whatever this quota says"
+            conditions = [condition(QUOTA_ENFORCED, False, QUOTA_NO_PLUGIN, text, now, old)]
         short = {name: values for name, values in (self._short or {}).items() if name in quota.min}
         was = find(quota.conditions, QUOTA_OVERCOMMITTED)
         if short:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from scheduler_core.arrays.index import Int64
+from scheduler_core.controllers.gang_topology import unenforced
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.gang import Gang
@@ -43,7 +44,7 @@ def results_of(state: ClusterState, gang: Gang) -> dict[str, str]:
     tree = state.topology.tree_of(gang, scheduler)
     census = take_census(state, gang.key)
     status = _status(state, gang, census)
-    reason = _reason(gang, run, status, too_few(gang, census))
+    reason = unenforced(state, gang) or _reason(gang, run, status, too_few(gang, census))
     fields = {"status": status, "reason": reason, "placement": "", "rank": ""}
     if not census.allocated and not census.succeeded:
         return fields | dict.fromkeys(_OF_A_PLACEMENT, "") | _begun(run, census)

@@ -111,6 +111,7 @@ REASON_INVALID_ANNOTATION: Final = "InvalidAnnotation"
 REASON_INVALID_COLLECT_POLICY: Final = "InvalidCollectPolicy"
 REASON_INVALID_TOPOLOGY: Final = "InvalidTopology"
 QUOTA_ENFORCED: Final = "Enforced"
+QUOTA_NO_PLUGIN: Final = "NoPlugin"
 QUOTA_OVERCOMMITTED: Final = "Overcommitted"
 QUOTA_ABOVE_MAX: Final = "AboveMax"
 

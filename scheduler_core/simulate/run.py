@@ -13,7 +13,7 @@ from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
-from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
@@ -69,7 +69,7 @@ class Simulation:
             self.state, profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock()
         )
         self.controllers: list[Controller] = [
-            QuotaStatus(min_interval=0.0),
+            QuotaStatus(min_interval=0.0, enforced=enforcing(profiles)),
             GangStatusController(min_interval=0.0, others={names.DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
             GangBudgets(protecting(profiles)),

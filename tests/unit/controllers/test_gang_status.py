@@ -8,6 +8,7 @@ from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.topology import TopologySettings
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 GANG = make_group("a/g").needs(3).uid("g1").version("7").obj()
@@ -258,3 +259,50 @@ def test_totals_that_cannot_be_read_reserve_nothing_and_stop_nobody() -> None:
     broken = make_group("a/g").needs(3)
     broken.raw["spec"]["totalResources"] = {"cpu": "-1"}
     assert broken.obj().total == {}
+
+
+# What is asked of the topology
+
+
+def constrained(*schedulers: str) -> ClusterState:
+    state = cluster()
+    state.topology.settings["muster-scheduler"] = TopologySettings()
+    wish = '{"rack": {"type": "pack"}}'
+    state.put_gang(
+        make_group("a/g").needs(3).uid("g1").annotation("muster.dev/topology-constraints", wish).obj()
+    )
+    for number, name in enumerate(schedulers):
+        state.put_pod(make_pod(f"a/p{number}").uid(f"p{number}").group("g").scheduler(name).obj(), 0.0)
+    return state
+
+
+def enforced(state: ClusterState) -> tuple[str, str]:
+    (patch,) = GangStatusController().reconcile(state, 10.0)
+    assert isinstance(patch, Patch)
+    assert isinstance(patch.body, dict)
+    found = {item["type"]: item for item in patch.body["status"]["conditions"]}.get("TopologyEnforced", {})
+    return found.get("status", ""), found.get("message", "")
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "status", "text"),
+    [
+        pytest.param([], "", "", id="nobody is there to be placed"),
+        pytest.param(["muster-scheduler"] * 2, "True", "members are placed as the constraints say", id="all"),
+        pytest.param(
+            ["muster-scheduler", "other", "third"],
+            "False",
+            "not enforced: 2 of 3 members are with other, third, and no profile of that name has "
+            "ClusterTopologyPlacementGroup",
+            id="some",
+        ),
+    ],
+)
+def test_constraints_are_said_to_be_enforced_only_where_a_profile_does(
+    schedulers: list[str], status: str, text: str
+) -> None:
+    assert enforced(constrained(*schedulers)) == (status, text)
+
+
+def test_a_group_without_constraints_has_nothing_to_be_enforced() -> None:
+    assert enforced(cluster()) == ("", "")

@@ -52,7 +52,7 @@ def member(dialect: str, index: int) -> Pod:
 def state_of(found: Gang, dialect: str = "seed", members: int = 2) -> ClusterState:
     """A flat cluster of two nodes, with so many members on them."""
     state = ClusterState()
-    state.topology.settings["default-scheduler"] = TopologySettings()
+    state.topology.settings["muster-scheduler"] = TopologySettings()
     for index in range(2):
         state.put_node(make_node(f"node-{index}").allocatable(cpu="4", memory="4Gi", pods="9").obj())
     state.put_gang(found)

@@ -87,3 +87,10 @@ def test_a_quota_that_was_never_above_its_max_does_not_say_so() -> None:
     state, controller = cluster(), QuotaStatus(min_interval=0.0)
     state.put_pod(make_pod("a/p").on("n").requests(cpu=4).obj())
     assert [item["type"] for item in status(controller.reconcile(state, 1.0))["conditions"]] == ["Enforced"]
+
+
+def test_a_quota_is_not_said_to_be_enforced_where_no_profile_holds_pods_to_it() -> None:
+    written = status(QuotaStatus(enforced=False).reconcile(cluster(), 1.0))
+    (told,) = [item for item in written["conditions"] if item["type"] == "Enforced"]
+    assert (told["status"], told["reason"]) == ("False", "NoPlugin")
+    assert "no profile of the scheduler has CapacityScheduling" in told["message"]

@@ -15,7 +15,7 @@ from tests.support.builders import make_node, make_pod
 def state_of(placed: int, **data: str) -> ClusterState:
     """A flat cluster of two nodes; the group wants two members, of which some have a node."""
     state = ClusterState()
-    state.topology.settings["default-scheduler"] = TopologySettings()
+    state.topology.settings["muster-scheduler"] = TopologySettings()
     for index in range(2):
         state.put_node(make_node(f"node-{index}").allocatable(cpu="4", memory="4Gi", pods="9").obj())
     put_group(state, **data)
@@ -65,6 +65,15 @@ def test_a_group_that_lacks_members_is_pending_with_its_reason() -> None:
 def test_what_is_written_already_is_not_written_again() -> None:
     first = written(state_of(2))
     assert written(state_of(2, **first)) == {}
+
+
+def test_constraints_that_nobody_enforces_are_said_not_to_be() -> None:
+    state = state_of(2)
+    state.topology.settings.clear()
+    assert written(state)["reason"] == (
+        "not enforced: 2 of 2 members are with muster-scheduler, and no profile of that name has "
+        "ClusterTopologyPlacementGroup"
+    )
 
 
 def test_what_is_no_longer_true_is_taken_away() -> None:

@@ -20,7 +20,7 @@ PLURALS = {
 
 
 def make_quota(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> dict[str, Any]:
-    """An ElasticQuota as the server sends it, created at the start of 2026."""
+    """An ElasticQuota as the server sends it, created at the start of 2026, and enforced by a scheduler."""
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "ElasticQuota",
@@ -32,6 +32,7 @@ def make_quota(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> d
             "creationTimestamp": "2026-01-01T00:00:00Z",
         },
         "spec": spec,
+        "status": {"conditions": [{"type": "Enforced", "status": "True", "reason": "Oldest"}]},
     }
 
 

@@ -176,6 +176,37 @@ def test_phase_and_reason_are_those_of_now(
     assert (data["phase"], data["reason"]) == found
 
 
+AWAY = "not enforced: 1 of 3 members are with other, and no profile of that name has it"
+
+
+def constrained(**condition: str) -> dict[str, Any]:
+    made = group()
+    made["metadata"]["annotations"] = {"muster.dev/topology-constraints": '{"rack": {"type": "pack"}}'}
+    if condition:
+        made["status"] = {"conditions": [{"type": "TopologyEnforced", **condition}]}
+    return made
+
+
+ENFORCED = [
+    pytest.param(constrained(status="True"), "", id="enforced"),
+    pytest.param(constrained(status="False", message=AWAY), AWAY, id="not enforced"),
+    pytest.param(constrained(), "not enforced: no scheduler has said that it does", id="nobody said so"),
+]
+
+
+@pytest.mark.parametrize(("given", "lacks"), ENFORCED)
+def test_constraints_are_shown_as_enforced_only_where_a_scheduler_says_so(
+    api: Api, eq: Command, given: dict[str, Any], lacks: str
+) -> None:
+    api.objects["podgroups"] = [given]
+    (row,) = eq("status", "--no-headers", plugin=podgroup).out.splitlines()
+    assert ("rack:pack (not enforced)" in row) is bool(lacks)
+    detail = eq("status", "train", plugin=podgroup).out
+    assert f"Topology:   {', '.join(filter(None, ('rack:pack', lacks)))}\n" in detail
+    data = json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)
+    assert data["topologyEnforced"] is not bool(lacks)
+
+
 STATES = [
     pytest.param({"nodeName": "n1"}, {"phase": "Pending"}, "Scheduled", id="bound and not started"),
     pytest.param({"schedulingGates": [{"name": "x"}]}, {}, "Gated", id="behind a gate"),

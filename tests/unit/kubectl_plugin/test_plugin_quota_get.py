@@ -220,6 +220,43 @@ def test_a_second_quota_of_a_namespace_is_pointed_out(teams: Api, eq: Command) -
     assert done.out.splitlines()[1].split()[5:8] == ["8", "-", "-"]
 
 
+UNENFORCED = [
+    pytest.param(None, "no scheduler has said that it does", id="nobody said so"),
+    pytest.param(("NoPlugin", "no profile has it"), "no profile has it", id="no profile holds pods to it"),
+    pytest.param(("Oldest", "fine"), "", id="it is"),
+]
+
+
+@pytest.mark.parametrize(("condition", "lacks"), UNENFORCED)
+def test_a_quota_that_nobody_enforces_is_pointed_out(
+    api: Api, eq: Command, condition: tuple[str, str] | None, lacks: str
+) -> None:
+    quota = make_quota("team-a", min={"cpu": "1"})
+    quota["status"] = {}
+    if condition is not None:
+        status = "True" if condition[0] == "Oldest" else "False"
+        told = {"type": "Enforced", "status": status, "reason": condition[0], "message": condition[1]}
+        quota["status"] = {"conditions": [told]}
+    api.objects["elasticquotas"] = [quota]
+    done = eq("get")
+    assert done.err == (f"note: ElasticQuota team-a/quota is not enforced: {lacks}\n" if lacks else "")
+    assert done.code == 0
+
+
+def test_every_resource_of_min_or_max_has_a_row_also_where_nothing_uses_it(api: Api, eq: Command) -> None:
+    limits = {"min": {"cpu": "8", "nvidia.com/gpu": "2"}, "max": {"cpu": "8", "memory": "1Gi"}}
+    api.objects["elasticquotas"] = [make_quota("team-a", **limits)]
+    api.objects["pods"] = []
+    done = eq("get")
+    header, *rows = done.out.splitlines()
+    place = {name: header.split().index(name) for name in ("RESOURCE", "USED", "MIN", "MAX")}
+    assert [[row.split()[place[name]] for name in place] for row in rows] == [
+        ["cpu", "0", "8", "8"],
+        ["memory", "0", "0", "1Gi"],
+        ["nvidia.com/gpu", "0", "2", "-"],
+    ]
+
+
 def test_colour_marks_who_borrows_and_who_is_at_the_limit(teams: Api, eq: Command) -> None:
     teams.objects["pods"].append(make_pod("team-a", "p9", cpu="1500m"))
     done = eq("get", "--color=always")

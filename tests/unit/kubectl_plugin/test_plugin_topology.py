@@ -108,6 +108,12 @@ def test_status_counts_the_pods(eq: Command) -> None:
     assert row.split() == ["team-a", "g", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
 
 
+def test_a_group_in_detail_says_where_it_is(eq: Command) -> None:
+    lines = eq("status", "g", plugin=podgroup).out.splitlines()
+    (placed,) = [line for line in lines if line.startswith("Placed on:")]
+    assert placed.split() == ["Placed", "on:", "rack", "rack-0:", "2,", "rack-1:", "1"]
+
+
 def test_the_tree_shows_use_and_where_the_group_sits(eq: Command) -> None:
     done = eq("topology", "g", plugin=podgroup)
     assert done.out.splitlines() == [
