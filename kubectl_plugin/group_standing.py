@@ -19,6 +19,7 @@ from scheduler_core.controllers.gang_phase import (
     refused_since,
 )
 from scheduler_core.controllers.gang_topology import NOT_ENFORCED, TOPOLOGY_ENFORCED
+from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import find
 from scheduler_core.model.elastic_quota import parse_elastic_quota
@@ -190,10 +191,9 @@ def _unenforced(view: GroupView, gang: Gang) -> str:
 def _said(results: str) -> str:
     """The reason in the results that a PodGroup carries; empty where there is none."""
     try:
-        found = msgspec.json.decode(results or "{}", type=_Results)
-    except (msgspec.MsgspecError, RecursionError):
+        return decode((results or "{}").encode(), _Results).reason
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ""
-    return found.reason
 
 
 def _reason(view: GroupView, gang: Gang, phase: str, census: Census, members: tuple[Pod, ...]) -> str:

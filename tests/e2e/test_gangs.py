@@ -12,7 +12,15 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
-from tests.support.scheduler import SchedulerProcess, bound, events, make_node, scheduled_condition, scheduler
+from tests.support.scheduler import (
+    SchedulerProcess,
+    bound,
+    events,
+    get_pod,
+    make_node,
+    scheduled_condition,
+    scheduler,
+)
 
 WAIT = 30.0
 ANNOTATION = "scheduling.k8s.io/group-name"
@@ -98,6 +106,34 @@ def test_a_gang_that_does_not_fit_binds_nobody_and_all_when_a_node_comes(
     for name in ("a", "b", "c"):
         set_phase(cluster, namespace, name, "Running")
     eventually(lambda: {"g", "Running", "3"} <= set(columns(cluster, namespace)), WAIT)
+
+
+def test_a_gang_starts_on_what_an_autoscaler_adds_for_its_members(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    """An autoscaler looks at PodScheduled=False/Unschedulable without a nominated node, pod by pod."""
+    namespace = cluster.namespace()
+    make_node(cluster, "one", "2")
+    make_group(cluster, namespace, 5)
+    names = ("a", "b", "c", "d", "e")
+    make_members(cluster, namespace, *names)
+    for name in names:
+        await_refused(cluster, namespace, name, "only 2 of the 5 pods that must start together find a node")
+    pods = [get_pod(cluster, namespace, name) for name in names]
+    seen = [
+        pod["metadata"]["name"]
+        for pod in pods
+        if not pod["status"].get("nominatedNodeName")
+        and any(
+            (item["type"], item["status"], item["reason"]) == ("PodScheduled", "False", "Unschedulable")
+            for item in pod["status"]["conditions"]
+        )
+    ]
+    assert seen == [*names], "every member counts, also those that would find a node"
+    # Of the five two fit what is there; nodes of two CPUs are added for the three that do not.
+    for number in range((len(seen) - 2 + 1) // 2):
+        make_node(cluster, f"added-{number}", "2")
+    await_bound(cluster, namespace, *names)
 
 
 def test_too_few_pods_are_told_to_the_pods_and_the_group(cluster: Cluster, running: SchedulerProcess) -> None:
