@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +12,7 @@ from kubectl_plugin.group_view import GroupView
 from kubectl_plugin.kept_nodes import KeptNodes, kept_for
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.reading import Reader, Scope, list_if_served, parsed
-from kubectl_plugin.snapshot import UNKNOWN_RESERVED
+from kubectl_plugin.snapshot import SAID_WITHIN_SECONDS, UNKNOWN_RESERVED
 from scheduler_core.controllers.gang_phase import (
     PENDING,
     SCHEDULING,
@@ -184,8 +186,9 @@ def _unenforced(view: GroupView, gang: Gang) -> str:
     if said.startswith(NOT_ENFORCED):
         return said
     known = told is not None or config_map is not None or bool(gang.results)
-    pods = bool(view.state.gangs.members(gang.key))
-    return f"{NOT_ENFORCED}no scheduler has said that it does" if pods and not known else ""
+    first = min((pod.created for pod in view.members(gang)), default=inf)
+    late = time.time() > first + SAID_WITHIN_SECONDS
+    return f"{NOT_ENFORCED}no scheduler has said that it does" if late and not known else ""
 
 
 def _said(results: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -36,6 +37,8 @@ from scheduler_core.model.pod import parse_pod
 from scheduler_core.model.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resource_quota import parse_resource_quota
 
+# So long after an object's creation a scheduler that enforces it has said so.
+SAID_WITHIN_SECONDS: Final = 10.0
 UNKNOWN_LENT: Final = (
     "note: LENT is not known: it needs the ElasticQuotas and pods of all namespaces, which you may not list"
 )
@@ -161,7 +164,9 @@ def _unenforced(quota: ElasticQuota) -> str:
     """Why the scheduler does not hold pods to a quota, as its status says; empty where it does."""
     told = find(quota.conditions, QUOTA_ENFORCED)
     if told is None:
-        return "no scheduler has said that it does"
+        # A new one is not looked at yet.
+        new = time.time() < quota.created + SAID_WITHIN_SECONDS
+        return "" if new else "no scheduler has said that it does"
     return told.message if told.reason == QUOTA_NO_PLUGIN else ""
 
 

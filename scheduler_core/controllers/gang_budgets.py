@@ -52,6 +52,11 @@ class GangBudgets:
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Budgets and labels that are due."""
         budgets = state.gangs.budgets
+        if not (self._schedulers or budgets.own):
+            # Most clusters: nobody pays for what nobody asked for.
+            budgets.dirty.clear()
+            budgets.changed.clear()
+            return []
         writes = _cleared(state)
         if budgets.changed:
             writes += _orphans(state)
