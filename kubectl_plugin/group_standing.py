@@ -122,8 +122,27 @@ def standing_of(view: GroupView, gang: Gang) -> Standing:
     reason = _reason(view, gang, phase, census, members)
     kept = kept_for(gang.ref.name, members, gang)
     where = constraints_text(gang)
-    lacks = _unenforced(view, gang) if where != "-" else ""
+    lacks = unenforced_of(view, gang)
     return Standing(gang, phase, census, members, reserved, where, reason, kept, lacks)
+
+
+def unenforced_of(view: GroupView, gang: Gang) -> str:
+    """Why nobody enforces a group's constraints, as the scheduler said it in its status or results.
+
+    Empty where somebody does, where nothing is asked, and while no scheduler can have looked.
+    """
+    if constraints_text(gang) == "-":
+        return ""
+    told = find(gang.status.conditions, TOPOLOGY_ENFORCED)
+    config_map = view.state.config_maps.of(gang.key)
+    said = told.message if told is not None and told.status == "False" else ""
+    said = said or (config_map.data.get("reason", "") if config_map is not None else _said(gang.results))
+    if said.startswith(NOT_ENFORCED):
+        return said
+    known = told is not None or config_map is not None or bool(gang.results)
+    first = min((pod.created for pod in view.members(gang)), default=inf)
+    late = time.time() > first + SAID_WITHIN_SECONDS
+    return f"{NOT_ENFORCED}no scheduler has said that it does" if late and not known else ""
 
 
 def read_reservations(client: Reader, namespace: str, view: GroupView, complaints: Complaints) -> bool:
@@ -175,20 +194,6 @@ def _constraint(wish: LevelConstraint) -> str:
     if wish.min is not None or wish.max is not None:
         text += f"[{wish.min or ''}..{wish.max or ''}]"
     return f"{text}x{wish.factor}" if wish.factor is not None else text
-
-
-def _unenforced(view: GroupView, gang: Gang) -> str:
-    """Why nobody enforces the constraints, as the scheduler said it in the group's status or results."""
-    told = find(gang.status.conditions, TOPOLOGY_ENFORCED)
-    config_map = view.state.config_maps.of(gang.key)
-    said = told.message if told is not None and told.status == "False" else ""
-    said = said or (config_map.data.get("reason", "") if config_map is not None else _said(gang.results))
-    if said.startswith(NOT_ENFORCED):
-        return said
-    known = told is not None or config_map is not None or bool(gang.results)
-    first = min((pod.created for pod in view.members(gang)), default=inf)
-    late = time.time() > first + SAID_WITHIN_SECONDS
-    return f"{NOT_ENFORCED}no scheduler has said that it does" if late and not known else ""
 
 
 def _said(results: str) -> str:

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from kubectl_plugin.entry import AlreadyReported, check_segment
+from kubectl_plugin.group_standing import unenforced_of
 from kubectl_plugin.group_view import VIEW, GroupView, read_groups
 from kubectl_plugin.objects_get import Complaints
 from kubectl_plugin.quantity_text import human
@@ -94,6 +95,8 @@ def run_topology(
         for line in TablePrinter(_headers(units), show_headers=show_headers).lines(list(_rows(units))):
             print(line)
     _tell_gaps(view, gang, complaints)
+    if gang is not None and (lacks := unenforced_of(view, gang)):
+        complaints.note(f"note: what {gang.ref} asks of the topology is {lacks}")
     if complaints.failed:
         raise AlreadyReported
 

@@ -108,6 +108,17 @@ def test_status_counts_the_pods(eq: Command) -> None:
     assert row.split() == ["team-a", "g", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
 
 
+def test_constraints_that_nobody_enforces_are_pointed_out(api: Api, eq: Command) -> None:
+    assert "not enforced" not in eq("topology", "g", plugin=podgroup).err
+    for config_map in api.objects["configmaps"]:
+        if "size" in config_map["data"]:
+            config_map["data"]["reason"] = "not enforced: 3 of 3 members are with other"
+    assert eq("topology", "g", plugin=podgroup).err.splitlines()[-1] == (
+        "note: what group ConfigMap team-a/g asks of the topology is not enforced: "
+        "3 of 3 members are with other"
+    )
+
+
 def test_a_group_in_detail_says_where_it_is(eq: Command) -> None:
     lines = eq("status", "g", plugin=podgroup).out.splitlines()
     (placed,) = [line for line in lines if line.startswith("Placed on:")]
