@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
@@ -39,6 +39,7 @@ from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ModelError, MusterError
+from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.reading import Reader
@@ -99,14 +100,7 @@ class Process:
         self._wall = wall
         self.metrics = Metrics(VERSION, profiles)
         resources = [resource for resource, _ in WATCHED]
-        controllers: list[Controller] = [
-            QuotaStatus(enforced=enforcing(profiles)),
-            GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
-            GangLifecycle(),
-            GangBudgets(protecting(profiles)),
-            TopologyGroupStatus(),
-            AnnotationProblems(),
-        ]
+        controllers = _controllers(profiles)
         if manage_node_metrics or report_node_metrics:
             policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
             controllers += [policy, CollectPolicyProblems()]
@@ -279,6 +273,18 @@ def _want_nodes(config: SchedulerConfiguration) -> bool:
         not extender.node_cache_capable and (extender.filter_verb or extender.prioritize_verb)
         for extender in config.extenders
     )
+
+
+def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
+    """Those that every process has."""
+    return [
+        QuotaStatus(enforced=enforcing(profiles)),
+        GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
+        GangLifecycle(),
+        GangBudgets(protecting(profiles)),
+        TopologyGroupStatus(),
+        AnnotationProblems(),
+    ]
 
 
 def _watch_failed(error: Exception) -> None:

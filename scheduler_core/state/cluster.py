@@ -248,8 +248,7 @@ class ClusterState:
 
     def put_node(self, node: Node) -> list[ClusterEvent]:
         """A node was added or changed."""
-        slot = self.nodes.slot(node.name)
-        old = self.nodes.nodes[slot] if slot is not None else None
+        old = self.nodes.of_name(node.name)
         known = len(self.index)
         self.nodes.put(node)
         if len(self.index) > known:
@@ -258,8 +257,7 @@ class ClusterState:
 
     def remove_node(self, name: str) -> list[ClusterEvent]:
         """A node is gone. Pods still on it keep counting in their quota until they are gone too."""
-        slot = self.nodes.slot(name)
-        old = self.nodes.nodes[slot] if slot is not None else None
+        old = self.nodes.of_name(name)
         self.nodes.remove(name)
         return [ClusterEvent(Happened.NODE_DELETE, old_node=old)]
 

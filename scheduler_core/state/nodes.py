@@ -84,6 +84,11 @@ class NodeTable:
         """Slot of a node by name, alive or not."""
         return self._slots.get(name)
 
+    def of_name(self, name: str) -> Node | None:
+        """A node by name, None where there is none now."""
+        slot = self._slots.get(name)
+        return self.nodes[slot] if slot is not None else None
+
     def _slot_for(self, name: str) -> int:
         found = self._slots.get(name)
         if found is not None:
