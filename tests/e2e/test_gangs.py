@@ -260,3 +260,28 @@ def test_kubectl_shows_why_a_gang_waits_and_every_change(
     finally:
         process.terminate()
         process.wait(10)
+
+
+def test_a_gang_that_is_being_bound_is_never_called_unschedulable(cluster: Cluster, tmp_path: Path) -> None:
+    """36 bindings at a few each second, beside statuses: what both say meanwhile is of that moment."""
+    namespace = cluster.namespace()
+    names = [f"m-{number}" for number in range(36)]
+    make_group(cluster, namespace, len(names))
+    make_members(cluster, namespace, *names)
+    path = f"/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{namespace}/podgroups/g"
+    written, shown = set(), set()
+
+    def phase() -> str:
+        written.add(cluster.request("GET", path).get("status", {}).get("phase", ""))
+        row = cluster.kubectl("podgroup", "status", "-n", namespace, "--no-headers").stdout
+        shown.add(row.split()[1])
+        return row.split()[1]
+
+    with scheduler(cluster, tmp_path, "--kube-api-qps=12", "--kube-api-burst=4") as process:
+        await_refused(cluster, namespace, names[0], "")
+        eventually(lambda: phase() == "Pending", WAIT)
+        make_node(cluster, "wide", "40")
+        eventually(lambda: phase() == "Scheduled" and "Scheduled" in written, WAIT)
+        assert process.end() == 0, process.said()
+    assert "Scheduling" in shown
+    assert (written | shown) - {""} <= {"Pending", "Scheduling", "Scheduled"}
