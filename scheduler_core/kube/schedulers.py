@@ -1,8 +1,8 @@
 """Whether anybody on the cluster schedules pods that name a certain scheduler: what can be seen of it.
 
 A Lease of the name, or one that a holder of the name renews; our own scheduler notes on its Lease all names
-that it serves. A Deployment of the name, an event that it reported, a pod that it bound. Each may be missing
-where a scheduler is at work, so only the lack of all of them tells anything.
+that it serves. A Deployment or Endpoints of the name, an event that it reported, a pod that it bound. Each may
+be missing where a scheduler is at work, so only the lack of all of them tells anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler_core.decoding import decoder
 from scheduler_core.errors import ModelError
-from scheduler_core.model.kinds import DEPLOYMENTS, EVENTS, LEASES, PODS, Resource
+from scheduler_core.model.kinds import DEPLOYMENTS, ENDPOINTS, EVENTS, LEASES, PODS, Resource
 from scheduler_core.model.meta import epoch
 from scheduler_core.model.names import DEFAULT_SCHEDULER, KUBE_SCHEDULER, SERVES_ANNOTATION
 
@@ -55,12 +55,13 @@ _decoder = decoder(_Lease)
 def is_served(name: str, ask: Ask, now: float) -> bool:
     """Whether a scheduler of this name can be seen; True also for a name that cannot be asked for.
 
-    `now` is the wall clock's time. At most four lists, the cheapest first. Raises ApiError.
+    `now` is the wall clock's time. At most five lists, the cheapest first. Raises ApiError.
     """
     if not is_subdomain(name) or leased(name, ask(LEASES, _NOT_OF_NODES, 0), now):
         return True
     traces = (
         (DEPLOYMENTS, f"metadata.name={name}"),
+        (ENDPOINTS, f"metadata.name={name}"),
         (EVENTS, f"reportingController={name}"),
         (PODS, f"spec.schedulerName={name},spec.nodeName!="),
     )

@@ -35,6 +35,7 @@ POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDi
 JOBS = Resource("batch", "v1", "jobs", "Job")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")

@@ -69,7 +69,13 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
         kinds.POD_GROUPS,
         kinds.RESOURCE_QUOTAS,
     ),
-    Call("webhook/live.py", "list"): (kinds.LEASES, kinds.DEPLOYMENTS, kinds.EVENTS, kinds.PODS),
+    Call("webhook/live.py", "list"): (
+        kinds.LEASES,
+        kinds.DEPLOYMENTS,
+        kinds.ENDPOINTS,
+        kinds.EVENTS,
+        kinds.PODS,
+    ),
     Call("webhook/owners.py", "get"): WORKLOADS,
     Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
 }

@@ -54,24 +54,25 @@ def test_a_lease(name: str, found: Obj, alive: bool) -> None:
 class Cluster:
     """Answers lists; knows the selectors under which something is found."""
 
-    def __init__(self, *found: str) -> None:
+    def __init__(self, *found: tuple[str, str]) -> None:
         self.found = found
         self.asked: list[tuple[str, str, int]] = []
 
     def __call__(self, resource: Resource, selector: str, most: int) -> Sequence[msgspec.Raw]:
         self.asked.append((resource.plural, selector, most))
-        return raw({"metadata": {"name": "it"}}) if selector in self.found else []
+        return raw({"metadata": {"name": "it"}}) if (resource.plural, selector) in self.found else []
 
 
 TRACES = [
-    ("metadata.name=volcano", 2),
-    ("reportingController=volcano", 3),
-    ("spec.schedulerName=volcano,spec.nodeName!=", 4),
+    (("deployments", "metadata.name=volcano"), 2),
+    (("endpoints", "metadata.name=volcano"), 3),
+    (("events", "reportingController=volcano"), 4),
+    (("pods", "spec.schedulerName=volcano,spec.nodeName!="), 5),
 ]
 
 
 @pytest.mark.parametrize(("trace", "lists"), TRACES)
-def test_one_trace_is_enough_and_ends_the_search(trace: str, lists: int) -> None:
+def test_one_trace_is_enough_and_ends_the_search(trace: tuple[str, str], lists: int) -> None:
     cluster = Cluster(trace)
     assert is_served("volcano", cluster, NOW)
     assert len(cluster.asked) == lists
@@ -83,6 +84,7 @@ def test_without_any_trace_nobody_serves() -> None:
     assert cluster.asked == [
         ("leases", "metadata.namespace!=kube-node-lease", 0),
         ("deployments", "metadata.name=volcano", 1),
+        ("endpoints", "metadata.name=volcano", 1),
         ("events", "reportingController=volcano", 1),
         ("pods", "spec.schedulerName=volcano,spec.nodeName!=", 1),
     ]
