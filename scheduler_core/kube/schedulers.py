@@ -1,8 +1,8 @@
 """Whether anybody on the cluster schedules pods that name a certain scheduler: what can be seen of it.
 
 A Lease of the name, or one that a holder of the name renews; our own scheduler notes on its Lease all names
-that it serves. A Deployment or Endpoints of the name, an event that it reported, a pod that it bound. Each may
-be missing where a scheduler is at work, so only the lack of all of them tells anything.
+that it serves. A Deployment or Endpoints of the name, an event that it reported, a pod that it bound. Each
+may be missing where a scheduler is at work, so only the lack of all of them tells anything.
 """
 
 from __future__ import annotations
