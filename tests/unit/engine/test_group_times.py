@@ -156,12 +156,13 @@ def test_an_evicted_group_says_nothing_of_its_placement_and_begins_anew(between:
     if between:
         made.gone(0, 1)
         empty = made.results()
-        assert {name for name, value in empty.items() if value} == {"status"}
+        assert {name for name, value in empty.items() if value} == {"status", "reason"}
         assert empty["status"] == "Pending"
+        assert "it has no pods" in empty["reason"]
     else:
         for uid in ("g-0", "g-1"):
             made.state.condemn(uid)
-        assert {name for name, value in made.results().items() if value} == {"status"}
+        assert {name for name, value in made.results().items() if value} == {"status", "reason"}
     made.at(200.0).pods(2, 3, created=200)
     waits = made.results()
     assert not waits["schedEndTime"]

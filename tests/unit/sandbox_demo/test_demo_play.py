@@ -68,6 +68,8 @@ def test_examples_name_a_scheduler_only_where_they_need_another_profile() -> Non
     named = {
         (path.parent.name, name)
         for path in OBJECTS
+        # Those stand as they were published, whatever scheduler they name.
+        if "seeds" not in path.parts
         for name in re.findall(r"schedulerName: (\S+)", path.read_text())
     }
     assert named == {("topology", "muster-topology"), ("load-aware", "muster-load-aware")}
