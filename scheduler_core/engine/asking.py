@@ -7,7 +7,6 @@ So a turn of the loop never waits, and an extender that is slow delays its own p
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final
 
@@ -57,7 +56,6 @@ class Asking:
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
         self._parked = Parked(queue)
         self._number = 0
-        self._rounds: Counter[str] = Counter()
 
     def decide(self, unit: QueuedUnit, now: float, schedule: Schedule) -> list[Decision]:
         """Try a unit whose turn has come, or say what has to be asked first."""
@@ -86,11 +84,11 @@ class Asking:
         wait = self._parked.take(unit)
         if wait is not None and wait.problems:
             self._forget(unit.pods)
-            self._rounds.pop(unit.key, None)
             return self._failed(unit, unit.pods.values(), next(iter(wait.problems.values())), now)
         self._forget([pod.uid for pod in concerned if self._is_outdated(pod)])
+        rounds = wait.rounds if wait is not None else 0
         if self._parked.is_full(line) and any(self._is_unanswered(plugin, pod) for pod in concerned):
-            self._parked.stand_in_line(unit, line, now)
+            self._parked.stand_in_line(unit, line, rounds, now)
             return []
         try:
             asked = self._missing_answers(plugin, unit, concerned, now)
@@ -98,8 +96,8 @@ class Asking:
             self._forget(unit.pods)
             return self._failed(unit, concerned, str(error), now)
         if asked:
-            return self._ask(unit, line, asked, now)
-        return self._with_answers(unit, concerned, now, schedule, line)
+            return self._ask(unit, line, rounds, asked, now)
+        return self._with_answers(unit, concerned, now, schedule, line, rounds)
 
     def answered(self, answer: Answer, now: float) -> None:
         """An answer has come: once nothing else is to be waited for, its unit is tried with it."""
@@ -109,8 +107,8 @@ class Asking:
         found = self._parked.answered(answer.number)
         if found is not None:
             wait, (question, about) = found
-            for uid in about:
-                self._learn(uid, question, answer, wait)
+            for pod in about:
+                self._learn(pod, question, answer, wait)
             if not wait.asked:
                 self._parked.resume(wait, now)
         self._parked.next_in(line, now)
@@ -136,7 +134,7 @@ class Asking:
     def _missing_answers(
         self, plugin: Extenders, unit: QueuedUnit, concerned: list[Pod], now: float
     ) -> dict[int, About]:
-        """What is to be asked before the unit can be tried, and of whom (uids). Raises PluginError."""
+        """What is to be asked before the unit can be tried, and of whom. Raises PluginError."""
         kinds: dict[Hashable, list[Pod]] = {}
         for pod in concerned:
             if self._is_unanswered(plugin, pod):
@@ -148,9 +146,11 @@ class Asking:
         asked: dict[int, About] = {}
         for pods in kinds.values():
             nodes = self._candidates(pods[0], now, gang=unit.gang)
-            if nodes:
-                question = NodesQuestion(self._next_number(), pods[0], nodes)
-                asked[question.number] = (question, tuple(pod.uid for pod in pods))
+            # A gang decides on all of them at once.
+            most = len(nodes) if unit.gang else min(len(nodes), MOST_NODES)
+            for first in range(0, most, MOST_NODES):
+                question = NodesQuestion(self._next_number(), pods[0], nodes[first : first + MOST_NODES])
+                asked[question.number] = (question, tuple(pods))
         return asked
 
     def _is_whole(self, unit: QueuedUnit) -> bool:
@@ -176,34 +176,37 @@ class Asking:
         known = state.extending.nodes.get(pod.uid)
         order = may[np.argsort(-total[may], kind="stable")]
         names = (state.nodes.names[slot] for slot in order.tolist())
-        fresh = [name for name in names if known is None or name not in known.asked]
-        return tuple(fresh[:MOST_NODES])
+        return tuple(name for name in names if known is None or name not in known.asked)
 
     def _next_number(self) -> int:
         self._number += 1
         return self._number
 
-    def _ask(self, unit: QueuedUnit, line: Hashable, asked: dict[int, About], now: float) -> list[Decision]:
+    def _ask(
+        self, unit: QueuedUnit, line: Hashable, rounds: int, asked: dict[int, About], now: float
+    ) -> list[Decision]:
         """Park a unit until these questions have been answered."""
-        self._parked.ask(unit, line, asked, now)
+        self._parked.ask(unit, line, rounds, asked, now)
         return [Asked(item.pod, item.pod.scheduler_name, item) for item, _ in asked.values()]
 
     # Answers
 
-    def _learn(self, uid: str, question: Question, answer: Answer, wait: Wait) -> None:
-        extending = self._state.extending
+    def _learn(self, pod: Pod, question: Question, answer: Answer, wait: Wait) -> None:
+        """What is true of a pod, if it is still the one that was asked about."""
+        extending, uid = self._state.extending, pod.uid
         known = self._queue.get(uid)
         if known is None or uid not in wait.unit.pods:
             extending.forget(uid)
         elif answer.error:
             wait.problems[uid] = answer.error
+        elif schedules_differently(pod, known):
+            return
         elif isinstance(answer, NodesAnswer):
-            if uid == question.pod.uid and schedules_differently(question.pod, known):
-                return
             earlier = extending.nodes.get(uid)
             extending.nodes[uid] = answer if earlier is None else answer.beside(earlier)
             extending.forms[uid] = known
         elif isinstance(answer, VictimsAnswer) and isinstance(question, VictimsQuestion):
+            extending.forms[uid] = known
             if answer.uids:
                 asked = frozenset(victim.uid for victim in question.victims)
                 extending.agreed.setdefault(uid, {})[question.node] = (asked, answer.uids)
@@ -227,22 +230,26 @@ class Asking:
     # The attempt
 
     def _with_answers(
-        self, unit: QueuedUnit, concerned: list[Pod], now: float, schedule: Schedule, line: Hashable
+        self,
+        unit: QueuedUnit,
+        concerned: list[Pod],
+        now: float,
+        schedule: Schedule,
+        line: Hashable,
+        rounds: int,
     ) -> list[Decision]:
         """Try a unit with what was answered; where that did not help, more may be asked, within bounds."""
         uids = list(unit.pods)
         decisions = schedule(unit, now)
-        self._rounds[unit.key] += 1
-        if unit.key in self._queue.units and self._rounds[unit.key] < MOST_ROUNDS:
+        if unit.key in self._queue.units and rounds + 1 < MOST_ROUNDS:
             more = self._more(unit, concerned, decisions, now)
             if more:
                 self._queue.take(unit)
                 told = [item for item in decisions if not _is_hasty(item)]
                 if self._parked.is_full(line):
-                    self._parked.stand_in_line(unit, line, now)
+                    self._parked.stand_in_line(unit, line, rounds, now)
                     return told
-                return [*told, *self._ask(unit, line, more, now)]
-        self._rounds.pop(unit.key, None)
+                return [*told, *self._ask(unit, line, rounds + 1, more, now)]
         self._forget(uids)
         return decisions
 
@@ -257,7 +264,7 @@ class Asking:
         if proposals:
             questions = [question_of(self._state, item, self._next_number()) for item in proposals]
             # What is said for one member of a gang is true of the others.
-            return {item.number: (item, tuple(unit.pods)) for item in questions}
+            return {item.number: (item, tuple(unit.pods.values())) for item in questions}
         if unit.gang or any(isinstance(item, Evicted) for item in decisions):
             return {}
         (pod,) = concerned
@@ -267,8 +274,8 @@ class Asking:
             return {}
         if not nodes:
             return {}
-        question = NodesQuestion(self._next_number(), pod, nodes)
-        return {question.number: (question, (pod.uid,))}
+        question = NodesQuestion(self._next_number(), pod, nodes[:MOST_NODES])
+        return {question.number: (question, (pod,))}
 
 
 def _is_hasty(decision: Decision) -> bool:

@@ -12,25 +12,28 @@ from scheduler_core.engine.queue import SchedulingQueue
 from scheduler_core.engine.signature import schedules_differently
 from scheduler_core.engine.unit import Part, QueuedUnit
 from scheduler_core.model.extending import Question
+from scheduler_core.model.pod import Pod
 
 # Questions under way for pods that the same extenders are interested in.
 MOST_QUESTIONS: Final = 256
 # So much may be held of what is gone.
 FEW: Final = 64
 
-# A question, and the uids of the pods that its answer is true of.
-About = tuple[Question, tuple[str, ...]]
+# A question, and the pods that its answer is true of, as they were when it was asked.
+About = tuple[Question, tuple[Pod, ...]]
 
 
 class Wait(msgspec.Struct):
     """A unit that is parked: its `asked` have no answer yet; `problems` say, by uid, what failed.
 
-    `line` is who is interested in its pods, `attempts` how often it had been tried.
+    `line` is who is interested in its pods, `attempts` how often it had been tried, `rounds` how often with
+    answers for the decision that is being made.
     """
 
     unit: QueuedUnit
     attempts: int
     line: Hashable
+    rounds: int
     asked: dict[int, About]
     problems: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -46,6 +49,8 @@ class Parked:
         self._line_of: dict[int, Hashable] = {}
         self._under_way: Counter[Hashable] = Counter()
         self._lines: dict[Hashable, deque[str]] = {}
+        # Units whose turn in their line came, until they are tried.
+        self._called: dict[str, Wait] = {}
 
     def __len__(self) -> int:
         return len(self._waits)
@@ -54,14 +59,16 @@ class Parked:
         """Whether no more may be asked now."""
         return self._under_way[line] >= MOST_QUESTIONS
 
-    def stand_in_line(self, unit: QueuedUnit, line: Hashable, now: float) -> None:
+    def stand_in_line(self, unit: QueuedUnit, line: Hashable, rounds: int, now: float) -> None:
         """Park a unit until more may be asked."""
-        self._park(Wait(unit, unit.attempts, line, {}), now)
+        self._park(Wait(unit, unit.attempts, line, rounds, {}), now)
         self._lines.setdefault(line, deque()).append(unit.key)
 
-    def ask(self, unit: QueuedUnit, line: Hashable, asked: Mapping[int, About], now: float) -> None:
+    def ask(
+        self, unit: QueuedUnit, line: Hashable, rounds: int, asked: Mapping[int, About], now: float
+    ) -> None:
         """Park a unit until these have been answered."""
-        self._park(Wait(unit, unit.attempts, line, dict(asked)), now)
+        self._park(Wait(unit, unit.attempts, line, rounds, dict(asked)), now)
         self._under_way[line] += len(asked)
         self._keys.update(dict.fromkeys(asked, unit.key))
         self._line_of.update(dict.fromkeys(asked, line))
@@ -78,14 +85,21 @@ class Parked:
     def waits_on(self, unit: QueuedUnit, now: float) -> bool:
         """Park a unit again whose questions are still what is to be asked; False if there are none."""
         wait = self._waits.get(unit.key)
-        if wait is None or not wait.asked or any(_is_stale(unit, item) for item, _ in wait.asked.values()):
+        if wait is None or wait.unit is not unit or not wait.asked:
+            return False
+        if any(_is_stale(unit, item) for item, _ in wait.asked.values()):
             return False
         self._park(wait, now)
         return True
 
     def take(self, unit: QueuedUnit) -> Wait | None:
-        """A unit is tried: what is still asked for it is of no use any more."""
-        return self._drop(unit.key)
+        """A unit is tried: what is still asked for it, or one of its key before it, is of no use any more.
+
+        Gives what it was parked for.
+        """
+        self._called.pop(unit.key, None)
+        wait = self._drop(unit.key)
+        return wait if wait is not None and wait.unit is unit else None
 
     def _drop(self, key: str) -> Wait | None:
         wait = self._waits.pop(key, None)
@@ -124,14 +138,25 @@ class Parked:
         """Let as many go on as may ask now, in their order."""
         waiting = self._lines.get(line)
         free = MOST_QUESTIONS - self._under_way[line]
+        if waiting and free > 0:
+            free -= self._number_called(line)
         while waiting and free > 0:
             wait = self._waits.get(waiting.popleft())
             if wait is not None and not wait.asked and self.resume(wait, now):
+                self._called[wait.unit.key] = wait
                 free -= 1
         if waiting is not None and not waiting:
             del self._lines[line]
         if not self._under_way[line]:
             del self._under_way[line]
+
+    def _number_called(self, line: Hashable) -> int:
+        """How many of a line were called and are still to be tried."""
+        units, soon = self._queue.units, (Part.ACTIVE, Part.BACKOFF)
+        for key, wait in list(self._called.items()):
+            if units.get(key) is not wait.unit or wait.unit.part not in soon:
+                del self._called[key]
+        return sum(1 for wait in self._called.values() if wait.line == line)
 
 
 def _is_stale(unit: QueuedUnit, question: Question) -> bool:
