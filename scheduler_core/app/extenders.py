@@ -119,6 +119,8 @@ class ExtenderCalls:
         self._metrics = metrics
         self._monotonic = monotonic
         self._readers = Workers(READERS, "extender-pods")
+        self._lock = threading.Lock()
+        self._binding = 0
 
     def ask(self, question: Question) -> None:
         """Get an answer, some time; never waits."""
@@ -252,7 +254,16 @@ class ExtenderCalls:
 
     def bind(self, write: Bind, act: Callable[[], None]) -> None:
         """Run `act`, which calls `bind_now`, on a thread of the extender that binds."""
-        self._binder(write).workers.submit(act)
+        with self._lock:
+            self._binding += 1
+        self._binder(write).workers.submit(partial(self._bind, act))
+
+    def _bind(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        finally:
+            with self._lock:
+                self._binding -= 1
 
     def bind_now(self, write: Bind) -> None:
         """Let an extender bind a pod. Raises CallRefused."""
@@ -267,8 +278,8 @@ class ExtenderCalls:
 
     @property
     def binding(self) -> int:
-        """Calls of extenders that wait or run and may bind."""
-        return sum(item.workers.pending for item in self._extenders if item.settings.bind_verb)
+        """Bindings that wait for an extender, or are with it."""
+        return self._binding
 
     def _binder(self, write: Bind) -> _Extender:
         return next(item for item in self._extenders if item.settings.bind_verb and item.url == write.by)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.reflector import Reflector
 from scheduler_core.kube.tracker import Event
 from scheduler_core.model.kinds import NODES
@@ -20,14 +21,24 @@ class NodeTexts:
     """JSON by name, kept up to date by a watch of its own; `get` may be called from any thread."""
 
     def __init__(self, client: Client) -> None:
+        self._client = client
         self._texts: dict[str, bytes] = {}
         self.reflector = Reflector(client, NODES, bytes, self._take)
 
     def get(self, name: str) -> bytes | None:
-        """A node, or None where there is none. Raises NotListed."""
+        """A node, or None where there is none. Raises NotListed, and MusterError where it cannot be read.
+
+        One that the scheduler knows already, and this watch does not, is read.
+        """
         if not self.reflector.synced.is_set():
             raise NotListed
-        return self._texts.get(name)
+        known = self._texts.get(name)
+        if known is not None:
+            return known
+        try:
+            return self._client.get(NODES, "", name)
+        except NotFound:
+            return None
 
     def _take(self, event: Event) -> None:
         if event.type == "DELETED":

@@ -67,6 +67,28 @@ class Caller:
             "Content-Type: application/json\r\nConnection: close\r\n"
         )
 
+    def _connected(self, ends: float) -> socket.socket:
+        """A connection to the first address of the host that answers; all together have until then."""
+        host, port = self.endpoint.host, self.endpoint.port
+        failed: OSError | None = None
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            left = self._left(ends)
+            raw = socket.socket(family, kind, protocol)
+            try:
+                raw.settimeout(left)
+                raw.connect(address)
+                return raw
+            except OSError as error:
+                raw.close()
+                failed = error
+        raise failed or OSError("the host has no address")
+
+    def _left(self, ends: float) -> float:
+        left = ends - self._monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
     def post(self, verb: str, body: bytes, most: int = MOST_BYTES) -> bytes:
         """The body, of `most` bytes at most, of an answer of 200. Raises CallFailed."""
         url = f"{self.endpoint.server.rstrip('/')}/{verb}"
@@ -76,8 +98,7 @@ class Caller:
         raw: socket.socket | None = None
         sent = False
         try:
-            address = (self.endpoint.host, self.endpoint.port)
-            raw = socket.create_connection(address, timeout=self.seconds)
+            raw = self._connected(ends)
             wire = Wire(cast(socket.socket, _Ending(raw, ends, self._monotonic)))
             if self._context is not None:
                 wire.secure(self._context, self.endpoint.tls_server_name or self.endpoint.host)

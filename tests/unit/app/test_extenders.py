@@ -262,3 +262,32 @@ def test_a_binding_is_the_extender_s_word(server: ExtenderServer, act: Any, prob
         rig.calls.bind_now(write)
     ((path, body),) = server.calls
     assert (path, body["PodName"], body["Node"]) == ("/base/bind", "p", "n")
+
+
+def test_who_stops_waits_for_bindings_and_not_for_questions(server: ExtenderServer) -> None:
+    asked = threading.Event()
+
+    def hold(handler: Handler, body: Any) -> None:
+        asked.set()
+        handler.hold()
+
+    server.acts = {"f": hold, "bind": lambda handler, body: {}}
+    rig = Rig(extender(server, filter_verb="f", bind_verb="bind"))
+    rig.calls.ask(NodesQuestion(1, POD.obj(), NODES))
+    assert asked.wait(WAIT)
+    assert rig.calls.binding == 0
+    write = Bind("ns", "p", "u", "n", by=server.url)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def act() -> None:
+        begun.set()
+        go_on.wait(WAIT)
+        rig.calls.bind_now(write)
+
+    rig.calls.bind(write, act)
+    assert begun.wait(WAIT)
+    assert rig.calls.binding == 1
+    go_on.set()
+    while rig.calls.binding:
+        threading.Event().wait(0.001)
+    assert [path for path, _ in server.calls] == ["/base/f", "/base/bind"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -139,6 +140,35 @@ def test_an_answer_is_given_back_as_it_is() -> None:
 def test_nobody_listens() -> None:
     with pytest.raises(CallFailed, match="nobody listens there"):
         call(f"http://127.0.0.1:{free_port()}", MUCH)
+
+
+def test_all_addresses_of_a_host_share_the_time_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    class Dead:
+        """Nobody answers at its address."""
+
+        def __init__(self, *args: Any) -> None:
+            self.seconds = 0.0
+
+        def settimeout(self, seconds: float) -> None:
+            self.seconds = seconds
+
+        def connect(self, address: Any) -> None:
+            nonlocal now
+            now += self.seconds
+            raise TimeoutError
+
+        def close(self) -> None:
+            return
+
+    listed = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{i}", 80)) for i in range(1, 4)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, port, *args, **kw: listed)
+    monkeypatch.setattr(socket, "socket", Dead)
+    caller = Caller(Endpoint("http://extender.example"), 5.0, monotonic=lambda: now)
+    with pytest.raises(CallFailed, match="no complete answer within 5 s"):
+        caller.post("v", b"{}")
+    assert now == 5.0
 
 
 def test_the_certificate_is_verified_by_the_given_authority(tmp_path: Path) -> None:
