@@ -15,7 +15,8 @@ from functools import partial
 
 from scheduler_core.app.announcer import Announcer
 from scheduler_core.app.crowds import Crowds, pod_reference
-from scheduler_core.app.extenders import CallRefused, ExtenderCalls
+from scheduler_core.app.extender_call import CallRefused
+from scheduler_core.app.extenders import ExtenderCalls
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, Inbox, Timing, WriteFailed
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
@@ -196,7 +197,7 @@ class Effects:
             if self._stopping.wait(delay):
                 return
             try:
-                self._client.write(decision.bind)
+                self._carry(decision.bind)
             except MusterError as again:
                 error = again
             else:
@@ -212,7 +213,7 @@ class Effects:
     def _open_still(self, decision: Placed, error: MusterError, seen: Pod | None) -> bool:
         """Whether a binding may still be on its way, and we may repeat it."""
         # Any other answer means that the server is done with it.
-        unanswered = isinstance(error, Unreachable | Timeout) and error.maybe_accepted
+        unanswered = isinstance(error, Unreachable | Timeout | CallRefused) and error.maybe_accepted
         without_node = seen is not None and seen.uid == decision.pod.uid and not seen.node_name
         repeatable = isinstance(decision.bind, Bind) and self._writer.may_write()
         return unanswered and without_node and repeatable

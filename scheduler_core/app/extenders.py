@@ -11,13 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
-from scheduler_core.app.extender_endpoints import caller_of
+from scheduler_core.app.extender_call import CallRefused, ExtenderCall
 from scheduler_core.app.extender_metrics import ExtenderMetrics
 from scheduler_core.app.extender_wire import (
-    BadAnswer,
-    Refused,
     binding_body,
     bound,
     filtered,
@@ -28,7 +26,6 @@ from scheduler_core.app.extender_wire import (
 )
 from scheduler_core.config.schema import Extender
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.calling import Caller, CallFailed
 from scheduler_core.kube.workers import Workers
 from scheduler_core.model.extending import (
     Answer,
@@ -41,46 +38,15 @@ from scheduler_core.model.extending import (
 )
 from scheduler_core.model.pod import Pod
 from scheduler_core.model.writes import Bind
-from scheduler_core.plugins.extenders import is_interested
 
 log = logging.getLogger(__name__)
 
-# Calls of one extender at once, and reads of pods that are asked about.
-THREADS: Final = 16
+# Reads at once of pods that are asked about.
 READERS: Final = 8
 # kube-scheduler's scale: ten points of an extender count as the hundred of a plugin.
 _SCALE: Final = 10
-# An answer has so many bytes at most, and so many more for each node that it was asked about.
-_MOST_BYTES: Final = 1 << 20
-_BYTES_PER_NAME: Final = 1 << 10
-_BYTES_PER_NODE: Final = 1 << 16
-_MOST_OF_ALL: Final = 32 << 20
 
 _GONE: Final = NodeRefusal("node(s) that are gone")
-
-T = TypeVar("T")
-
-
-class CallRefused(MusterError):
-    """An extender gave no answer that can be used: the text names it, the call and the field."""
-
-
-class _Extender:
-    """One extender: its settings, how it is called, and the threads that do it."""
-
-    def __init__(self, settings: Extender, number: int) -> None:
-        self.settings = settings
-        self.url = settings.url_prefix
-        self.caller: Caller = caller_of(settings, f"extenders[{number}]")
-        self.workers = Workers(THREADS, f"extender-{number}")
-
-    def is_interested(self, pod: Pod) -> bool:
-        return is_interested(self.settings, pod)
-
-    def most(self, nodes: int) -> int:
-        """Bytes of an answer about so many nodes."""
-        each = _BYTES_PER_NAME if self.settings.node_cache_capable else _BYTES_PER_NODE
-        return min(_MOST_BYTES + nodes * each, _MOST_OF_ALL)
 
 
 class _Course:
@@ -112,12 +78,12 @@ class ExtenderCalls:
         metrics: ExtenderMetrics,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._extenders = [_Extender(settings, i) for i, settings in enumerate(extenders)]
+        self._extenders = [
+            ExtenderCall(settings, i, metrics, monotonic) for i, settings in enumerate(extenders)
+        ]
         self._report = report
         self._read_pod = read_pod
         self._node = node
-        self._metrics = metrics
-        self._monotonic = monotonic
         self._readers = Workers(READERS, "extender-pods")
         self._lock = threading.Lock()
         self._binding = 0
@@ -167,13 +133,13 @@ class ExtenderCalls:
         by_name = extender.settings.node_cache_capable
         sent, body = self._body(extender, course)
         read = partial(filtered, sent=sent, by_name=by_name)
-        answer = self._call(extender, extender.settings.filter_verb, body, extender.most(len(sent)), read)
+        answer = extender.call(extender.settings.filter_verb, body, len(sent), read)
         if answer is not None:
             course.left, refused = answer
             course.refused |= refused
         self._filter(course, number + 1)
 
-    def _body(self, extender: _Extender, course: _Course) -> tuple[tuple[str, ...], bytes]:
+    def _body(self, extender: ExtenderCall, course: _Course) -> tuple[tuple[str, ...], bytes]:
         """The nodes to ask about, and the request; nodes that are gone meanwhile are left out."""
         if extender.settings.node_cache_capable:
             return course.left, nodes_body(course.pod, course.left, None)
@@ -196,14 +162,14 @@ class ExtenderCalls:
         for extender in asked:
             self._submit(extender.workers, course.question, partial(self._prioritize_by, course, extender))
 
-    def _prioritize_by(self, course: _Course, extender: _Extender) -> None:
+    def _prioritize_by(self, course: _Course, extender: ExtenderCall) -> None:
         """Nobody's scores are missed: without them the others decide."""
         points: dict[str, int] | None = None
         try:
             sent, body = self._body(extender, course)
             read = partial(prioritized, sent=sent)
             verb = extender.settings.prioritize_verb
-            points = self._call(extender, verb, body, extender.most(len(sent)), read, "scores are")
+            points = extender.call(verb, body, len(sent), read, "scores are")
         except Exception:
             log.exception("asking for scores")
         with course.lock:
@@ -245,7 +211,7 @@ class ExtenderCalls:
         body = victims_body(pod, question.node, left, whole, question.violations)
         read = partial(preempted, node=question.node, victims={victim.uid for victim in left})
         verb = extender.settings.preempt_verb
-        uids = self._call(extender, verb, body, extender.most(len(left)), read)
+        uids = extender.call(verb, body, len(left), read)
         if uids is not None:
             left = tuple(victim for victim in left if victim.uid in uids)
         self._victims(question, pod, left, number + 1)
@@ -270,7 +236,7 @@ class ExtenderCalls:
         extender = self._binder(write)
         body = binding_body(write.namespace, write.name, write.uid, write.node)
         verb, ignored = extender.settings.bind_verb, "we bind" if self.may_bind(write) else ""
-        self._call(extender, verb, body, _MOST_BYTES, bound, ignored, forgive=False)
+        extender.call(verb, body, 0, bound, ignored, forgive=False)
 
     def may_bind(self, write: Bind) -> bool:
         """Whether we bind where the extender fails."""
@@ -281,41 +247,8 @@ class ExtenderCalls:
         """Bindings that wait for an extender, or are with it."""
         return self._binding
 
-    def _binder(self, write: Bind) -> _Extender:
+    def _binder(self, write: Bind) -> ExtenderCall:
         return next(item for item in self._extenders if item.settings.bind_verb and item.url == write.by)
-
-    # Calls
-
-    def _call(
-        self,
-        extender: _Extender,
-        verb: str,
-        body: bytes,
-        most: int,
-        read: Callable[[bytes], T],
-        ignored: str = "",
-        *,
-        forgive: bool = True,
-    ) -> T | None:
-        """What an extender says; None where it says nothing of use and may be ignored. Raises CallRefused."""
-        began = self._monotonic()
-        try:
-            text = extender.caller.post(verb, body, most)
-            return read(text)
-        except CallFailed as error:
-            reason, problem = error.reason, str(error)
-        except BadAnswer as error:
-            reason, problem = "answer", f"extender {extender.url}/{verb}: {error}"
-        except Refused as error:
-            reason, problem = "refused", f"extender {extender.url}/{verb}: {error}"
-        finally:
-            self._metrics.called(extender.url, verb, self._monotonic() - began)
-        if forgive and extender.settings.ignorable and not ignored:
-            ignored = "the extender is"
-        self._metrics.failed(extender.url, verb, reason, problem, ignored)
-        if forgive and ignored:
-            return None
-        raise CallRefused(problem)
 
 
 def _failure(question: Question, problem: str) -> Answer:

@@ -191,7 +191,7 @@ class ClassTurns:
     def _opened(self, classes: Iterable[WaitingClass], event: ClusterEvent, now: float) -> list[QueuedUnit]:
         woken = []
         for found in classes:
-            if found.is_empty:
+            if found.is_empty or found.is_on_its_way:
                 continue
             wake = self._wakes(found.sample(), event)
             if wake is Wake.NO:

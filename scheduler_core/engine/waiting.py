@@ -107,6 +107,11 @@ class WaitingClass:
         return not self.units and self.out is None
 
     @property
+    def is_on_its_way(self) -> bool:
+        """Whether the only unit is to be tried whatever else happens."""
+        return self.news is None and self.out is not None and not self.units
+
+    @property
     def is_open(self) -> bool:
         """Whether something happened since the last refusal that the class is worth a try for."""
         return self.news is None or bool(self.news)

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler_core.app import effects as effects_module
 from scheduler_core.app.effects import Effects
+from scheduler_core.app.extender_call import CallRefused
 from scheduler_core.app.metrics import Metrics
 from scheduler_core.app.outcomes import BindFailed, BindRead, EvictFailed, WriteFailed
 from scheduler_core.engine.decisions import Evicted, Noticed, Placed, Rejected
@@ -163,6 +164,54 @@ def test_nobody_but_the_leader_repeats_a_binding() -> None:
     rig.leads = False
     rig.effects.submit(placed())
     assert (len(rig.server.written), len(rig.reported)) == (1, 1)
+
+
+class Binder:
+    """An extender that binds: what it says to each call, None for done."""
+
+    binding = 0
+
+    def __init__(self, *says: MusterError | None) -> None:
+        self.says = list(says)
+        self.called = 0
+
+    def bind(self, write: Bind, act: Callable[[], None]) -> None:
+        act()
+
+    def bind_now(self, write: Bind) -> None:
+        self.called += 1
+        said = self.says.pop(0)
+        if said is not None:
+            raise said
+
+    def may_bind(self, write: Bind) -> bool:
+        return False
+
+
+NO_ANSWER, SAYS_NO = CallRefused("timeout", maybe_accepted=True), CallRefused("no")
+BINDERS: list[tuple[str, list[MusterError | None], list[Any], int, str]] = [
+    ("it binds", [None], [], 1, "bound"),
+    ("it gives no answer, and the pod has the node", [NO_ANSWER], [HERE], 1, "bound"),
+    ("it gives no answer, and binds it a bit later", [NO_ANSWER, SAYS_NO], [NOWHERE, HERE], 2, "bound"),
+    ("it gives no answer, and is asked once more", [NO_ANSWER, None], [NOWHERE], 2, "bound"),
+    ("it never gives an answer", [NO_ANSWER] * 4, [], 4, "failed"),
+    ("it gives no answer, and has bound the pod elsewhere", [NO_ANSWER], [ELSEWHERE], 1, "failed"),
+    ("it refuses", [SAYS_NO], [NOWHERE], 1, "failed"),
+    ("it refuses, and the pod has the node all the same", [SAYS_NO], [HERE], 1, "bound"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("says", "reads", "called", "outcome"), [row[1:] for row in BINDERS], ids=[row[0] for row in BINDERS]
+)
+def test_what_becomes_of_a_binding_by_an_extender(
+    says: list[MusterError | None], reads: list[Any], called: int, outcome: str
+) -> None:
+    binder, rig = Binder(*says), Rig(Server([], list(reads)))
+    rig.effects._extenders = cast(Any, binder)
+    rig.effects.submit(Placed(PARSED, "n", "own", Bind("a", "p", "p", "n", by="http://x")))
+    assert (binder.called, rig.server.written) == (called, []), "we never bind in its place"
+    assert (len(rig.effects.accepted), len(rig.reported)) == ((1, 0) if outcome == "bound" else (0, 1))
 
 
 def test_the_pod_as_it_is_goes_with_the_report() -> None:

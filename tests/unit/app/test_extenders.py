@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from scheduler_core.app.extender_call import CallRefused
 from scheduler_core.app.extender_metrics import ExtenderMetrics
-from scheduler_core.app.extenders import CallRefused, ExtenderCalls
+from scheduler_core.app.extenders import ExtenderCalls
 from scheduler_core.config.schema import Extender, ManagedResource
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.model.extending import Answer, NodeRefusal, NodesAnswer, NodesQuestion, VictimsQuestion
@@ -262,6 +263,27 @@ def test_a_binding_is_the_extender_s_word(server: ExtenderServer, act: Any, prob
         rig.calls.bind_now(write)
     ((path, body),) = server.calls
     assert (path, body["PodName"], body["Node"]) == ("/base/bind", "p", "n")
+
+
+@pytest.mark.parametrize(
+    ("act", "may"), [(hangs, True), (fails, False), (lambda h, b: {"error": "no"}, False)]
+)
+def test_only_a_binding_without_an_answer_may_still_be_on_its_way(
+    server: ExtenderServer, act: Any, may: bool
+) -> None:
+    server.acts = {"bind": act}
+    rig = Rig(extender(server, bind_verb="bind", http_timeout=0.2 if may else WAIT))
+    with pytest.raises(CallRefused) as refused:
+        rig.calls.bind_now(Bind("ns", "p", "u", "n", by=server.url))
+    assert refused.value.maybe_accepted is may
+
+
+def test_a_binding_that_nobody_was_told_of_is_not_on_its_way() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    rig = Rig(Extender(url_prefix=url, bind_verb="bind"))
+    with pytest.raises(CallRefused) as refused:
+        rig.calls.bind_now(Bind("ns", "p", "u", "n", by=url))
+    assert not refused.value.maybe_accepted
 
 
 def test_who_stops_waits_for_bindings_and_not_for_questions(server: ExtenderServer) -> None:

@@ -70,6 +70,22 @@ def test_as_many_of_a_line_are_called_as_may_ask(monkeypatch: pytest.MonkeyPatch
     assert made.scheduler.queue.incoming["asked", "Asked"] == 40 + 4, "nobody is called in vain"
 
 
+def test_who_is_to_be_tried_in_any_case_is_not_looked_at_for_every_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Extended([9])
+    made.put(single("p"))
+    made.answer(made.asked()[0], {"n0": "no"})
+    made.step()
+    classes, looked = made.scheduler.queue.classes, []
+    wakes = classes._wakes
+    monkeypatch.setattr(classes, "_wakes", lambda unit, event: looked.append(unit) or wakes(unit, event))
+    for number in range(5):
+        made.put(single(f"other{number}").on("n0"))
+    assert len(looked) == 1
+    assert len(made.asked(5.0)) == 1
+
+
 # Gangs
 
 
