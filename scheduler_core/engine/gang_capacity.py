@@ -47,10 +47,12 @@ class Room(msgspec.Struct, frozen=True):
 def kinds_of(state: ClusterState, members: Members) -> list[Hashable]:
     """For every member what it shares with those that no plugin can tell from it.
 
-    Labels are often different for each (an index, a name), and count only where somebody reads them.
+    Labels are often different for each (an index, a name), and count only where somebody reads them. HTTP
+    extenders may have let each onto other nodes.
     """
     read = state.neighbours.have_terms or any(pod.spread or carries_terms(pod) for _, pod in members)
-    return [(profile.name, kind(pod, labels_matter=read)) for profile, pod in members]
+    let = state.extending.let
+    return [(profile.name, kind(pod, labels_matter=read), let(pod.uid)) for profile, pod in members]
 
 
 def equal_members(state: ClusterState, members: Members) -> bool:

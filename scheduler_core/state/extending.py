@@ -51,6 +51,11 @@ class ExtenderAnswers:
         finally:
             self.open = False
 
+    def let(self, uid: str) -> frozenset[str] | None:
+        """Names of the nodes that extenders let a pod onto; None where none was asked."""
+        answer = self.nodes.get(uid)
+        return answer.asked.difference(answer.refused) if answer is not None else None
+
     def forget(self, uid: str) -> None:
         """What was answered about a pod was used, or is of no use any more."""
         for kept in (self.nodes, self.forms, self.spared, self.agreed, self.proposed):

@@ -119,6 +119,25 @@ def test_what_was_asked_for_a_member_that_changed_meanwhile_is_not_true_of_it(ch
     assert set(placed(made.step())) == {"p0", "p1"}
 
 
+ONE, TWO, BOTH = frozenset({"n0"}), frozenset({"n1"}), frozenset({"n0", "n1"})
+
+
+@pytest.mark.parametrize("first", [ONE, TWO, BOTH])
+@pytest.mark.parametrize("second", [ONE, TWO, BOTH])
+def test_members_that_are_let_onto_different_nodes_find_a_way_if_there_is_one(
+    first: frozenset[str], second: frozenset[str]
+) -> None:
+    made = Extended([2, 2])
+    made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
+    made.put(*(member(f"p{i}", cpu=2).labels(index=f"{i}") for i in range(2)))
+    let = {"p0": first, "p1": second}
+    for question in made.asked():
+        made.answer(question, dict.fromkeys(BOTH - let[question.pod.name], "no"))
+    nodes = placed(made.step())
+    assert all(node in let[name] for name, node in nodes.items())
+    assert len(nodes) == (2 if len(first | second) == 2 else 0)
+
+
 def test_a_gang_that_is_too_few_again_says_so_and_its_answer_is_of_no_use() -> None:
     made = Extended([9])
     made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
