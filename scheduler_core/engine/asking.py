@@ -54,7 +54,7 @@ class Asking:
         self._profiles = profiles
         found = [plugin for profile in profiles.values() for plugin in profile.plugins]
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
-        self._parked = Parked(queue)
+        self._parked = Parked(queue, next(iter(profiles.values())).queue_sort.sort_key)
         self._number = 0
 
     def decide(self, unit: QueuedUnit, now: float, schedule: Schedule) -> list[Decision]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Hashable, Mapping
-from typing import Final
+import heapq
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -39,16 +40,19 @@ class Wait(msgspec.Struct):
 
 
 class Parked:
-    """For the scheduler alone. Units of `queue` by their keys, questions by their numbers."""
+    """For the scheduler alone. Units of `queue` by key, in a line in this `order`; questions by number."""
 
-    def __init__(self, queue: SchedulingQueue) -> None:
+    def __init__(self, queue: SchedulingQueue, order: Callable[[QueuedUnit], Any]) -> None:
         self._queue = queue
+        self._order = order
         self._waits: dict[str, Wait] = {}
         self._keys: dict[int, str] = {}
         # Of every question under way, those that nobody waits for any more among them.
         self._line_of: dict[int, Hashable] = {}
         self._under_way: Counter[Hashable] = Counter()
-        self._lines: dict[Hashable, deque[str]] = {}
+        # Who stands there, in the order of the queue: (sort key, number, key of the unit).
+        self._lines: dict[Hashable, list[tuple[Any, int, str]]] = {}
+        self._stood = 0
         # Units whose turn in their line came, until they are tried.
         self._called: dict[str, Wait] = {}
 
@@ -62,7 +66,13 @@ class Parked:
     def stand_in_line(self, unit: QueuedUnit, line: Hashable, rounds: int, now: float) -> None:
         """Park a unit until more may be asked."""
         self._park(Wait(unit, unit.attempts, line, rounds, {}), now)
-        self._lines.setdefault(line, deque()).append(unit.key)
+        self._stood += 1
+        waiting = self._lines.setdefault(line, [])
+        heapq.heappush(waiting, (self._order(unit), self._stood, unit.key))
+        if len(waiting) > 2 * len(self._queue.units) + FEW:
+            # Of those who stood here more than once, each once.
+            waiting[:] = {key: (place, number, key) for place, number, key in waiting}.values()
+            heapq.heapify(waiting)
 
     def ask(
         self, unit: QueuedUnit, line: Hashable, rounds: int, asked: Mapping[int, About], now: float
@@ -135,13 +145,13 @@ class Parked:
         return True
 
     def next_in(self, line: Hashable, now: float) -> None:
-        """Let as many go on as may ask now, in their order."""
+        """Let as many go on as may ask now, in the order of the queue."""
         waiting = self._lines.get(line)
         free = MOST_QUESTIONS - self._under_way[line]
         if waiting and free > 0:
             free -= self._number_called(line)
         while waiting and free > 0:
-            wait = self._waits.get(waiting.popleft())
+            wait = self._waits.get(heapq.heappop(waiting)[2])
             if wait is not None and not wait.asked and self.resume(wait, now):
                 self._called[wait.unit.key] = wait
                 free -= 1

@@ -57,6 +57,33 @@ def test_nor_the_questions_that_were_spent_on_it(monkeypatch: pytest.MonkeyPatch
         made.scheduler.remove(pod.obj(), made.now)
 
 
+def test_the_most_important_go_first_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
+    made = Extended([99])
+    made.put(*(single(f"low{i}").created(i) for i in range(3)))
+    (question,) = made.asked()
+    made.put(single("high", priority=9).created(9))
+    assert made.step() == []
+    made.answer(question)
+    (asked,) = (item for item in made.step() if isinstance(item, Asked))
+    assert asked.pod.name == "high"
+
+
+def test_who_stands_in_a_line_again_and_again_stands_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
+    made = Extended([99])
+    made.put(single("first", priority=9))
+    (question,) = made.asked()
+    for number in range(4 * FEW):
+        made.put(single("p").labels(form=f"{number}"))
+        assert made.step() == []
+    (line,) = made.scheduler.asking._parked._lines.values()
+    assert len(line) <= FEW + 4
+    made.answer(question)
+    (asked,) = (item for item in made.step() if isinstance(item, Asked))
+    assert asked.pod.labels == {"form": f"{4 * FEW - 1}"}
+
+
 def test_as_many_of_a_line_are_called_as_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parked, "MOST_QUESTIONS", 4)
     made = Extended([99])
