@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.topology import LevelConstraint, TopologySpec
+from scheduler_core.model.topology import LARGEST_SIZE, LevelConstraint, TopologySpec
 from scheduler_core.topology.constraints import LevelRule, Rules, resolve
 from scheduler_core.topology.feasibility import check
 from scheduler_core.topology.tree import FLAT_LEVEL, HOSTNAME_LABEL, Tree, build
@@ -40,6 +40,8 @@ def refusals(
     """
     if not wish.constraints:
         return ()
+    if wish.size > LARGEST_SIZE:  # PodGroups may be of any size; what follows grows with it
+        return (f"the size {wish.size} exceeds {LARGEST_SIZE}, the most that a topology places as one group",)
     if not topologies:
         text = _without_topology(wish, labels)
         return (f"{text}, on {FLAT}",) if text else ()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.model.topology import TopologySpec, parse_constraints
+from scheduler_core.model.topology import LARGEST_SIZE, TopologySpec, parse_constraints
 from scheduler_core.topology.admission import FLAT, Wish, refusals
 from scheduler_core.topology.constraints import LevelRule, parse_rules
 
@@ -70,6 +70,15 @@ def test_of_several_topologies_one_that_fits_is_enough() -> None:
     assert said({"rack": {"partitions": 3}}, 8, ("s/few", few), ("s/t", RACKS)) == [
         "rack is not a level of the topology; its levels are row, on the topology of ConfigMap s/few",
         "rack.partitions=3 exceeds the 2 units that a parent has at most, on the topology of ConfigMap s/t",
+    ]
+
+
+@pytest.mark.parametrize("topologies", [(), (("s/t", RACKS),)], ids=["flat", "a tree"])
+@pytest.mark.parametrize("size", [LARGEST_SIZE + 1, 10**7, 2**31 - 1])
+def test_a_group_larger_than_any_is_refused_before_it_costs_anything(size: int, topologies: Any) -> None:
+    wanted = {"node": {"max": 1}}
+    assert said(wanted, size, *topologies) == [
+        f"the size {size} exceeds 10000, the most that a topology places as one group"
     ]
 
 
