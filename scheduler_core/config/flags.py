@@ -16,6 +16,7 @@ from scheduler_core.config.load import default_config
 from scheduler_core.config.plugin_args import decode_args
 from scheduler_core.config.policy import provider_algorithm
 from scheduler_core.config.problems import ConfigErrors, invalid, required
+from scheduler_core.config.qualified import qualified_name_problem
 from scheduler_core.config.schema import PluginArgs, PluginConfig, Profile, SchedulerConfiguration
 from scheduler_core.config.validation import validate
 
@@ -93,6 +94,9 @@ def _repeated(config: SchedulerConfiguration, names: str | None) -> SchedulerCon
     for name in filter(None, (part.strip() for part in names.split(","))):
         if any(profile.scheduler_name == name for profile in profiles):
             raise ConfigErrors([invalid("--also-known-as", name, "there is a profile of this name")])
+        problem = qualified_name_problem(name)  # events carry the name, and the API server asks that of it
+        if problem:
+            raise ConfigErrors([invalid("--also-known-as", name, problem)])
         profiles.append(structs.replace(profiles[0], scheduler_name=name))
     return structs.replace(config, profiles=tuple(profiles))
 

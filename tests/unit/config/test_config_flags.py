@@ -145,6 +145,12 @@ def test_a_name_of_another_profile_is_refused(said: str) -> None:
         apply_flags(Flags(also_known_as=said), load_config(FILE))
 
 
+@pytest.mark.parametrize("said", ["-a", "a.", "a b", "a\nb", "\u00e4", "\x00", "fine,b/c/d", "a" * 64])
+def test_a_name_that_events_cannot_carry_is_refused(said: str) -> None:
+    with pytest.raises(ConfigErrors, match=r"--also-known-as: Invalid value: .* part must"):
+        apply_flags(Flags(also_known_as=said))
+
+
 def test_other_names_follow_the_flag_that_names_the_first() -> None:
     found = apply_flags(Flags(scheduler_name="first", also_known_as="second")).profiles
     assert [profile.scheduler_name for profile in found] == ["first", "second"]
