@@ -73,7 +73,8 @@ def place(
         return Infeasible(f"{size - missing} members are placed already, the group has {size}")
     if missing > slots:
         return Infeasible(f"{missing} members need a slot, the nodes of the topology have {slots} free")
-    optimal = isinstance(solver, Exact)
+    proves = type(solver) is Exact  # not what others make of it
+    optimal = proves
     try:
         added = ask(solver, question, expired)
     except OutOfBudget:
@@ -82,7 +83,7 @@ def place(
     except BrokenSolver as error:
         return Infeasible(str(error))
     if added is None:
-        if not isinstance(solver, Exact) and is_feasible(problem):
+        if not proves and is_feasible(problem):
             return Infeasible(f"solver {solver.name} found no place for {missing} members; there is one")
         return _explain(problem, tree, capacity, fixed)
     counts = problem.held[-1] + added

@@ -24,6 +24,8 @@ class Exact:
         return solve(question.problem, expired)
 
 
+# Characters of an exception that are told.
+MOST_WORDS: Final = 300
 EXACT: Final = Exact()
 SOLVERS: Final[Mapping[str, Solver]] = {solver.name: solver for solver in (EXACT, Greedy())}
 
@@ -42,8 +44,17 @@ def ask(solver: Solver, question: Question, expired: Callable[[], bool]) -> NDAr
     except (MemoryError, OutOfBudget):
         raise
     except Exception as error:
-        raise BrokenSolver(f"solver {solver.name} failed: {error!r}") from error
+        raise BrokenSolver(f"solver {solver.name} failed: {_words(error)}") from error
     problem = fault(question, added)
     if problem:
         raise BrokenSolver(f"the answer of solver {solver.name} is not used: {problem}")
     return added.astype(np.int64)
+
+
+def _words(error: Exception) -> str:
+    """An exception in few words, also one that cannot show itself: the text goes to events and ConfigMaps."""
+    try:
+        text = repr(error)
+    except Exception:
+        text = type(error).__name__
+    return text if len(text) <= MOST_WORDS else f"{text[:MOST_WORDS]}..."

@@ -14,7 +14,7 @@ from scheduler_core.topology.greedy import Greedy
 from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
 from scheduler_core.topology.preempt import Preemption, Victim, choose_victims
 from scheduler_core.topology.question import Question
-from scheduler_core.topology.solvers import EXACT, SOLVERS
+from scheduler_core.topology.solvers import EXACT, SOLVERS, Exact
 from scheduler_core.topology.tables import OutOfBudget
 from scheduler_core.topology.tree import build
 
@@ -76,6 +76,43 @@ def test_what_may_not_be_used_is_no_placement_and_is_told(answer: Any, text: str
     assert isinstance(found, Infeasible)
     assert said in found.reason
     assert "says" in found.reason
+
+
+class Unspeakable(Exception):
+    """Cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(Unspeakable(), "solver says failed: Unspeakable", id="no words"),
+        pytest.param(
+            ValueError("y" * 10**6), f"solver says failed: ValueError('{'y' * 288}...", id="many words"
+        ),
+    ],
+)
+def test_an_exception_is_told_in_few_words_whatever_it_says_of_itself(error: Exception, said: str) -> None:
+    def fails(question: Question) -> None:
+        raise error
+
+    found = asked(fails)
+    assert isinstance(found, Infeasible)
+    assert found.reason == said
+
+
+def test_a_solver_made_from_the_exact_one_proves_nothing() -> None:
+    class Mine(Exact):
+        """Finds nothing, ever."""
+
+        def solve(self, question: Question, expired: Callable[[], bool]) -> None:
+            """None."""
+
+    found = place(TREE, ROOM, 4, parse_rules(TREE.levels, ""), solver=Mine())
+    assert isinstance(found, Infeasible)
+    assert found.reason == "solver exact found no place for 4 members; there is one"
 
 
 def test_a_lawful_answer_is_used_and_not_called_optimal() -> None:
