@@ -93,12 +93,16 @@ def unserved_notes(client: Reader, namespace: str) -> list[str] | None:
 
     notes = []
     now = time.time()
+    names = sorted(waiting, key=lambda name: (-len(waiting[name]), name))
     try:
-        for name in sorted(waiting, key=lambda name: (-len(waiting[name]), name))[:MOST_NAMES]:
+        for name in names[:MOST_NAMES]:
             if not is_served(name, ask, now):
                 notes.append(_note(name, sorted(waiting[name])))
     except Forbidden:
         return None
+    if names[MOST_NAMES:]:
+        more = len(names) - MOST_NAMES
+        notes.append(f"pods wait for {more} more scheduler names, which are not looked for")
     return notes
 
 

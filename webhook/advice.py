@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler_core.decoding import decoder
 from scheduler_core.errors import ModelError
-from scheduler_core.kube.schedulers import is_subdomain
+from scheduler_core.kube.schedulers import is_subdomain, may_be_asked_for
 from scheduler_core.model.config_map import unlabelled_group
 from scheduler_core.model.names import (
     DEFAULT_SCHEDULER,
@@ -101,7 +101,7 @@ class Advice:
             return ()
         found = []
         name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-        theirs = name != DEFAULT_SCHEDULER and name not in self._ours and is_subdomain(name)
+        theirs = name != DEFAULT_SCHEDULER and name not in self._ours and may_be_asked_for(name)
         if theirs and self._served.of(name) is False:
             known = ", ".join(sorted(self._ours))
             found.append(

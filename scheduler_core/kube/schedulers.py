@@ -27,10 +27,17 @@ Ask = Callable[[Resource, str, int], Sequence[msgspec.Raw]]
 FORGOTTEN_SECONDS: Final = 300.0
 _NOT_OF_NODES: Final = "metadata.namespace!=kube-node-lease"
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+# Pods may name anything. What stands in a selector needs no more than this; some of it is misspelt.
+_ASKABLE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._]{0,251}[A-Za-z0-9])?")
+
+
+def may_be_asked_for(scheduler: str) -> bool:
+    """Whether the name of a scheduler, as a pod gives it, can stand in a field selector."""
+    return _ASKABLE.fullmatch(scheduler) is not None
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether a text can be the name of an object, and so stand in a field selector."""
+    """Whether a text can be the name of an object."""
     return _SUBDOMAIN.fullmatch(name) is not None
 
 
@@ -57,7 +64,7 @@ def is_served(name: str, ask: Ask, now: float) -> bool:
 
     `now` is the wall clock's time. At most five lists, the cheapest first. Raises ApiError.
     """
-    if not is_subdomain(name) or leased(name, ask(LEASES, _NOT_OF_NODES, 0), now):
+    if not may_be_asked_for(name) or leased(name, ask(LEASES, _NOT_OF_NODES, 0), now):
         return True
     traces = (
         (DEPLOYMENTS, f"metadata.name={name}"),

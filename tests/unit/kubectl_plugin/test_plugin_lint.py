@@ -9,7 +9,7 @@ import pytest
 
 from kubectl_plugin.lint_groups import UNREAD
 from kubectl_plugin.lint_report import UNKNOWN_CAPACITY
-from kubectl_plugin.unserved import UNKNOWN_SCHEDULERS
+from kubectl_plugin.unserved import MOST_NAMES, UNKNOWN_SCHEDULERS
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_native, make_pod, make_quota
 
 
@@ -187,6 +187,13 @@ def test_pods_that_wait_for_nobody_are_noted_once_for_a_name(api: Api, eq: Comma
         "team-a/p0, team-a/p1, team-a/p2 and 2 more"
     )
     assert done.out.splitlines()[-1].endswith(", 1 notes")
+
+
+def test_names_beyond_the_most_are_counted(api: Api, eq: Command) -> None:
+    api.objects["pods"] = [waiting(f"p{i}", f"ghost-{i:02}") for i in range(MOST_NAMES + 3)]
+    said = eq("lint", "-A").out.splitlines()
+    assert said[MOST_NAMES - 1].startswith("note: spec.schedulerName=ghost-19: ")
+    assert said[MOST_NAMES:-1] == ["note: pods wait for 3 more scheduler names, which are not looked for"]
 
 
 GATED = [{"type": "PodScheduled", "reason": "SchedulingGated"}]
