@@ -38,6 +38,8 @@ REFUSED = {
         r"webhook.failurePolicies.podgroups\.validate\.muster\.dev=Sometimes",
         "failurePolicies",
     ),
+    "another name that no event can carry": (f"scheduler.alsoKnownAs={{{'a' * 64}}}", "alsoKnownAs"),
+    "another name with an empty part": ("scheduler.alsoKnownAs={a..b}", "alsoKnownAs"),
     "an address range that is none": ("networkPolicy.apiServerCIDRs[0]=everywhere", "apiServerCIDRs"),
     "a class above what users may have": ("priorityClass.value=2000000000", "value"),
 }
@@ -50,6 +52,13 @@ def test_refuses(sentence: str) -> None:
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
     assert name in done.stderr
+
+
+def test_refuses_another_name_that_a_profile_has() -> None:
+    """The scheduler would not start."""
+    done = helm("template", "muster", str(CHART), "--set", "scheduler.alsoKnownAs={a,muster-scheduler}")
+    assert done.returncode != 0
+    assert "scheduler.alsoKnownAs: a profile is called muster-scheduler already" in done.stderr
 
 
 def leaves(node: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
