@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_core.config.schema import Extender
-from scheduler_core.engine import asking, parked
+from scheduler_core.engine import asking
+from scheduler_core.engine import parked as parking
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Placed
 from scheduler_core.engine.parked import FEW
 from scheduler_core.engine.unit import Part
@@ -104,12 +105,14 @@ class Turmoil:
     def check(self) -> None:
         """Whoever is parked waits for an answer that is under way, or for a place that will get free."""
         units = self.made.scheduler.queue.units.values()
-        waits = self.made.scheduler.asking._parked._waits
+        parked = self.made.scheduler.asking._parked
+        waits, standing = parked._waits, {key for line in parked._lines.values() for _, _, key in line}
         for unit in units:
             if unit.part is Part.ASKED:
                 assert waits[unit.key].unit is unit
                 assert set(waits[unit.key].asked) <= set(self.out)
                 assert self.out
+                assert waits[unit.key].asked or unit.key in standing
         assert all(self.made.scheduler.queue.get(uid) is not None for uid in self.waiting)
 
 
@@ -117,7 +120,7 @@ class Turmoil:
 @given(st.randoms(use_true_random=False))
 def test_every_unit_gets_its_answer_and_nothing_is_kept(random: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parked, "MOST_QUESTIONS", random.choice([1, 2, 5, 256]))
+        patch.setattr(parking, "MOST_QUESTIONS", random.choice([1, 2, 5, 256]))
         patch.setattr(asking, "MOST_NODES", random.choice([1, 2, 1000]))
         patch.setattr(asking, "MOST_ROUNDS", random.choice([2, 4, 16]))
         world = Turmoil(random)
