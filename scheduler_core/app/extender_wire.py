@@ -6,6 +6,7 @@ as Go reads them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +22,11 @@ MOST_POINTS: Final = 10
 _LONGEST_REASON: Final = 256
 _NO_REASON: Final = "node(s) refused by an extender without a reason"
 _any_decoder = decoder(Any)
+# A value takes up to a hundred bytes of memory, and two in the text. Whole nodes have one in twenty or more,
+# so what is large and denser than this is refused, and of the rest one is read at a time.
+_LARGE: Final = 1 << 20
+_BYTES_PER_VALUE: Final = 8
+_reading = threading.Lock()
 
 
 class BadAnswer(MusterError):
@@ -149,10 +155,18 @@ def bound(text: bytes) -> None:
 def _read(text: bytes, null: Any = None) -> Any:
     """JSON, and `null` in the place of null."""
     try:
-        found = _any_decoder.decode(text)
+        found = _any_decoder.decode(text) if len(text) <= _LARGE else _read_large(text)
         return null if found is None else found
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadAnswer("", f"the answer is not JSON: {error}") from None
+
+
+def _read_large(text: bytes) -> Any:
+    values = sum(map(text.count, (b",", b"[", b"{")))
+    if values > len(text) // _BYTES_PER_VALUE:
+        raise BadAnswer("", f"the answer has {values} values in {len(text)} bytes, too many to be one")
+    with _reading:
+        return _any_decoder.decode(text)
 
 
 def _check_error(fields: Mapping[str, Any]) -> None:

@@ -194,3 +194,19 @@ def test_no_answer_breaks_its_reader(said: Any) -> None:
         except (BadAnswer, Refused) as error:
             told = str(error)
         assert told.isprintable()
+
+
+def test_a_large_answer_is_read_where_it_is_one_of_nodes() -> None:
+    node = {"metadata": {"name": "a", "annotations": {"x": "y" * 200}}, "status": {"images": ["z" * 60] * 2}}
+    items = [{**node, "metadata": {**node["metadata"], "name": f"n{number}"}} for number in range(4000)]
+    text = json.dumps({"nodes": {"items": items}}).encode()
+    assert len(text) > 1 << 20
+    left, refused = filtered(text, [f"n{number}" for number in range(4000)], by_name=False)
+    assert (len(left), refused) == (4000, {})
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'""', b"1"])
+def test_millions_of_values_are_refused_before_they_take_memory(value: bytes) -> None:
+    text = b'{"nodes": {"items": [' + b",".join([value] * (1 << 20)) + b"]}}"
+    with pytest.raises(BadAnswer, match="too many to be one"):
+        filtered(text, ["a"], by_name=False)
