@@ -10,7 +10,8 @@ from scheduler_core.config.problems import ConfigErrors, child, forbidden, inval
 from scheduler_core.config.wire import AlgorithmSource, PolicyConfigMap, PolicyFile
 from scheduler_core.errors import ConfigError, MusterError
 
-# The text of a file; raises OSError, or UnicodeDecodeError where it is no text.
+# The text of a file; raises OSError, UnicodeDecodeError where it is no text, ValueError where no file can be
+# called so.
 ReadFile = Callable[[str], str]
 # The data of a ConfigMap by namespace and name, None where there is none. The third is the kubeconfig file
 # that the configuration names, which may be empty. Raises MusterError where the cluster cannot be asked.
@@ -55,6 +56,8 @@ def _from_file(file: PolicyFile, read: ReadFile | None, path: str) -> Algorithm:
         raise ConfigErrors([invalid(path, file.path, cause.strerror or str(cause))]) from None
     except UnicodeDecodeError as cause:
         raise ConfigErrors([invalid(path, file.path, f"is not a text: {cause}")]) from None
+    except ValueError as cause:  # no file can have such a path
+        raise ConfigErrors([invalid(path, file.path, str(cause))]) from None
     return _algorithm(text, path, file.path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +122,10 @@ def test_a_source_that_names_nothing_is_refused(policy: str, problem: str) -> No
 def test_a_policy_file_that_is_no_text_is_one_line() -> None:
     with pytest.raises(ConfigErrors, match=r"policy\.file\.path: Invalid value: \"f\": is not a text"):
         load_config(source("file: {path: f}"), read_file=lambda name: b"\xff".decode())
+
+
+@pytest.mark.parametrize("name", ["\0", "a\0b"])
+def test_a_path_that_no_file_has_is_one_line(tmp_path: Path, name: str) -> None:
+    text = source(f"file: {{path: {json.dumps(name)}}}")
+    with pytest.raises(ConfigErrors, match=r"policy\.file\.path: Invalid value: .*null byte"):
+        load_config(text, read_file=lambda path: (tmp_path / path).read_text())
