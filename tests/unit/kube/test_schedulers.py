@@ -93,7 +93,7 @@ def test_without_any_trace_nobody_serves() -> None:
 @pytest.mark.parametrize("name", ["Muster-Scheduler", "muster_scheduler", "x" * 253])
 def test_a_misspelt_name_is_looked_for_as_any_other(name: str) -> None:
     assert not is_served(name, Cluster(), NOW)
-    assert is_served(name, Cluster(f"reportingController={name}"), NOW)
+    assert is_served(name, Cluster(("events", f"reportingController={name}")), NOW)
 
 
 @pytest.mark.parametrize("name", ["a,spec.nodeName=", "A B", "x" * 300, "a=b", "\n"])
