@@ -55,6 +55,8 @@ def _words(error: Exception) -> str:
     """An exception in few words, also one that cannot show itself: the text goes to events and ConfigMaps."""
     try:
         text = repr(error)
+    except MemoryError:
+        raise
     except Exception:
         text = type(error).__name__
     return text if len(text) <= MOST_WORDS else f"{text[:MOST_WORDS]}..."
