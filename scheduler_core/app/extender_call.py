@@ -53,7 +53,7 @@ class ExtenderCall:
     def is_interested(self, pod: Pod) -> bool:
         return is_interested(self.settings, pod)
 
-    def call(
+    def ask(
         self,
         verb: str,
         body: bytes,

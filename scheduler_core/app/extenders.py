@@ -133,7 +133,7 @@ class ExtenderCalls:
         by_name = extender.settings.node_cache_capable
         sent, body = self._body(extender, course)
         read = partial(filtered, sent=sent, by_name=by_name)
-        answer = extender.call(extender.settings.filter_verb, body, len(sent), read)
+        answer = extender.ask(extender.settings.filter_verb, body, len(sent), read)
         if answer is not None:
             course.left, refused = answer
             course.refused |= refused
@@ -169,7 +169,7 @@ class ExtenderCalls:
             sent, body = self._body(extender, course)
             read = partial(prioritized, sent=sent)
             verb = extender.settings.prioritize_verb
-            points = extender.call(verb, body, len(sent), read, "scores are")
+            points = extender.ask(verb, body, len(sent), read, "scores are")
         except Exception:
             log.exception("asking for scores")
         with course.lock:
@@ -211,7 +211,7 @@ class ExtenderCalls:
         body = victims_body(pod, question.node, left, whole, question.violations)
         read = partial(preempted, node=question.node, victims={victim.uid for victim in left})
         verb = extender.settings.preempt_verb
-        uids = extender.call(verb, body, len(left), read)
+        uids = extender.ask(verb, body, len(left), read)
         if uids is not None:
             left = tuple(victim for victim in left if victim.uid in uids)
         self._victims(question, pod, left, number + 1)
@@ -236,7 +236,7 @@ class ExtenderCalls:
         extender = self._binder(write)
         body = binding_body(write.namespace, write.name, write.uid, write.node)
         verb, ignored = extender.settings.bind_verb, "we bind" if self.may_bind(write) else ""
-        extender.call(verb, body, 0, bound, ignored, forgive=False)
+        extender.ask(verb, body, 0, bound, ignored, forgive=False)
 
     def may_bind(self, write: Bind) -> bool:
         """Whether we bind where the extender fails."""
