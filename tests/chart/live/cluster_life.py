@@ -106,6 +106,28 @@ def a_gang_with_a_reservation(cluster: Cluster) -> None:
         return bool(status.get("conditions"))
 
     eventually(told, SECONDS)
+    a_budget_as_long_as_the_gang_runs(cluster, namespace)
+
+
+def a_budget_as_long_as_the_gang_runs(cluster: Cluster, namespace: str) -> None:
+    """It wants as many members as run, and goes with the last of them."""
+    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+
+    def wanted() -> list[int]:
+        return [item["spec"]["minAvailable"] for item in cluster.request("GET", budgets)["items"]]
+
+    expected: list[list[int]] = [[2], [1], []]
+    for number, still in enumerate(expected):
+        if number:
+            path = f"/api/v1/namespaces/{namespace}/pods/worker-{number - 1}/status"
+            cluster.request("PATCH", path, {"status": {"phase": "Succeeded"}})
+        eventually(lambda still=still: wanted() == still, SECONDS)  # type: ignore[misc]
+
+
+def a_pod_for_nobody(cluster: Cluster) -> None:
+    """The webhook looks for the scheduler that a pod names."""
+    namespace = cluster.namespace("nobody")
+    member(cluster, namespace, "lost", {}, schedulerName="nobody-runs-this")
 
 
 def member(cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any], **spec: Any) -> None:

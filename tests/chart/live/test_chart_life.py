@@ -46,6 +46,8 @@ NOT_PLAYED = {
     "muster-scheduler": {
         # a binding whose answer was lost is looked up
         ("get", "", "pods"),
+        # a node that an HTTP extender is to be sent before its watch shows it
+        ("get", "", "nodes"),
         # the same Event again after half a minute
         ("patch", "events.k8s.io", "events"),
         # dialects of groups that this server does not know
@@ -150,6 +152,7 @@ def lived(plane: Plane, installed: Installation) -> Plane:
         life.what_passed_by_is_brought_back,
         life.borrowed_and_reclaimed,
         life.a_gang_with_a_reservation,
+        life.a_pod_for_nobody,
         life.a_group_in_the_tree,
         life.volumes_for_pods,
         life.load_is_reported,
