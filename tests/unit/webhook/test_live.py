@@ -210,6 +210,7 @@ def test_a_scheduler_is_looked_for_in_its_traces_one_by_one() -> None:
     assert asked == [
         ("leases", "metadata.namespace!=kube-node-lease", 0),
         ("deployments", "metadata.name=volcano", 1),
+        ("endpoints", "metadata.name=volcano", 1),
         ("events", "reportingController=volcano", 1),
         ("pods", "spec.schedulerName=volcano,spec.nodeName!=", 1),
     ]
