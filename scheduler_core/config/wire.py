@@ -128,22 +128,22 @@ class ConfigV1(_CommonWire, frozen=True, kw_only=True, rename="camel"):
     extenders: tuple[Extender, ...] = ()
 
 
-class ConfigV1Beta2(_CommonWire, frozen=True, kw_only=True, rename="camel"):
+class _ConfigOfFirstBetas(_CommonWire, frozen=True, kw_only=True, rename="camel"):
+    """What v1beta1 and v1beta2 have besides their profiles."""
+
     leader_election: LeaderElection = LeaderElection()
     parallelism: Int32 = 16
     healthz_bind_address: str = ""
     metrics_bind_address: str = ""
+    extenders: tuple[Extender, ...] = ()
+
+
+class ConfigV1Beta2(_ConfigOfFirstBetas, frozen=True, kw_only=True, rename="camel"):
     profiles: tuple[ProfileV1Beta2, ...] = ()
-    extenders: tuple[Extender, ...] = ()
 
 
-class ConfigV1Beta1(_CommonWire, frozen=True, kw_only=True, rename="camel"):
-    leader_election: LeaderElection = LeaderElection()
-    parallelism: Int32 = 16
-    healthz_bind_address: str = ""
-    metrics_bind_address: str = ""
+class ConfigV1Beta1(_ConfigOfFirstBetas, frozen=True, kw_only=True, rename="camel"):
     profiles: tuple[ProfileV1Beta1, ...] = ()
-    extenders: tuple[Extender, ...] = ()
 
 
 class LegacyExtender(Extender, frozen=True, kw_only=True, rename="camel"):

@@ -8,6 +8,7 @@ So a turn of the loop never waits, and an extender that is slow delays its own p
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -146,9 +147,7 @@ class Asking:
         asked: dict[int, About] = {}
         for pods in kinds.values():
             nodes = self._candidates(pods[0], now, gang=unit.gang)
-            # A gang decides on all of them at once.
-            most = len(nodes) if unit.gang else min(len(nodes), MOST_NODES)
-            for first in range(0, most, MOST_NODES):
+            for first in range(0, len(nodes), MOST_NODES):
                 question = NodesQuestion(self._next_number(), pods[0], nodes[first : first + MOST_NODES])
                 asked[question.number] = (question, tuple(pods))
         return asked
@@ -159,9 +158,9 @@ class Asking:
         return gang is not None and missing(gang, take_census(self._state, unit.key)) <= len(unit.pods)
 
     def _candidates(self, pod: Pod, now: float, *, gang: bool) -> tuple[str, ...]:
-        """The nodes to ask about, the best first: those that fit.
+        """The nodes to ask about, the best first: those that fit, MOST_NODES at most.
 
-        For a gang those of the right kind: it decides on many pods, so that what will fit is not known.
+        For a gang all of the right kind: it decides on many pods at once, so that what will fit is not known.
         """
         profile, state = self._profiles[pod.scheduler_name], self._state
         with state.extending.unasked():
@@ -176,7 +175,8 @@ class Asking:
         known = state.extending.nodes.get(pod.uid)
         order = may[np.argsort(-total[may], kind="stable")]
         names = (state.nodes.names[slot] for slot in order.tolist())
-        return tuple(name for name in names if known is None or name not in known.asked)
+        fresh = (name for name in names if known is None or name not in known.asked)
+        return tuple(fresh if gang else islice(fresh, MOST_NODES))
 
     def _next_number(self) -> int:
         self._number += 1
@@ -274,7 +274,7 @@ class Asking:
             return {}
         if not nodes:
             return {}
-        question = NodesQuestion(self._next_number(), pod, nodes[:MOST_NODES])
+        question = NodesQuestion(self._next_number(), pod, nodes)
         return {question.number: (question, (pod,))}
 
 

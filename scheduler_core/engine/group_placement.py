@@ -118,6 +118,18 @@ class GroupPlacer:
         topology = self.state.topology
         return topology.solvers[topology.settings[profile.name].solver]
 
+    def search(self, question: Question, room: Int64, expired: Callable[[], bool]) -> Placement | Infeasible:
+        """What the profile's solver finds where `room` members fit on the leaves, int64 [leaves]."""
+        return place(
+            question.tree,
+            room,
+            question.size,
+            question.rules,
+            fixed=question.fixed,
+            expired=expired,
+            solver=self.solver(question.members[0][0]),
+        )
+
     def _ask(self, gang: Gang, members: Members, now: float) -> Question | Refusal:
         if gang.problem:
             return Refusal(gang.problem)
@@ -160,15 +172,7 @@ class GroupPlacer:
         self, question: Question, room: Int64, run: GroupRun, expired: Callable[[], bool]
     ) -> Placement | Infeasible:
         began = self.clock()
-        found = place(
-            question.tree,
-            room,
-            question.size,
-            question.rules,
-            fixed=question.fixed,
-            expired=expired,
-            solver=self.solver(question.members[0][0]),
-        )
+        found = self.search(question, room, expired)
         if not run.replacing:
             run.solver_seconds += self.clock() - began
         if isinstance(found, Placement):

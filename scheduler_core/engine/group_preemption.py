@@ -24,7 +24,7 @@ from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
-from scheduler_core.topology.placer import Infeasible, Placement, place
+from scheduler_core.topology.placer import Infeasible, Placement
 from scheduler_core.topology.preempt import Victim, choose_victims
 
 
@@ -84,15 +84,7 @@ def _replaced(
     gone = leaving.union(victim.uid for victim in victims)
     room = capacity(placer.state, question.slots, gone)
     expired = placer.expired(question.members[0][0])
-    placement = place(
-        question.tree,
-        room,
-        question.size,
-        question.rules,
-        fixed=question.fixed,
-        expired=expired,
-        solver=placer.solver(question.members[0][0]),
-    )
+    placement = placer.search(question, room, expired)
     if isinstance(placement, Infeasible):
         return None
     return _confirmed(placer, question, placement, victims, leaving, now)

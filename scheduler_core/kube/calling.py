@@ -7,7 +7,6 @@ counts in total: from the first packet to the last byte, however many there are 
 from __future__ import annotations
 
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from http.client import HTTPException
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.endpoint import ClientCertificate, Endpoint, tls_context
 from scheduler_core.kube.response import OverlongBody, Response
+from scheduler_core.kube.session import explain
 from scheduler_core.kube.wire import Wire
 
 MOST_BYTES: Final = 16 << 20
@@ -112,7 +112,7 @@ class Caller:
             problem = f"no complete answer within {self.seconds:g} s"
             raise CallFailed(url, TIMEOUT, problem, sent=sent) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise CallFailed(url, CONNECTION, _explain(error), sent=sent) from None
+            raise CallFailed(url, CONNECTION, explain(error), sent=sent) from None
         finally:
             if raw is not None:
                 raw.close()
@@ -154,15 +154,3 @@ class _Ending:
     def sendall(self, data: Any) -> None:
         self._limit()
         self._raw.sendall(data)
-
-
-def _explain(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or error}"
-    if isinstance(error, socket.gaierror):
-        return f"the host name cannot be resolved: {error.strerror}"
-    if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there"
-    return f"the connection broke: {error or type(error).__name__}"

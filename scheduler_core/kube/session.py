@@ -276,7 +276,7 @@ class Session:
 
     def unreachable(self, error: Exception, method: str, path: str, *, sent: bool) -> Unreachable:
         """The error for an exchange that broke; `sent` if the server may have got the whole request."""
-        problem = f"{self.endpoint.server}: {_explain(error)}"
+        problem = f"{self.endpoint.server}: {explain(error)}"
         refused = isinstance(error, ConnectionRefusedError) and not self.endpoint.proxy
         return Unreachable(problem, sent=sent, refused=refused, method=method, path=path)
 
@@ -287,7 +287,7 @@ def _retry_after(response: Response) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
-def _explain(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """One line about a failed connection that a person can act on."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"

@@ -10,19 +10,20 @@ from msgspec import structs
 from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.schema import Extender, SchedulerConfiguration
-from scheduler_core.engine.decisions import Asked, Decision
+from scheduler_core.engine.decisions import Asked
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.extending import NodeRefusal, NodesAnswer, VictimsAnswer
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
-from tests.support.builders import PodBuilder, make_node
+from tests.support.builders import make_node
+from tests.support.gang_scheduler import GangScheduler
 
 FILTER = Extender(url_prefix="http://x", filter_verb="filter")
 
 
-class Extended:
+class Extended(GangScheduler):
     """`nodes` are the CPUs of the nodes n0, n1, ...; time is the test's."""
 
     def __init__(
@@ -36,16 +37,6 @@ class Extended:
         self.now = 1000.0
         for number, cpu in enumerate(nodes):
             self.scheduler.put(make_node(f"n{number}").allocatable(cpu=cpu, pods=99).obj(), self.now)
-
-    def put(self, *pods: PodBuilder) -> None:
-        for pod in pods:
-            self.scheduler.put(pod.obj(), self.now)
-
-    def step(self, later: float = 0.0) -> list[Decision]:
-        self.now += later
-        decisions = self.scheduler.step(self.now)
-        assert self.state.check() == []
-        return decisions
 
     def asked(self, later: float = 0.0) -> list[Any]:
         """The questions of a step in which nothing else is decided."""

@@ -208,7 +208,7 @@ def test_a_pod_that_cannot_be_read_is_an_answer_too(server: ExtenderServer) -> N
 
 def test_nobody_listens() -> None:
     rig = Rig(Extender(url_prefix=f"http://127.0.0.1:{free_port()}", filter_verb="f"))
-    assert "nobody listens there" in rig.ask().error
+    assert "connection refused" in rig.ask().error
 
 
 # Victims and bindings
