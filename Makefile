@@ -16,9 +16,11 @@ LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
+DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
+SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-faults test-upstream fuzz mutants soak nightly check bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo test test-e2e test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -39,7 +41,7 @@ fuzz: $(READY) ## the long search for a night: damaged reviews, races, random cl
 	@$(TOOLS) --link $(BIN) kubectl
 	@MUSTER_FUZZ_REVIEWS=100000 MUSTER_RACE_ROUNDS=1000 MUSTER_ORACLE_CLUSTERS=10000 MUSTER_GANG_CLUSTERS=2000 \
 		MUSTER_ORACLE_INSTANCES=3000 MUSTER_ORDERS_STEP=1 $(PYTEST) -n 2 --timeout 1800 \
-		tests/unit/webhook/test_webhook_fuzz.py tests/e2e/test_reservations.py tests/property
+		tests/unit/webhook/http/test_fuzz.py tests/e2e/webhook/test_reservations.py tests/property
 
 mutants: $(READY) ## faults set into the code, one at a time: which does no test notice? an hour or more
 	@$(BIN)/python -m tests.tools.mutants --floor 0.85 $(MUTANTS)
@@ -65,10 +67,16 @@ test-upstream: $(READY) ## Kubernetes' own suites: sig-scheduling beside kube-sc
 	@$(TOOLS) etcd kube-apiserver kube-controller-manager kube-scheduler kubemark e2e.test
 	@$(BIN)/python -m tests.upstream.run $(UPSTREAM)
 
-check: $(READY) ## lint, format and types
+check: $(READY) ## lint, format and types; Markdown, too
 	@$(BIN)/ruff check $(CHECKED)
 	@$(BIN)/ruff format --check $(CHECKED)
-	@$(BIN)/mypy
+	@$(BIN)/pymarkdown scan --recurse $(DOCUMENTS) & $(BIN)/mypy; types=$$?; wait $$! && exit $$types
+
+docs: $(SITE_READY) ## the documentation as a site in build/site; warnings are errors
+	@rm -rf build/pages && mkdir -p build/pages
+	@git ls-files -z --cached --others --exclude-standard $(DOCUMENTS) LICENSE | tar --null -T - -cf - | tar -xf - -C build/pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/docs/index.html"
 
 bench: $(READY) ## benchmarks as one table; fails below a floor
 	@$(BIN)/python -m benchmarks.run
@@ -103,4 +111,8 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once per change of pyproject.toml)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(SITE_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@

@@ -1,8 +1,8 @@
-"""A backlog: 100,000 pods wait on 5,000 nodes, in 200 classes, and 100 running pods end per second.
+"""Backlog benchmark: 100,000 pending pods of 200 classes on 5,000 nodes; 100 running pods end per second.
 
-Four clusters, one for each thing that keeps pods waiting, each in a process of its own, so that its memory is
-counted alone. Per ended pod: processor time of the event and of the step after it, how many waiting pods were
-tried, and how many started in that same step. As many can start as ended, except where a selector refuses.
+There is one cluster for each cause of waiting, in a process of its own, so that its memory is measured alone.
+Figures per ended pod: CPU time of the event and the next step, pending pods that were tried, and pods that
+started in this step. Each ended pod lets one pod start, unless a node selector matches no node.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from pathlib import Path
 
 from msgspec import structs
 
-from benchmarks.engine_clusters import add_quota, pod, scheduler
-from benchmarks.row import Row
+from benchmarks.support.engine_clusters import add_quota, pod, scheduler
+from benchmarks.support.row import Row
 from scheduler_core.engine.decisions import Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 
-# As the process sets it.
+# The value that the scheduler process sets.
 COLLECTIONS = (50_000, 20, 20)
 NODE_CPU = 8
 POD_CPU = 4
 ENDS_PER_SECOND = 100
-# Seconds; nobody has waited too long by then.
+# In seconds; shorter than every timeout of pending pods.
 AFTER_BACKOFF = 20.0
-# What takes longer than this is not measured to its end: the figures are of the pods that ended until then.
+# A longer measurement is cut; the figures are those of the pods that ended until then.
 MOST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """Nodes, classes of waiting pods, waiting pods in each, and how many running pods end."""
+    """Number of nodes, classes of pending pods, pending pods per class, and running pods that end."""
 
     nodes: int
     classes: int
@@ -51,7 +51,7 @@ FULL, SMALL = Size(5_000, 200, 500, 1_000), Size(50, 5, 20, 10)
 
 @dataclass(frozen=True)
 class Kind:
-    """What keeps the pods waiting: their own quotas' max, a pool that all of them borrow from, or neither."""
+    """Cause of waiting: max of the own quotas, a full pool of borrowed resources, full nodes, selector."""
 
     name: str
     own_max: bool = False
@@ -60,7 +60,7 @@ class Kind:
 
     @property
     def helps(self) -> bool:
-        """Whether the end of a pod lets another start."""
+        """True if the end of a pod lets another pod start."""
         return not self.selector
 
 
@@ -74,7 +74,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Result:
-    """Seconds of CPU until the backlog stood, KB per waiting pod, and per ended pod: ms, tries, starts."""
+    """CPU seconds to build the backlog, KB per pending pod, and per ended pod: ms, tries, starts."""
 
     fill: float
     kilobytes: float
@@ -85,7 +85,7 @@ class Result:
 
 
 def add_quotas(made: Scheduler, kind: Kind, size: Size) -> None:
-    """A quota per class: full with its share, or without a min, borrowing from one that has it all."""
+    """One quota per class: at its max, or without a min and borrowing from a quota with all of the min."""
     whole = size.nodes * NODE_CPU
     share = whole // size.classes
     if kind.pool:
@@ -96,7 +96,7 @@ def add_quotas(made: Scheduler, kind: Kind, size: Size) -> None:
 
 
 def running(made: Scheduler, size: Size) -> list[Pod]:
-    """Pods of all classes on full nodes, in an order of their own."""
+    """Running pods of all classes on full nodes, in shuffled order."""
     per_class = size.nodes * NODE_CPU // POD_CPU // size.classes
     pods = []
     for number in range(per_class * size.classes):
@@ -109,7 +109,7 @@ def running(made: Scheduler, size: Size) -> list[Pod]:
 
 
 def waiting(kind: Kind, size: Size) -> Iterator[Pod]:
-    """The backlog, class by class; as in the process, pods of one template share what their spec says.
+    """The backlog, class by class; pods of one template share their parsed spec, as in the process.
 
     They were created one per second, the classes in turn.
     """
@@ -131,7 +131,7 @@ def resident() -> float:
 
 
 def measured(kind: Kind, size: Size) -> Result:
-    """One cluster: filled, then one pod after the other ends."""
+    """Figures of one cluster: it is filled, then the pods end one after another."""
     made = scheduler(size.nodes, cpu=NODE_CPU, memory="32Gi")
     add_quotas(made, kind, size)
     ending = running(made, size)[: size.ends]
@@ -140,7 +140,7 @@ def measured(kind: Kind, size: Size) -> Result:
     before, started = resident(), time.process_time()
     for item in waiting(kind, size):
         made.put(item, 2.0)
-    # The second step is after their backoff, which ends for all of them at once.
+    # The second step comes after the backoff of all pods.
     decisions = [*made.step(2.0), *made.step(AFTER_BACKOFF)]
     if any(isinstance(decision, Placed) for decision in decisions):
         raise RuntimeError("a pod of the backlog found room")
@@ -178,7 +178,7 @@ def _measured(index: int, size: Size) -> Result:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Per kind: what an ended pod costs, tries and starts; memory; the time until the backlog stands."""
+    """Rows per kind: cost, tries and starts of an ended pod; memory; time to build the backlog."""
     size = SMALL if small else FULL
     rows = []
     fresh = get_context("spawn")
@@ -188,7 +188,7 @@ def main(small: bool = False) -> list[Row]:
         name = f"{size.classes * size.waiting:,} wait, {kind.name}"
         core = found.mean * ENDS_PER_SECOND * 100
         rows += [
-            # Twice what is promised, as the machine may be busy.
+            # Twice the target, because the machine may be busy.
             Row(f"{name}: per ended pod", found.mean * 1e3, "ms CPU", ceiling=0.6),
             Row(f"{name}: the dearest of them", found.worst * 1e3, "ms CPU"),
             Row(f"{name}: at {ENDS_PER_SECOND} ends per second", core, "% of a core", ceiling=10.0),

@@ -1,7 +1,7 @@
-"""How long `kubectl elasticquota` takes: start-up, and `get -A` with 1,000 quotas and 5,000 pods.
+"""Wall time of `kubectl elasticquota`: start-up, and `get -A` with 1,000 quotas and 5,000 pods.
 
-The server is a table of ready-made answers on loopback, so the figures are the plugin's own. Each is the
-wall time of the quickest of several fresh processes: what the program takes when it has a CPU to itself.
+The server on loopback sends prepared responses, so the figures are those of the plugin. Each figure is the
+minimum of several fresh processes, which is the time on an idle CPU.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks.row import Row
+from benchmarks.support.row import Row
 
 PROGRAM = Path(sys.executable).parent / "kubectl-elasticquota"
 QUOTAS = 1000
 PODS = 5000
 RUNS = 7
 CREATED = "2026-01-01T00:00:00Z"
-IMPORTED = "import kubectl_plugin.elasticquota, kubectl_plugin.quota_table"
+IMPORTED = (
+    "import kubectl_plugin.elasticquota, kubectl_plugin.commands.elasticquota_get, "
+    "kubectl_plugin.commands.elasticquota_get_columns, "
+    "kubectl_plugin.commands.get, kubectl_plugin.cluster.quota_snapshot"
+)
 
 
 def meta(index: int, name: str) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def meta(index: int, name: str) -> dict[str, Any]:
 
 
 def objects(quotas: int, pods: int) -> dict[str, list[dict[str, Any]]]:
-    """Quotas of two resources, every other one of them borrowing CPU; pods spread over them."""
+    """Quotas with two resources, and pods spread over them; every second quota borrows CPU."""
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     return {
         "elasticquotas": [
@@ -66,7 +70,7 @@ def objects(quotas: int, pods: int) -> dict[str, list[dict[str, Any]]]:
 
 @contextmanager
 def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """The URL of a server that answers lists, page by page; those of other kinds are empty."""
+    """URL of a server with paged lists of some kinds; lists of other kinds are empty."""
     encoded = {plural: [json.dumps(item).encode() for item in items] for plural, items in content.items()}
 
     class Handler(BaseHTTPRequestHandler):
@@ -87,7 +91,7 @@ def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing but the figures is printed."""
+            """No request log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -98,7 +102,7 @@ def served(content: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 
 def quickest_seconds(command: list[str], environment: dict[str, str], runs: int) -> float:
-    """Least wall time of a command that must succeed."""
+    """Minimum wall time of a command that must succeed."""
     took = []
     for _ in range(runs):
         began = time.perf_counter()
@@ -108,7 +112,7 @@ def quickest_seconds(command: list[str], environment: dict[str, str], runs: int)
 
 
 def write_kubeconfig(path: Path, url: str) -> None:
-    """One context with a token."""
+    """A kubeconfig with one context and a token."""
     config = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

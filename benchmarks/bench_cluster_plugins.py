@@ -1,4 +1,4 @@
-"""Spread and affinity between pods at 5,000 nodes and 50,000 pods: cost per attempt, decisions per second.
+"""PodTopologySpread and InterPodAffinity with 5,000 nodes and 50,000 pods: cost per attempt, decisions/s.
 
 Run as `python -m benchmarks.bench_cluster_plugins`.
 """
@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.row import Row
+from benchmarks.support.row import Row
 from scheduler_core.config import default_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.engine.pod_cycle import PodCycle, Reservation
+from scheduler_core.engine.pod_cycle import PodCycle, ReservedPod
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.plugins.registry import FACTORIES
@@ -38,7 +38,7 @@ Spec = dict[str, Any]
 
 
 class Size(NamedTuple):
-    """A cluster, and how many decisions are timed on it."""
+    """Size of the cluster, and number of timed decisions."""
 
     nodes: int
     pods: int
@@ -78,7 +78,7 @@ WORKLOADS: dict[str, Callable[[str], Spec]] = {
 
 
 def make_pod(number: int, app: str, spec: Spec) -> Pod:
-    """A small pod of an app."""
+    """A pod with small requests and an app label."""
     containers = [{"name": "c", "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}}}]
     meta = {"name": f"p{number}", "namespace": "default", "uid": f"u{number}", "labels": {"app": app}}
     return parse_pod({"metadata": meta, "spec": {"containers": containers, **spec}})
@@ -100,7 +100,7 @@ def make_cluster(workload: Callable[[str], Spec], size: Size) -> ClusterState:
 
 
 def attempt(state: ClusterState, pod: Pod) -> int:
-    """Everything that both plugins do for one pod; returns a node that is feasible and scores best."""
+    """Filter and score of both plugins for one pod; returns the best feasible node."""
     cycle = Cycle(state, pod, state.vector(pod), 0.0, "default")
     nodes = NodeView.all(state.nodes)
     feasible = state.nodes.alive[: len(nodes)].copy()
@@ -128,14 +128,14 @@ def microseconds(state: ClusterState, pods: Iterator[Pod], attempts: int) -> flo
 
 
 def decisions_per_second(state: ClusterState, pods: Iterator[Pod], decisions: int) -> float:
-    """Per second of CPU: whole scheduling cycles with the default plugins, reservations included."""
+    """Scheduling cycles per CPU second with the default plugins, Reserve included."""
     profile = default_profile()
     cycles = PodCycle(state)
     waiting = [next(pods) for _ in range(decisions)]
     started = time.process_time()
     for pod in waiting:
         found = cycles.attempt(profile, pod, 0.0)
-        if found.slot < 0 or not isinstance(cycles.reserve(profile, found), Reservation):
+        if found.slot < 0 or not isinstance(cycles.reserve(profile, found), ReservedPod):
             raise RuntimeError(f"pod {pod.key} found no node: {found.diagnosis}")
     return decisions / (time.process_time() - started)
 
@@ -147,7 +147,7 @@ def default_profile() -> Profile:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Three rows per workload: an attempt with a selector that is new, a later one, the whole cycle."""
+    """Three rows per workload: first attempt with a new selector, later attempt, whole cycle."""
     size = SMALL if small else FULL
     rows = []
     for name, workload in WORKLOADS.items():

@@ -1,4 +1,4 @@
-"""Decisions per second of the engine: shaped after the field's public scheduling workloads."""
+"""Decisions per second of the engine, for workloads like those of kube-scheduler's scheduler_perf."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.engine_clusters import pod, scheduler
-from benchmarks.row import Row
+from benchmarks.support.engine_clusters import pod, scheduler
+from benchmarks.support.row import Row
 from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 
 Maker = Callable[[int], Pod]
 
@@ -54,12 +54,12 @@ def equal(spec: dict[str, Any] | None = None) -> Maker:
 
 
 def different(i: int) -> Pod:
-    """Pods of which no two ask for the same."""
+    """Pods with pairwise different requests."""
     return pod("a", f"p{i}", f"{500 + i % 997}m", f"{512 + i // 7}Mi")
 
 
 def decide(made: Scheduler, pods: list[Pod]) -> tuple[float, int]:
-    """(CPU seconds, pods placed) of deciding pods that wait already."""
+    """CPU seconds and number of placed pods for a queue of pending pods."""
     for item in pods:
         made.put(item, 1.0)
     started = time.process_time()
@@ -69,7 +69,7 @@ def decide(made: Scheduler, pods: list[Pod]) -> tuple[float, int]:
 
 
 def rate(nodes: int, count: int, make: Maker) -> float:
-    """Decisions per second of CPU; every pod must have been placed."""
+    """Decisions per CPU second; all pods must be placed."""
     seconds, placed = decide(scheduler(nodes), [make(i) for i in range(count)])
     if placed != count:
         raise RuntimeError(f"{placed} of {count} pods were placed")
@@ -77,7 +77,7 @@ def rate(nodes: int, count: int, make: Maker) -> float:
 
 
 def unschedulable_in_the_way(nodes: int, count: int) -> float:
-    """Decisions per second for pods that fit, behind as many of higher priority that fit nowhere."""
+    """Decisions per second for pods that fit, queued behind as many unschedulable pods of higher priority."""
     made = scheduler(nodes)
     giants = [pod("a", f"giant{i}", "1000", "1Gi", priority=10) for i in range(count)]
     seconds, placed = decide(made, [*giants, *(equal()(i) for i in range(count))])
@@ -87,7 +87,7 @@ def unschedulable_in_the_way(nodes: int, count: int) -> float:
 
 
 def churn(nodes: int, count: int) -> float:
-    """Microseconds of CPU per cluster event: a pod ends, another is decided, on a full-sized cluster."""
+    """CPU microseconds per cluster event: one pod ends and another is decided, on a cluster of full size."""
     made = scheduler(nodes)
     decide(made, [equal()(i) for i in range(count)])
     running = [placement.pod for placement in made.state.placed.values()][:500]
@@ -100,7 +100,7 @@ def churn(nodes: int, count: int) -> float:
 
 
 def load(nodes: int, count: int) -> tuple[float, float]:
-    """(seconds, MiB) to take in a running cluster of parsed-at-the-edge pods."""
+    """Seconds and MiB to add a running cluster of parsed pods to the state."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
     made = scheduler(nodes)
@@ -111,7 +111,7 @@ def load(nodes: int, count: int) -> tuple[float, float]:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Rates at 500, 5,000 and 15,000 nodes; the floors leave a factor for a busy machine."""
+    """Rates with 500, 5,000 and 15,000 nodes; the floors allow for a busy machine."""
     part = 50 if small else 1
     few, nodes, most = 500 // part, 5_000 // part, 15_000 // part
     one, two, five, fifty = (thousands * 1_000 // part for thousands in (1, 2, 5, 50))

@@ -1,9 +1,8 @@
-"""One namespace creates pods by the ten thousand: how long do the pods of another one wait for their node?
+"""Latency of one namespace's pods while another namespace creates tens of thousands of unschedulable pods.
 
-The whole scheduler process reads a watch that shows the creations as fast as an API server can make them, or
-all of them together; every 100 ms a pod of the other namespace stands among them, which can start at once.
-The server (`canned_server.py`) takes the time from when that pod's line goes out to when its binding comes,
-and confirms it.
+The scheduler process reads a watch with the created pods, at the rate of a fast API server or all at once.
+Every 100 ms the watch contains a pod of the other namespace that can start immediately. The server
+(`canned_server.py`) measures the time from this watch event to the binding, and confirms the binding.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from typing import Any
 
 from benchmarks.bench_process import await_true, scheduler
 from benchmarks.bench_restart import MOST_SECONDS, QUOTAS_PATH, await_rest, change, plain_pod, quota
-from benchmarks.canned_server import PODS_PATH, CannedServer, node, pages
-from benchmarks.row import Row
+from benchmarks.support.canned_server import PODS_PATH, CannedServer, node, pages
+from benchmarks.support.row import Row
 
 FLOOD, QUIET = "flood", "quiet"
 PROBE_SECONDS = 0.1
-# Lines are written so often; what is created meanwhile goes out together.
+# Interval of writes; pods that are created in between are sent together.
 TICK_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
 class Size:
-    """Nodes, pods that one namespace creates, and how many of them a second."""
+    """Number of nodes, and number and rate per second of the pods that one namespace creates."""
 
     nodes: int
     pods: int
@@ -40,17 +39,17 @@ FULL, SMALL = Size(5_000, 50_000, 1_500), Size(20, 300, 1_500)
 
 
 def equal(number: int) -> dict[str, Any]:
-    """As all others, and beyond the quota."""
+    """A pod like all others, beyond its quota."""
     return plain_pod(FLOOD, f"pod-{number}")
 
 
 def different(number: int) -> dict[str, Any]:
-    """A pod that asks for something else than all others, and beyond the quota."""
+    """A pod with unique requests, beyond its quota."""
     return plain_pod(FLOOD, f"pod-{number}", f"{1000 + number}m")
 
 
 def hopeless(number: int) -> dict[str, Any]:
-    """As all others, within the quota, and for no node."""
+    """A pod like all others, within its quota, which fits no node."""
     return plain_pod(FLOOD, f"pod-{number}", "1m", nodeSelector={"disk": "none"})
 
 
@@ -62,7 +61,7 @@ KINDS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 
 class Flood:
-    """The server's side: what it says of pods, and when each of the other namespace was shown and bound."""
+    """The server's part: watch events of pods, and times of event and binding for the quiet namespace."""
 
     def __init__(self, size: Size) -> None:
         self.shown: dict[str, float] = {}
@@ -71,7 +70,7 @@ class Flood:
         self._changes = 0
         self._lock = threading.Lock()
         quotas = [quota(FLOOD, "100"), quota(QUIET, "1000")]
-        # The first uses the quota up but for what the hopeless ask for.
+        # The first pod leaves only the requests of the hopeless pods in the quota.
         running = [plain_pod(FLOOD, "runs", "99500m", nodeName="node-0")]
         lists = {
             "/api/v1/nodes": pages(size.nodes, node),
@@ -81,14 +80,14 @@ class Flood:
         self.server = CannedServer(lists, self._on_bind)
 
     def show(self, pods: list[dict[str, Any]], probes: int) -> None:
-        """Put new pods on the watch, and behind them others that can start."""
+        """Send new pods on the watch, each batch followed by pods that can start."""
         fresh = [plain_pod(QUIET, f"probe-{len(self._pods) + number}", "10m") for number in range(probes)]
         keys = [f"{QUIET}/{pod['metadata']['name']}" for pod in fresh]
         self._pods |= zip(keys, fresh, strict=True)
         self._tell("ADDED", [*pods, *fresh], keys)
 
     def _tell(self, kind: str, pods: list[dict[str, Any]], keys: list[str]) -> None:
-        # Versions grow in the order in which they are told.
+        # resourceVersions grow in the order of the events.
         with self._lock:
             lines = [change(kind, pod, number) for number, pod in enumerate(pods, self._changes + 1)]
             self._changes += len(lines)
@@ -104,7 +103,7 @@ class Flood:
 
 
 def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> list[float]:
-    """Milliseconds that each pod of the quiet namespace waited, sorted."""
+    """Sorted waiting times of the quiet namespace's pods in milliseconds."""
     flood = Flood(size)
     log = Path(tempfile.mkdtemp()) / "scheduler.log"
     with flood.server, scheduler(flood.server, log) as process:
@@ -128,7 +127,7 @@ def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> l
 
 
 def main(small: bool = False) -> list[Row]:
-    """Per kind of flood: how long the others wait, half of them, all but one in a hundred, and the last."""
+    """Rows per kind of flood: median, 99th percentile and maximum of the waiting time."""
     size = SMALL if small else FULL
     rows = []
     for name, make in KINDS.items():

@@ -1,7 +1,7 @@
-"""Gangs through the whole scheduler process on a real kube-apiserver: processor time and gangs started.
+"""Gangs through the whole scheduler process on a real kube-apiserver: CPU time and time to the last binding.
 
-100 gangs of 30 wait on 1,000 nodes before the process starts, with room for all. kube-scheduler with its
-PodGroup plugin takes 8 to 9 s for as many on a machine like ours.
+100 gangs of 30 pods wait for 1,000 nodes before the process starts; all gangs fit. kube-scheduler with the
+Coscheduling plugin needs 8 to 9 s for the same work on a similar machine.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from benchmarks.bench_process import (
     scheduler,
     start,
 )
-from benchmarks.row import Row
+from benchmarks.support.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.model.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, POD_GROUPS, PODS
 from scheduler_core.model.names import GROUP_NAME_ANNOTATION
 from scheduler_core.model.writes import Create
-from tests.support.server import Server
+from tests.support.clusters.server import Server
 
 CRD = Path(__file__).parents[1] / "charts" / "muster" / "crds" / "incubator.scheduling.k8s.io_podgroups.yaml"
 
 
 class Size(NamedTuple):
-    """Gangs that wait for a start on so many nodes."""
+    """Number and size of pending gangs, and number of nodes."""
 
     nodes: int
     gangs: int
@@ -50,21 +50,21 @@ FULL, SMALL = Size(1000, 100, 30), Size(20, 3, 10)
 
 
 class Result(NamedTuple):
-    """`seconds` from the first binding to the last, as a client sees them."""
+    """`seconds` from the first to the last binding that a client sees."""
 
     seconds: float
     cpu_ms_per_pod: float
 
 
 def member(gang: int, number: int, members: int) -> dict[str, Any]:
-    """A pod of a gang of so many."""
+    """A pod of a gang."""
     made = pod(gang * members + number)
     made["metadata"]["annotations"] = {GROUP_NAME_ANNOTATION: f"gang-{gang:03d}"}
     return made
 
 
 def group(number: int, members: int) -> dict[str, Any]:
-    """A gang whose members start together or not at all."""
+    """A PodGroup whose members start together."""
     return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
@@ -74,7 +74,7 @@ def group(number: int, members: int) -> dict[str, Any]:
 
 
 def is_served(client: Client) -> bool:
-    """Whether PodGroups can be listed."""
+    """True if PodGroups can be listed."""
     try:
         client.get_page(POD_GROUPS, NAMESPACE, limit=1)
     except NotFound:
@@ -110,7 +110,7 @@ def measure(server: Server, size: Size) -> Result:
 
 
 def main(small: bool = False) -> list[Row]:
-    """The figures of gangs that came pod by pod in turn."""
+    """The figures of gangs whose pods were created in turn."""
     require_apiserver()
     size = SMALL if small else FULL
     with start("kube-apiserver") as server:

@@ -1,17 +1,17 @@
-"""Gangs: many small ones, a big one, and one that does not fit."""
+"""Placement of gangs: many small gangs, a large gang, and a gang that does not fit."""
 
 from __future__ import annotations
 
 import time
 
-from benchmarks.engine_clusters import add_gang, scheduler
-from benchmarks.row import Row
+from benchmarks.support.engine_clusters import add_gang, scheduler
+from benchmarks.support.row import Row
 from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.scheduler import Scheduler
 
 
 def decide(made: Scheduler, expected: int) -> float:
-    """Seconds of CPU to decide what waits; exactly that many pods must be placed."""
+    """CPU seconds to decide all pending pods; exactly `expected` pods must be placed."""
     started = time.process_time()
     decisions = made.step(2.0)
     seconds = time.process_time() - started
@@ -22,7 +22,7 @@ def decide(made: Scheduler, expected: int) -> float:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Engine time alone; ceilings leave a factor for a busy machine."""
+    """Time of the engine only; the ceilings allow for a busy machine."""
     part = 50 if small else 1
     nodes, more, gangs, members = 1_000 // part, 5_000 // part, 100 // part, 512 // part
     many = scheduler(nodes, cpu=10)

@@ -1,4 +1,4 @@
-"""Load-aware scheduling at scale: filter plus score, a burst of NodeMetrics, the memory of the columns."""
+"""Load-aware scheduling at scale: filter and score, a burst of NodeMetrics, and memory of the columns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.row import Row
-from scheduler_core.config.muster_args import LoadAwareSchedulingArgs
+from benchmarks.support.row import Row
+from scheduler_core.config.args.muster import LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.node_metric import NodeMetric, parse_node_metric
-from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.plugins.load_aware import LoadAwareScheduling, load_aware
 from scheduler_core.state.cluster import ClusterState
 
@@ -24,7 +24,7 @@ NODES, PODS_PER_NODE = 5_000, 30
 
 
 def pod(name: str, node: str = "") -> Pod:
-    """A small pod, running where a node is given."""
+    """A pod with small requests, which runs if it has a node."""
     spec: dict[str, Any] = {
         "containers": [{"name": "main", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]
     }
@@ -36,7 +36,7 @@ def pod(name: str, node: str = "") -> Pod:
 
 
 def report(node: int, pods: int, turn: int) -> bytes:
-    """What a node says of itself, with its pods; every turn other numbers."""
+    """The NodeMetric of a node with its pods; the numbers depend on `turn`."""
     measured = [
         {
             "namespace": "team",
@@ -84,7 +84,7 @@ def median_ms(action: Callable[[], object], times: int) -> float:
 
 
 def attempt_ms(plugin: LoadAwareScheduling, state: ClusterState, times: int) -> float:
-    """Filter plus score of one pod over all nodes: the median of so many."""
+    """Median time of filter and score of one pod over all nodes."""
     cycle = Cycle(state, pod("incoming"), np.zeros(4, dtype=np.int64), NOW, "bench")
     view = NodeView.all(state.nodes)
 
@@ -98,7 +98,7 @@ def attempt_ms(plugin: LoadAwareScheduling, state: ClusterState, times: int) -> 
 
 
 def absorb(plugin: LoadAwareScheduling, state: ClusterState, metrics: list[NodeMetric]) -> float:
-    """Milliseconds of CPU time to take in parsed reports of all nodes and have the columns ready."""
+    """CPU milliseconds to store parsed NodeMetrics of all nodes and update the columns."""
     began = time.process_time()
     for metric in metrics:
         state.load.put(metric)

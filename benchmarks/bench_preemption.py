@@ -1,12 +1,12 @@
-"""Finding victims: one node, several nodes, nothing that helps, a storm, and the growth with nodes."""
+"""Preemption: victims on one node and on several nodes, no victims, many preemptors, growth with nodes."""
 
 from __future__ import annotations
 
 import statistics
 import time
 
-from benchmarks.engine_clusters import add_quota, pod, scheduler
-from benchmarks.row import Row
+from benchmarks.support.engine_clusters import add_quota, pod, scheduler
+from benchmarks.support.row import Row
 from scheduler_core.engine.decisions import Evicted
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.model.names import MUSTER_SCHEDULER
@@ -18,9 +18,9 @@ BORROWERS = 60
 
 
 def full_cluster(nodes: int, cpu: int = PODS_PER_NODE) -> Scheduler:
-    """Ten pods a node, of 1 CPU each; sixty quotas use all that is guaranteed, forty wait for their min.
+    """Ten pods of 1 CPU per node; sixty quotas use the whole sum of min, forty wait for their min.
 
-    With more CPUs per node only the quotas are used up, and a large pod needs victims on several nodes.
+    With more CPUs per node only the quotas are full, and a large pod needs victims on several nodes.
     """
     made = scheduler(nodes, cpu=cpu, memory="100Gi")
     share = nodes * PODS_PER_NODE // QUOTAS
@@ -33,7 +33,7 @@ def full_cluster(nodes: int, cpu: int = PODS_PER_NODE) -> Scheduler:
 
 
 def attempt_ms(made: Scheduler, namespace: str, cpu: str, victims: int) -> float:
-    """Median milliseconds of CPU of one attempt; it must name that many victims."""
+    """Median CPU milliseconds of one attempt; it must find exactly `victims` victims."""
     profile = made.profiles[MUSTER_SCHEDULER]
     times = []
     for i in range(15):
@@ -48,7 +48,7 @@ def attempt_ms(made: Scheduler, namespace: str, cpu: str, victims: int) -> float
 
 
 def pre_filter_us(made: Scheduler) -> float:
-    """Microseconds of one admission by quota."""
+    """Microseconds of one quota check."""
     requests = {"cpu": 1000, "memory": 1 << 30}
     started = time.process_time()
     for _ in range(2_000):
@@ -57,7 +57,7 @@ def pre_filter_us(made: Scheduler) -> float:
 
 
 def storm(made: Scheduler, count: int) -> float:
-    """Seconds of CPU to decide so many preempting pods; each takes one victim, and no rule is broken."""
+    """CPU seconds to decide preempting pods with one victim each; the state must stay consistent."""
     for i in range(count):
         made.put(pod(f"t{BORROWERS + i % (QUOTAS - BORROWERS)}", f"storm{i}", "1", "1Gi"), 3.0)
     started = time.process_time()
@@ -70,7 +70,7 @@ def storm(made: Scheduler, count: int) -> float:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Figures at 5,000 nodes and 50,000 pods, and the growth from 1,000 to 20,000 nodes."""
+    """Figures with 5,000 nodes and 50,000 pods, and the growth from 1,000 to 20,000 nodes."""
     nodes, least, most, crowd = (200, 100, 400, 20) if small else (5_000, 1_000, 20_000, 1_000)
     made = full_cluster(nodes)
     single, several = attempt_ms(made, "t90", "4", 4), attempt_ms(made, "t91", "10", 10)

@@ -1,7 +1,7 @@
-"""The whole scheduler process on a real API server: processor time per pod, and pods bound per second.
+"""The whole scheduler process on a real API server: CPU time per pod, and pods bound per second.
 
-Pods wait before the process starts. Its processor time counts from a start without pods (imports, nodes) to
-the last event posted: decoding, deciding, binding, events and confirmations. `python -m
+Pods wait before the process starts. CPU time beyond that of a start without pods (imports, nodes) counts
+until the last event is posted: decoding, decisions, bindings, events and confirmations. `python -m
 benchmarks.bench_process --nodes 5000 --pods 3000 [--server sandbox] [--runs 5]` runs one size.
 """
 
@@ -22,16 +22,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from benchmarks.row import NotHere, Row
+from benchmarks.support.row import NotHere, Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import NAMESPACES, NODES, PODS
 from scheduler_core.model.writes import Create
-from tests.support.control_plane import ControlPlane
-from tests.support.full_sandbox import FullSandbox
-from tests.support.server import Server
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.full_sandbox import FullSandbox
+from tests.support.clusters.server import Server
 from tests.tools.build import possible
 
 SCHEDULER = "muster-scheduler"
@@ -41,7 +41,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Addressed(Protocol):
-    """Something that a scheduler can be pointed at."""
+    """A server with a kubeconfig for a scheduler."""
 
     @property
     def kubeconfig(self) -> Path: ...
@@ -49,7 +49,7 @@ class Addressed(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """Figures of one run: processor seconds of a start without pods, and of one with them to its end."""
+    """Figures of one run: CPU seconds of a start without pods, and of a run with pods."""
 
     idle_seconds: float
     busy_seconds: float
@@ -76,7 +76,7 @@ def pod(number: int) -> dict[str, Any]:
 
 
 def create_all(client: Client, writes: list[Create]) -> None:
-    """Create many objects from several threads."""
+    """Create objects from several threads."""
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(client.create, writes, chunksize=16):
             pass
@@ -103,7 +103,7 @@ def scheduler(server: Addressed, log: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 class Watcher:
-    """Counts bound pods and when each was first seen; a watch that an overloaded server ends goes on."""
+    """Records when each bound pod is first seen; reopens a watch that an overloaded server closes."""
 
     def __init__(self, client: Client) -> None:
         self.bound: set[str] = set()
@@ -128,7 +128,7 @@ def _has_node(raw: msgspec.Raw) -> bool:
 
 
 def await_true(what: str, probe: Any) -> None:
-    """Poll until `probe()` holds. Raises TimeoutError."""
+    """Poll until `probe()` is true. Raises TimeoutError."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not probe():
         if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ def await_true(what: str, probe: Any) -> None:
 
 
 def events_posted(client: Client) -> int:
-    """How many events there are, asked for one object alone."""
+    """Number of events, from a list request with limit 1."""
     page = client.call("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events?limit=1")
     text = page.decode()
     rest = text.partition('"remainingItemCount":')[2]
@@ -167,16 +167,16 @@ def measure(server: Server, nodes: int, pods: int) -> Result:
 
 
 def start(kind: str) -> AbstractContextManager[Server]:
-    """A server of that kind."""
+    """A server of kind `name`."""
     if kind == "sandbox":
         return FullSandbox()
-    # Without a kubelet, nodes would stay tainted as not ready.
+    # Without a kubelet, nodes would keep the taint not-ready.
     return ControlPlane(extra_flags=["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"])
 
 
-# Processor time per pod doubles on a machine that is busy with other things; on a quiet one it is half.
+# CPU time per pod on a busy machine is twice that on an idle one.
 BOUNDS: Mapping[int, float] = {1000: 0.5, 5000: 0.7}
-# Whatever else the machine does only adds to the time: the least of so many runs is nearest to our own.
+# Other work of the machine only adds time, so the minimum of several runs is the best estimate.
 RUNS = 5
 
 
@@ -190,7 +190,7 @@ class Best:
 
 
 def best(kind: str, nodes: int, pods: int, runs: int) -> Best:
-    """The least time with pods less the least time without, each run on a server of its own."""
+    """Minimum time with pods minus minimum time without pods; each run has a server of its own."""
     results = []
     for _ in range(runs):
         with start(kind) as server:
@@ -201,13 +201,13 @@ def best(kind: str, nodes: int, pods: int, runs: int) -> Best:
 
 
 def require_apiserver() -> None:
-    """Raises NotHere where there is no kube-apiserver and none can be built."""
+    """Raises NotHere if kube-apiserver is missing and cannot be built."""
     if not (possible("kube-apiserver") and possible("etcd")):
         raise NotHere("it needs a kube-apiserver and etcd, or Go to build them")
 
 
 def main(small: bool = False) -> list[Row]:
-    """The figures of 1,000 and 5,000 nodes on a real kube-apiserver."""
+    """The figures with 1,000 and 5,000 nodes on a real kube-apiserver."""
     require_apiserver()
     bounds, pods, runs = ({20: 0.5}, 60, 1) if small else (BOUNDS, 3000, RUNS)
     rows = []

@@ -1,7 +1,7 @@
-"""What a pod's admission costs where nothing is reserved, and where its group has a hold to draw on.
+"""Admission cost of a pod without any reservation, and of a pod whose group has a reservation.
 
-With a hold, the webhook is a process of its own, registered on a sandbox. Its reviews are timed by itself
-(`muster_admission_review_duration_seconds`), which has the writes of the ledger in it.
+With a reservation, the webhook is a separate process that is registered on a sandbox. Its own metric
+`muster_admission_review_duration_seconds` measures the reviews, including the writes of the ledger.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from benchmarks.bench_webhook import SECONDS, envelope, filled_cache, in_process, percentile, pod
-from benchmarks.row import Row
+from benchmarks.support.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError, Forbidden
@@ -34,10 +34,10 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.names import GROUP_NAME_ANNOTATION
 from scheduler_core.model.writes import Create
-from tests.support.full_sandbox import FullSandbox
-from webhook.review import Request
-from webhook.service import Service
-from webhook.verdict import Verdict
+from tests.support.clusters.full_sandbox import FullSandbox
+from webhook.http.admission_review import ReviewRequest
+from webhook.policy.review_dispatcher import ReviewDispatcher
+from webhook.policy.verdict import Verdict
 
 CRDS = Path(__file__).parents[1] / "charts" / "muster" / "crds"
 NAMESPACE = "bench"
@@ -51,12 +51,12 @@ _BUCKET = re.compile(
 
 
 class Hook(NamedTuple):
-    """A webhook that serves."""
+    """A serving webhook."""
 
     metrics: str
 
     def buckets(self) -> dict[float, float]:
-        """How many pods were admitted within so many seconds, by its metrics."""
+        """Number of admitted pods by upper bound of the duration in seconds, from the webhook's metrics."""
         with urllib.request.urlopen(f"{self.metrics}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         return {float(limit): float(count) for limit, count in _BUCKET.findall(text)}
@@ -64,7 +64,7 @@ class Hook(NamedTuple):
 
 @contextmanager
 def hook(kubeconfig: Path) -> Iterator[Hook]:
-    """A webhook process, registered."""
+    """A registered webhook process."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-u", "-m", "webhook", "serve", "--kubeconfig", str(kubeconfig)]
         command += ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--cert-dir", folder]
@@ -84,7 +84,7 @@ def hook(kubeconfig: Path) -> Iterator[Hook]:
 
 
 def member(number: int) -> dict[str, Any]:
-    """A pod of the group. It names a scheduler of its own, so that nothing but its quota is reviewed."""
+    """A pod of the group with another scheduler's name, so that only its quota is reviewed."""
     return {
         "metadata": {"name": f"train-{number}", "annotations": {GROUP_NAME_ANNOTATION: "train"}},
         "spec": {
@@ -97,7 +97,7 @@ def member(number: int) -> dict[str, Any]:
 
 
 def prepare(client: Client, members: int) -> None:
-    """Kinds, a namespace with a native quota, and a group that reserves all of it."""
+    """Create the CRDs, a namespace with a ResourceQuota, and a group that reserves the whole quota."""
     for path in sorted(CRDS.glob("*.yaml")):
         client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", yaml.safe_load(path.read_text())))
     client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
@@ -106,7 +106,7 @@ def prepare(client: Client, members: int) -> None:
 
 
 def reserve(client: Client, members: int) -> None:
-    """The group; somebody who does not belong to it must be refused."""
+    """Create the group, and check that a pod outside of the group is refused."""
     spec = {"minMembers": members, "totalResources": {"cpu": str(members)}}
     body = {**_identity(), "metadata": {"name": "train"}, "spec": spec}
     client.create(Create(POD_GROUPS, NAMESPACE, body))
@@ -125,7 +125,7 @@ def _identity() -> dict[str, str]:
 
 
 def create_members(client: Client, members: int) -> list[float]:
-    """Create the members at a fixed rate; sorted seconds from the moment that each was due."""
+    """Create the members at a fixed rate; returns sorted latencies in seconds from the due times."""
     times: list[list[float]] = [[] for _ in range(CONNECTIONS)]
     failures: list[ApiError] = []
     begin = time.perf_counter() + 0.5
@@ -151,7 +151,7 @@ def create_members(client: Client, members: int) -> list[float]:
 
 
 def quantile(counts: dict[float, float], share: float) -> float:
-    """Seconds that this share of a histogram's entries stays within, linear inside a bucket."""
+    """Quantile of a histogram in seconds, with linear interpolation inside a bucket."""
     wanted, below, start = share * max(counts.values()), 0.0, 0.0
     for limit, count in sorted(counts.items()):
         if count >= wanted:
@@ -161,7 +161,7 @@ def quantile(counts: dict[float, float], share: float) -> float:
 
 
 def with_holds(members: int) -> Iterator[Row]:
-    """Members of a group with a hold, created on a sandbox."""
+    """Rows for members of a group with a reservation, created on a sandbox."""
     with FullSandbox() as server:
         client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
         prepare(client, members)
@@ -178,10 +178,10 @@ def with_holds(members: int) -> Iterator[Row]:
     yield Row(f"{name}, the client's wait p99", percentile(times, 0.99) * 1e3, "ms")
 
 
-def both(service: Service) -> Any:
-    """Both reviews that a new pod gets."""
+def both(service: ReviewDispatcher) -> Any:
+    """Both reviews of a new pod."""
 
-    def decide(request: Request) -> Verdict:
+    def decide(request: ReviewRequest) -> Verdict:
         service.mutate(request)
         return service.validate(request)
 
@@ -189,9 +189,9 @@ def both(service: Service) -> Any:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Microseconds in process where nothing is reserved, then milliseconds with a ledger behind it."""
+    """Microseconds in process without a reservation, then milliseconds with a reservation ledger."""
     seconds, members = (0.2, 20) if small else (SECONDS, MEMBERS)
-    plain = in_process(envelope(pod(10_000)), both(Service(filled_cache())), seconds)
+    plain = in_process(envelope(pod(10_000)), both(ReviewDispatcher(filled_cache())), seconds)
     return [
         Row("pod of 10 KB without a hold, both reviews, p50", percentile(plain, 0.5) * 1e6, "us"),
         Row(

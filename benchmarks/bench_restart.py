@@ -1,9 +1,9 @@
-"""A scheduler process that starts beside a backlog: when is the first new pod bound, how much memory is held?
+"""Start of a scheduler process with a backlog: time to the binding of the first new pod, and memory.
 
-Quotas are full, and what waits for them stands in the lists, without a word of why it waits, so that each pod
-has to be told. The lists come from a server that has them ready (`canned_server.py`). At the moment when the
-process says that it has read them, a pod is created that can start at once; the server takes the time until
-its binding comes. Memory is what the process holds when it has tried everybody and rests.
+All quotas are full, and the lists contain the pending pods without conditions, so that the scheduler has to
+write a condition for each pod. A server sends the prepared lists (`canned_server.py`). When the process has
+read them, the server creates a pod that can start immediately, and measures the time to its binding. Memory
+is measured when all pods have been tried and the process is idle.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import msgspec
 
 from benchmarks.bench_process import await_true, cpu_seconds, scheduler
 from benchmarks.bench_startup import most_resident
-from benchmarks.canned_server import PODS_PATH, VERSION, CannedServer, metadata, node, pages
-from benchmarks.row import Row
+from benchmarks.support.canned_server import PODS_PATH, VERSION, CannedServer, metadata, node, pages
+from benchmarks.support.row import Row
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.names import MUSTER_SCHEDULER
 
@@ -34,7 +34,7 @@ MOST_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Size:
-    """Nodes, namespaces with a full quota, and pods that wait for all of these together."""
+    """Number of nodes, of namespaces with a full quota, and of pending pods in all namespaces."""
 
     nodes: int
     classes: int
@@ -48,7 +48,7 @@ LIMIT = 1024.0
 
 @dataclass(frozen=True)
 class Started:
-    """Seconds from the lists to the new pod's binding, and of the processor; MiB at rest and at most."""
+    """Seconds from the lists to the new pod's binding, CPU seconds, and MiB when idle and at maximum."""
 
     first: float
     cpu: float
@@ -57,7 +57,7 @@ class Started:
 
 
 def plain_pod(namespace: str, name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    """A pod of a Job, as the API server shows it; `spec` adds fields, `nodeName` makes it a running one."""
+    """A pod of a Job as the API server returns it; `spec` adds fields, and a pod with `nodeName` runs."""
     token = "kube-api-access"
     requests = {"cpu": cpu, "memory": "64Mi"}
     container = {
@@ -98,7 +98,7 @@ def quota(namespace: str, cpu: str = "1") -> dict[str, Any]:
 
 
 def backlog(size: Size, different: bool) -> dict[str, list[bytes]]:
-    """The lists: the first pods use the quotas up, the others wait, class by class in turn."""
+    """The lists: the first pods fill the quotas, the others wait, class by class in turn."""
 
     def pod(number: int) -> dict[str, Any]:
         namespace = f"full-{number % size.classes}"
@@ -114,7 +114,7 @@ def backlog(size: Size, different: bool) -> dict[str, list[bytes]]:
 
 
 def change(kind: str, pod: dict[str, Any], number: int) -> bytes:
-    """The line of a watch that tells the change of that number since the lists."""
+    """The watch event of change `number` after the lists."""
     pod["metadata"]["resourceVersion"] = str(VERSION + number)
     return msgspec.json.encode({"type": kind, "object": pod}) + b"\n"
 
@@ -128,7 +128,7 @@ def resident(pid: int) -> float:
 
 
 def await_rest(process: Popen[str]) -> None:
-    """Until the process has little to do. Raises TimeoutError."""
+    """Wait until the process is almost idle. Raises TimeoutError."""
     until = time.monotonic() + MOST_SECONDS
     quiet = 0
     while quiet < QUIET_SECONDS:
@@ -140,7 +140,7 @@ def await_rest(process: Popen[str]) -> None:
 
 
 def measured(size: Size, different: bool) -> Started:
-    """One start."""
+    """The figures of one start."""
     bound = threading.Event()
     log = Path(tempfile.mkdtemp()) / "scheduler.log"
     with (
@@ -158,7 +158,7 @@ def measured(size: Size, different: bool) -> Started:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Per kind of backlog: the first new pod, and memory in all and for each that waits."""
+    """Rows per kind of backlog: time to the first new pod, total memory, and memory per pending pod."""
     size = SMALL if small else FULL
     empty = measured(Size(size.nodes, size.classes, 0), different=False)
     rows = [Row(f"{size.nodes:,} nodes, nobody waits: memory", empty.resident, "MiB")]

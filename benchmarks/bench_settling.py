@@ -1,9 +1,9 @@
-"""What pods that cannot start cost a real API server until all of them say why.
+"""Cost of unschedulable pods for a real API server until all of them have their condition.
 
-They wait before the scheduler starts, since no node has what their selector asks for. Counted from its start
-until every pod has its condition and no event follows: the processor time of kube-apiserver beyond what it
-takes at rest. Meanwhile pods that can start may come at a steady pace.
-`python -m benchmarks.bench_settling --pods 20000 [--arrivals 50]` runs one size.
+The pods exist before the scheduler starts, and no node matches their selector. The figure is the CPU time of
+kube-apiserver beyond its idle load, from the start of the scheduler until all pods have their condition and
+no more events arrive. Pods that can start may arrive at a steady rate meanwhile. `python -m
+benchmarks.bench_settling --pods 20000 [--arrivals 50]` runs one size.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from benchmarks.bench_process import (
     scheduler,
     start,
 )
-from benchmarks.row import Row
+from benchmarks.support.row import Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import NAMESPACES, NODES, PODS
 from scheduler_core.model.writes import Create
-from tests.support.server import Server
+from tests.support.clusters.server import Server
 
 PLAIN = "plain"
 _NODES = 100
@@ -66,7 +66,7 @@ class Result:
 
 
 def hopeless(number: int) -> dict[str, Any]:
-    """A pod that no node takes."""
+    """A pod that fits no node."""
     container = {"name": "main", "image": "registry.example/pause:3",
                  "resources": {"requests": {"cpu": "100m"}}}  # fmt: skip
     spec: dict[str, Any] = {"schedulerName": SCHEDULER, "containers": [container]}
@@ -77,7 +77,7 @@ def hopeless(number: int) -> dict[str, Any]:
 
 
 def startable(number: int) -> dict[str, Any]:
-    """A pod that fits everywhere."""
+    """A pod that fits every node."""
     container = {"name": "main", "image": "registry.example/pause:3",
                  "resources": {"requests": {"cpu": "10m"}}}  # fmt: skip
     return {"metadata": {"name": f"starts-{number}"},
@@ -85,7 +85,7 @@ def startable(number: int) -> dict[str, Any]:
 
 
 class Said:
-    """Which pods of the namespace have the condition, and when others got their node."""
+    """Records which pods of the namespace have the condition, and when others are bound."""
 
     def __init__(self, client: Client) -> None:
         self.waiting: set[str] = set()
@@ -113,7 +113,7 @@ def _standing(raw: msgspec.Raw) -> str:
 
 
 def _child(name: str) -> int:
-    """Our own process of that name."""
+    """The child process with this name."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             head, _, rest = path.read_text().rpartition(")")
@@ -128,7 +128,7 @@ def _count(client: Client) -> int:
 
 
 def _requests(client: Client) -> Counter[str]:
-    """How many requests the API server has answered, by verb and resource."""
+    """Number of requests of the API server by verb and resource."""
     found: Counter[str] = Counter()
     for line in client.call("GET", "/metrics").decode().splitlines():
         if line.startswith("apiserver_request_total{"):
@@ -138,7 +138,7 @@ def _requests(client: Client) -> Counter[str]:
 
 
 class Arrivals:
-    """Pods that can start, so many a second, until told to stop."""
+    """Creates schedulable pods at a fixed rate per second until `stop`."""
 
     def __init__(self, client: Client, per_second: float) -> None:
         self.created: dict[str, float] = {}
@@ -161,7 +161,7 @@ class Arrivals:
 
 
 def measure(server: Server, pods: int, arrivals: float, rest: float = REST_SECONDS) -> Result:
-    """One run on a fresh server, whose time at rest is taken over so many seconds."""
+    """One run on a fresh server, whose idle load is measured for some seconds first."""
     client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
     for name in (NAMESPACE, PLAIN):
         client.create(Create(NAMESPACES, "", {"metadata": {"name": name}}))
@@ -198,7 +198,7 @@ def measure(server: Server, pods: int, arrivals: float, rest: float = REST_SECON
 
 
 def show(result: Result) -> str:
-    """One line."""
+    """Print one line."""
     text = (
         f"{result.seconds:.0f} s, API server {result.api_seconds:.1f} CPU s "
         f"({result.rest_seconds:.1f} at rest), own {result.own_seconds:.1f} CPU s, {result.requests}"
@@ -211,7 +211,7 @@ def show(result: Result) -> str:
 
 
 def main(small: bool = False) -> list[Row]:
-    """The figures of 5,000 pods."""
+    """The figures for 5,000 pods."""
     require_apiserver()
     pods, rest = (50, 0.5) if small else (5000, REST_SECONDS)
     with start("kube-apiserver") as server:

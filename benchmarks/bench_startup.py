@@ -1,8 +1,7 @@
-"""How long a scheduler process takes to know a large cluster, and how much memory that holds.
+"""Start of a scheduler process on a large cluster: time until all lists are read, and memory.
 
-Nodes and running pods are listed from a server that has the pages ready (`canned_server.py`);
-time counts from the start of the process, interpreter and imports included, to its word that every list was
-read.
+A server sends prepared lists of nodes and running pods (`canned_server.py`). The time starts with the
+process, so that interpreter and imports are included, and ends with its report that all lists were read.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bench_process import await_true, cpu_seconds, scheduler
-from benchmarks.canned_server import CannedServer, running_cluster
-from benchmarks.row import Row
+from benchmarks.support.canned_server import CannedServer, running_cluster
+from benchmarks.support.row import Row
 
 
 @dataclass(frozen=True)
 class Size:
-    """A cluster, and the most that a start may cost on it: seconds, processor seconds, MiB."""
+    """Size of a cluster, and limits of a start on it: seconds, CPU seconds, MiB."""
 
     nodes: int
     pods: int
@@ -35,7 +34,7 @@ SMALL = (Size(20, 200, 8, 3, 250),)
 
 
 def most_resident(pid: int) -> float:
-    """The largest resident memory of a process so far, in MiB."""
+    """Maximum resident memory of a process in MiB."""
     found = re.search(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
     if found is None:
         raise OSError(f"/proc/{pid}/status does not say VmHWM")
@@ -43,7 +42,7 @@ def most_resident(pid: int) -> float:
 
 
 def measured(nodes: int, pods: int) -> tuple[float, float, float]:
-    """Seconds, processor seconds and MiB of one start."""
+    """Seconds, CPU seconds and MiB of one start."""
     log = Path(tempfile.mkdtemp()) / "scheduler.log"
     with CannedServer(running_cluster(nodes, pods)) as server:
         began = time.monotonic()
@@ -53,7 +52,7 @@ def measured(nodes: int, pods: int) -> tuple[float, float, float]:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Seconds, processor seconds and memory of a start on each cluster."""
+    """Seconds, CPU seconds and memory of a start on each cluster."""
     rows = []
     for cluster in SMALL if small else CLUSTERS:
         seconds, cpu, resident = measured(cluster.nodes, cluster.pods)

@@ -1,6 +1,6 @@
-"""Groups on the topology: the solver per cluster size and rules, and whole groups through the scheduler.
+"""Placement of groups on a topology: the solver by cluster size and constraints, and whole scheduling steps.
 
-CPU time. `python -m benchmarks.bench_topology [repeats]` prints every size and every mix of rules.
+Figures are CPU time. `python -m benchmarks.bench_topology [repeats]` prints all sizes and constraint mixes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.row import Row
+from benchmarks.support.row import Row
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.scenario import load_scenarios
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.topology.constraints import LevelRule, Rules
-from scheduler_core.topology.placer import Placement, place
+from scheduler_core.topology.placer import GroupPlacement, place
 from scheduler_core.topology.tree import Tree, build
 
 LOAD = 0.4
@@ -52,7 +52,7 @@ steps: [{}]
 
 @dataclass(frozen=True)
 class Shape:
-    """A cluster and a group: children per unit from the top, pods; the median that is accepted, in ms."""
+    """A cluster and a group: children per unit from the top, pods, and the maximum median in ms."""
 
     name: str
     fanout: tuple[int, ...]
@@ -87,7 +87,7 @@ MIXES: dict[str, tuple[LevelRule, LevelRule]] = {
 
 
 def cluster(fanout: tuple[int, ...]) -> Tree:
-    """A regular tree with the given number of children per unit of each level."""
+    """A regular tree with a given number of children per unit at each level."""
     paths: list[tuple[str, ...]] = [()]
     for width in fanout:
         paths = [(*path, f"{path[-1] if path else 'u'}-{i}") for path in paths for i in range(width)]
@@ -95,14 +95,14 @@ def cluster(fanout: tuple[int, ...]) -> Tree:
 
 
 def rules_for(tree: Tree, mix: tuple[LevelRule, LevelRule]) -> Rules:
-    """The mix on the lowest levels, pack above."""
+    """The constraint mix on the lowest levels, and pack above."""
     names = tree.levels
     above = tuple(LevelRule(name) for name in names[:-2])
     return above + mix[-min(2, len(names)) :]
 
 
 class Solved:
-    """What solving a shape under one mix takes over some loads: median and longest CPU milliseconds."""
+    """Median and maximum CPU milliseconds of the solver for a shape under one mix, over several loads."""
 
     def __init__(self, tree: Tree, shape: Shape, rules: Rules, repeats: int) -> None:
         rng = np.random.default_rng(1)
@@ -116,13 +116,13 @@ class Solved:
                 found = place(tree, capacity, shape.pods, rules)
                 tries.append((time.process_time() - started) * 1000)
             times.append(min(tries))
-            self.proven &= not isinstance(found, Placement) or found.optimal
-        self.outcome = str(found.values) if isinstance(found, Placement) else "infeasible"
+            self.proven &= not isinstance(found, GroupPlacement) or found.optimal
+        self.outcome = str(found.values) if isinstance(found, GroupPlacement) else "infeasible"
         self.median, self.longest = statistics.median(times), max(times)
 
 
 def solved(repeats: int, shapes: Sequence[Shape] = SHAPES) -> Iterator[tuple[Shape, str, Solved]]:
-    """Every shape under every mix."""
+    """The results for all shapes and mixes."""
     for shape in shapes:
         tree = cluster(shape.fanout)
         for name, mix in MIXES.items():
@@ -130,7 +130,7 @@ def solved(repeats: int, shapes: Sequence[Shape] = SHAPES) -> Iterator[tuple[Sha
 
 
 def group_milliseconds(nodes: int, size: int, repeats: int = REPEATS) -> float:
-    """CPU time of a scheduler's step that places one group: filters, search, checks, reservations, ranks."""
+    """CPU time of the step that places one group: filters, search, checks, Reserve, ranks."""
     (scenario,) = load_scenarios(CONFIG)
     profiles = build_profiles(scenario.config, FACTORIES, KNOWN_PLUGINS)
     scheduler = Scheduler(ClusterState(), profiles, clock=time.monotonic)
@@ -172,7 +172,7 @@ def _put_group(scheduler: Scheduler, name: str, size: int) -> None:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Of each size the slowest mix; how many searches prove their best in the budget; whole groups."""
+    """Slowest mix of each size, share of searches that prove the optimum in the budget, and whole groups."""
     shapes, repeats = (SHAPES[:1], 1) if small else (SHAPES, REPEATS)
     groups = ((64, 100, 40.0),) if small else ((64, 1000, 40.0), (512, 1000, 150.0), (512, 5000, 200.0))
     found = list(solved(repeats, shapes))

@@ -1,7 +1,7 @@
-"""What two connections with the dearest requests that are known do to the pod creations of others.
+"""Latency of pod creations while two connections send the most expensive known requests to the webhook.
 
-On a real kube-apiserver, as dry runs; left out where there is none. Rounds with and without the attack take
-turns, so that whatever else the machine does falls on both.
+Pods are created as dry runs on a real kube-apiserver; without one, the benchmark is skipped. Rounds with and
+without the attack alternate, so that other work of the machine affects both.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from benchmarks.bench_process import require_apiserver
 from benchmarks.bench_webhook import percentile
 from benchmarks.bench_webhook_creates import MUSTER, SIZES, Creator, prepare
-from benchmarks.row import Row
-from tests.support.control_plane import ControlPlane
+from benchmarks.support.row import Row
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.server import Server
 from tests.support.eventually import eventually
-from tests.support.server import Server
-from tests.support.webhook_attackers import attacked
-from tests.support.webhook_process import WebhookProcess
+from tests.support.webhooks.attackers import attacked
+from tests.support.webhooks.process import WebhookProcess
 
 ROUNDS = 4
 CREATIONS = 300
@@ -26,7 +26,7 @@ ATTACKERS = 2
 
 
 def creations(server: Server, count: int) -> list[float]:
-    """Seconds of each of one client's creations, all of which were patched by the webhook."""
+    """Seconds of each creation of one client; the webhook must patch all pods."""
     creator = Creator(server, SIZES["a pod"])
     taken = []
     try:
@@ -50,7 +50,7 @@ def rows_of(quiet: list[float], hostile: list[float]) -> Iterator[Row]:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Milliseconds of a creation with and without the attack, and how many times as much that is."""
+    """Milliseconds of a creation with and without the attack, and their ratio."""
     require_apiserver()
     rounds, count = (1, 20) if small else (ROUNDS, CREATIONS)
     quiet: list[float] = []

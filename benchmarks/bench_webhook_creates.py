@@ -1,8 +1,8 @@
-"""What admission adds to the creation of a pod, on a real kube-apiserver; left out where there is none.
+"""Latency that admission adds to pod creations on a real kube-apiserver; skipped without one.
 
-Three namespaces: pods of one are sent to no webhook, those of the second to both paths of Muster's, those of
-the third, by the same rules, to a webhook in Go that does nothing: that is the API server's own share. They
-are created in turn, as dry runs, so that whatever else the machine does falls on all alike.
+There are three namespaces: without a webhook, with both paths of Muster's webhook, and with an empty webhook
+in Go under the same rules, which shows the share of the API server. Pods are created in turn as dry runs, so
+that other work of the machine affects all three.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import yaml
 
 from benchmarks.bench_process import require_apiserver
 from benchmarks.bench_webhook import percentile, pod, quota
-from benchmarks.row import NotHere, Row
-from tests.support.control_plane import ControlPlane
+from benchmarks.support.row import NotHere, Row
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.server import Server, request
 from tests.support.eventually import eventually
-from tests.support.server import Server, request
-from tests.support.webhook_process import WebhookProcess
-from webhook.registration import Endpoint, mutating_configuration, validating_configuration
+from tests.support.webhooks.process import WebhookProcess
+from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 
 CRD = Path(__file__).parents[1] / "charts" / "muster" / "crds"
 GO = Path(__file__).parent / "empty_webhook"
@@ -44,7 +44,7 @@ SIZES = {"a pod": 500, "a pod of 10 KB": 10_000}
 
 
 class Creator:
-    """One connection to the API server, at as little cost for the client as can be."""
+    """One connection to the API server with minimal cost in the client."""
 
     def __init__(self, server: Server, size: int) -> None:
         parts = urlsplit(server.url)
@@ -55,7 +55,7 @@ class Creator:
         self._calls = {name: _call(server, name, size) for name in (OUTSIDE, EMPTY, MUSTER)}
 
     def create(self, namespace: str) -> tuple[float, bytes]:
-        """Seconds, and the answer."""
+        """Seconds and response of one creation."""
         began = time.perf_counter()
         self._link.sendall(self._calls[namespace])
         raw = self._link.recv(1 << 16)
@@ -70,7 +70,7 @@ class Creator:
 
 
 def _whole(answer: bytes) -> bool:
-    """Short answers say how long they are, long ones come in chunks."""
+    """True for a complete response: short ones have a Content-Length, long ones are chunked."""
     head, end, body = answer.partition(b"\r\n\r\n")
     stated = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
     if stated:
@@ -91,7 +91,7 @@ def _call(server: Server, namespace: str, size: int) -> bytes:
 
 
 def prepare(server: Server) -> None:
-    """CRDs, and two namespaces, one with a quota."""
+    """Create the CRDs and two namespaces, one with a quota."""
     for file in sorted(CRD.glob("*.yaml")):
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         request(server, "POST", definitions, yaml.safe_load(file.read_text()))
@@ -111,7 +111,7 @@ def prepare(server: Server) -> None:
 
 @contextmanager
 def empty_webhook(server: Server, folder: Path) -> Iterator[None]:
-    """The webhook that does nothing, called for pods of its namespace as Muster's is for the others."""
+    """The empty webhook, registered for its namespace with the rules of Muster's webhook."""
     authority = trustme.CA()
     leaf = authority.issue_cert("127.0.0.1")
     leaf.cert_chain_pems[0].write_to_path(folder / "empty.crt")
@@ -123,13 +123,13 @@ def empty_webhook(server: Server, folder: Path) -> Iterator[None]:
         try:
             assert process.stdout is not None
             url = f"https://127.0.0.1:{process.stdout.readline().strip()}"
-            _register_empty(server, Endpoint(authority.cert_pem.bytes(), url=url))
+            _register_empty(server, WebhookEndpoint(authority.cert_pem.bytes(), url=url))
             yield
         finally:
             process.kill()
 
 
-def _register_empty(server: Server, endpoint: Endpoint) -> None:
+def _register_empty(server: Server, endpoint: WebhookEndpoint) -> None:
     only = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": [EMPTY]}]
     for kind, made in (
         ("mutatingwebhookconfigurations", mutating_configuration(endpoint)),
@@ -179,7 +179,7 @@ def rate(server: Server, namespace: str, seconds: float) -> float:
 
 
 def rows_of(name: str, times: dict[str, list[float]]) -> Iterator[Row]:
-    """Without a webhook, and what each of the two adds."""
+    """Rows for creations without a webhook, and for the time that each webhook adds."""
     for share, title, ceiling in ((0.5, "p50", 20.0), (0.99, "p99", 100.0)):
         without, empty, muster = (percentile(times[where], share) * 1e3 for where in (OUTSIDE, EMPTY, MUSTER))
         yield Row(f"{name}, created without a webhook, {title}", without, "ms")
@@ -188,7 +188,7 @@ def rows_of(name: str, times: dict[str, list[float]]) -> Iterator[Row]:
 
 
 def main(small: bool = False) -> list[Row]:
-    """Milliseconds that the webhook adds, and what eight clients get done."""
+    """Milliseconds that the webhook adds, and the throughput of eight clients."""
     require_apiserver()
     if shutil.which("go") is None:
         raise NotHere("it needs Go, which builds the webhook that does nothing")

@@ -1,8 +1,8 @@
-"""Run every benchmark and print one table; the exit code is 1 if one fails or a figure misses its bound.
+"""Runner of all benchmarks: prints one table; the exit code is 1 if a benchmark fails or misses a bound.
 
-A benchmark is a module `benchmarks/bench_<name>.py` with `main(small: bool = False) -> list[Row]`. Names
-given as arguments select some: `python -m benchmarks.run engine`. `--small` runs the small form of each: the
-same code on a cluster of a few nodes, whose figures say nothing about speed and are held to no bound.
+A benchmark is a module `benchmarks/bench_<name>.py` with `main(small: bool = False) -> list[Row]`. Names as
+arguments select benchmarks: `python -m benchmarks.run engine`. `--small` runs the same code on a cluster of a
+few nodes, without bounds, because such figures say nothing about speed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.row import FAILED, LEFT_OUT, Missing, NotHere, Row
+from benchmarks.support.row import FAILED, LEFT_OUT, Missing, NotHere, Row
 
 FOLDER = Path(__file__).parent
 SHOWN_VERSIONS = ("muster", "numpy", "msgspec", "kubernetes")
@@ -28,12 +28,12 @@ LONGEST_ERROR = 160
 
 
 def names() -> list[str]:
-    """Every benchmark of this folder."""
+    """Names of all benchmarks in this folder."""
     return sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
 
 
 def measured(name: str, small: bool) -> Sequence[Row | Missing]:
-    """The rows of a benchmark; where it raises or gives none, one row that says so."""
+    """The rows of a benchmark, or one row with its error."""
     try:
         rows: list[Row] = importlib.import_module(f"benchmarks.bench_{name}").main(small=small)
     except NotHere as reason:
@@ -47,7 +47,7 @@ def measured(name: str, small: bool) -> Sequence[Row | Missing]:
 
 
 def machine() -> str:
-    """The machine and the versions that the figures hold for, on one line."""
+    """Machine and versions of the figures on one line."""
     packages = ", ".join(f"{name} {version(name)}" for name in SHOWN_VERSIONS)
     return (
         f"{_processor()}, {os.cpu_count()} CPUs, {_memory_gib():.0f} GiB, {platform.system()} "
@@ -56,7 +56,7 @@ def machine() -> str:
 
 
 def one_line(error: Exception) -> str:
-    """What was raised, without line ends and without bars, which would be columns."""
+    """The exception on one line without `|`, which would start a table column."""
     text = " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")
     return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}..."
 
@@ -72,7 +72,7 @@ def table(rows: Iterable[tuple[str, Row | Missing]]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run the named benchmarks, or all. 1 if one fails or misses a bound, 2 for an unknown name."""
+    """Run the named benchmarks, or all; returns 1 after a failure or missed bound, 2 for an unknown name."""
     known = names()
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.run", description=__doc__, formatter_class=argparse.RawTextHelpFormatter

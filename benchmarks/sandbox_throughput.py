@@ -1,9 +1,9 @@
-"""How many pods per second the sandbox takes, binds and streams, over HTTPS from several client processes.
+"""Throughput of the sandbox: pods per second that clients create, bind and watch over HTTPS.
 
     python benchmarks/sandbox_throughput.py [--pods 10000] [--clients 2] [--connections 4]
 
-The server is a process of its own. Each client process creates its share of the pods and then binds them,
-while this process watches all of them. Prints one table.
+The server is a separate process. Each client process creates its share of the pods and then binds them, while
+this process watches all pods. Prints one table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from sandbox.server import ServerOptions, serve
+from sandbox.api.server import ServerOptions, serve
 
 TOKEN = "benchmark"
 POD: dict[str, Any] = {
@@ -72,7 +72,7 @@ async def _post_all(directory: Path, requests: list[tuple[str, bytes]], connecti
 
 
 def post_all(directory: Path, names: list[str], binding: bool, connections: int) -> float:
-    """One client process: create or bind the named pods. Seconds it took."""
+    """One client process: create or bind the named pods; returns seconds."""
     pods = "/api/v1/namespaces/default/pods"
     if binding:
         target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
@@ -137,7 +137,7 @@ async def measure(directory: Path, pods: int, clients: int, connections: int) ->
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

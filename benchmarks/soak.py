@@ -1,7 +1,7 @@
-"""Millions of events in one scheduler, of pods, gangs, quotas and nodes: does memory grow with them?
+"""Soak test: memory of one scheduler over millions of events of pods, gangs, quotas and nodes.
 
-`python -m benchmarks.soak [EVENTS]` plays them in process, each name only once, and prints resident memory
-while it does. The exit code is 1 if the second half needed more than the first, beyond a few MiB.
+`python -m benchmarks.soak [EVENTS]` creates the events in process with unique names, and prints resident
+memory. The exit code is 1 if the second half needs a few MiB more than the first.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable
 
 from benchmarks.bench_backlog import resident
-from benchmarks.engine_clusters import add_gang, add_quota, pod, scheduler
-from scheduler_core.app.contracts import Controller
+from benchmarks.support.engine_clusters import add_gang, add_quota, pod, scheduler
+from scheduler_core.controllers.controller import Controller
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.quota_status import QuotaStatus
 from scheduler_core.engine.decisions import Decision, Evicted, Placed
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.model.gang import parse_gang
+from scheduler_core.model.groups.gang import parse_gang
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 
 EVENTS = 10_000_000
 NODES, TEAMS, MOST_PODS = 200, 20, 3_000
@@ -31,9 +31,9 @@ SLACK = 16 * 2**20
 
 
 class Soak:
-    """One cluster, more wanted than there is, and everything in it comes and goes.
+    """One overloaded cluster in which all objects are created and deleted.
 
-    Controllers look at what changed, as they do in the process; nobody carries out what they want to write.
+    Controllers handle changes as in the process, but their writes are dropped.
     """
 
     def __init__(self, seed: int = 1) -> None:
@@ -108,7 +108,7 @@ class Soak:
         self.tell(self.made.put, parse_node(node))
 
     def turn(self) -> None:
-        """A few events, and what the scheduler makes of them."""
+        """Some events and the scheduling steps after them."""
         for _ in range(self.rng.randint(1, 20)):
             self.rng.choice(self.actions)()
         self.now += 0.1
@@ -128,7 +128,7 @@ class Soak:
 
 
 def main(events: int = EVENTS) -> int:
-    """Play them; 1 where memory grew."""
+    """Run all events; returns 1 if memory has grown."""
     soak, marks, started = Soak(), list[float](), time.monotonic()
     for part in range(1, 21):
         while soak.events < events * part // 20:

@@ -1,1 +1,1 @@
-"""kubectl plugins: `kubectl elasticquota` and `kubectl podgroup`."""
+"""The kubectl plugins `kubectl elasticquota` and `kubectl podgroup`."""

@@ -1,0 +1,1 @@
+"""Muster's development cluster in one process: a Kubernetes API server with kubelet and controllers."""

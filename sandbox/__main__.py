@@ -1,4 +1,4 @@
-"""`python -m sandbox` and the console script `muster-sandbox`."""
+"""Entry point of `python -m sandbox` and of the console script `muster-sandbox`."""
 
 from __future__ import annotations
 

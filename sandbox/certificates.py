@@ -1,4 +1,4 @@
-"""The certificates of one server on loopback, as files."""
+"""Serving certificates of one API server on loopback, written as PEM files."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _HOSTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateFiles:
-    """Paths of PEM files: the authority's certificate, and the server's certificate and key."""
+class ServerCertificate:
+    """Paths of PEM files: certificate of the authority, certificate and key of the server."""
 
     ca: Path
     certificate: Path
     key: Path
 
 
-def write_certificates(directory: Path, now: dt.datetime) -> CertificateFiles:
-    """Make a new authority and serving certificate in `directory` (keys readable by the owner only)."""
+def write_certificates(directory: Path, now: dt.datetime) -> ServerCertificate:
+    """Write a new certificate authority and a serving certificate to `directory`; keys get mode 0600."""
     lifetimes = Lifetimes(authority=VALID_FOR, serving=VALID_FOR)
     authority = make_authority(now.timestamp(), lifetimes, common_name="muster-sandbox-ca")
     serving = issue_serving(authority, _HOSTS, now.timestamp(), lifetimes)
-    files = CertificateFiles(directory / "ca.crt", directory / "server.crt", directory / "server.key")
+    files = ServerCertificate(directory / "ca.crt", directory / "server.crt", directory / "server.key")
     directory.mkdir(parents=True, exist_ok=True)
     files.ca.write_bytes(authority.certificate)
     files.certificate.write_bytes(serving.certificate)

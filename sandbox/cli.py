@@ -1,4 +1,4 @@
-"""The command `muster-sandbox`."""
+"""Command line of `muster-sandbox`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import click
 
-from sandbox.nodes import NodeShape, Topology, numbered_nodes, read_topology
+from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
 from scheduler_core.errors import ModelError, MusterError
 
 DEFAULT_NODES = 4
 
 
 class _Commands(click.Group):
-    """The commands of this file, and `demo` where the package has it."""
+    """Commands of this module, and `demo` if the package contains it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         demo = ["demo"] if importlib.util.find_spec("sandbox.demo") else []
@@ -33,7 +33,9 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """A Kubernetes API server in one process, for development and tests: loopback only, nothing is kept."""
+    """A Kubernetes API server in one process for development and tests. It listens on loopback only and keeps
+    all objects in memory.
+    """
 
 
 @main.command()
@@ -48,12 +50,12 @@ def version() -> None:
     "--topology",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Topology tree (YAML or JSON), or a ConfigMap with one, whose leaves are the nodes.",
+    help="File with a topology tree (YAML or JSON) or a topology ConfigMap; its leaves become the nodes.",
 )
 @click.option("--node-cpu", default="8", show_default=True, help="CPU of a node (cores).")
 @click.option("--node-memory", default="32Gi", show_default=True, help="Memory of a node.")
 @click.option("--node-gpus", default="0", show_default=True, help="GPUs (nvidia.com/gpu) of a node.")
-@click.option("--node-pods", default="110", show_default=True, help="Pods that a node takes.")
+@click.option("--node-pods", default="110", show_default=True, help="Maximum number of pods on a node.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 (default: a free one)."
 )
@@ -77,7 +79,7 @@ def version() -> None:
     "binaries",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Serve with the real kube-apiserver and etcd in DIR in place of the sandbox's own server.",
+    help="Use the kube-apiserver and etcd programs in DIR instead of the sandbox's own API server.",
 )
 def up(
     nodes: int | None,
@@ -94,9 +96,9 @@ def up(
 ) -> None:
     """Serve a cluster until Ctrl-C."""
     if config is not None and not everything:
-        raise click.UsageError("--config is for the scheduler that --all starts; give --all, too")
+        raise click.UsageError("--config needs --all: it configures the scheduler that --all starts")
     if nodes is not None and topology is not None:
-        raise click.UsageError("--nodes and --topology exclude each other")
+        raise click.UsageError("--nodes and --topology cannot be used together")
     shape = NodeShape(node_cpu, node_memory, node_gpus, node_pods)
     try:
         shape.capacity()
@@ -123,15 +125,15 @@ def _serve(
     config: Path | None,
     binaries: Path | None,
 ) -> None:
-    # Imported here: `--help`, `version` and usage errors need no server.
+    # Imported here because `--help`, `version` and usage errors need no server.
     from sandbox import scheduler_config
     from sandbox.real.control_plane import binaries_in
-    from sandbox.serve import Request, serve
+    from sandbox.serve import ServeOptions, serve
 
     if config:
         scheduler_config.check(config)
     found = binaries_in(binaries) if binaries else None
-    asyncio.run(serve(Request(layout, port, kubeconfig, everything, config, found), click.echo))
+    asyncio.run(serve(ServeOptions(layout, port, kubeconfig, everything, config, found), click.echo))
 
 
 def _os_text(error: OSError, port: int) -> str:

@@ -1,28 +1,25 @@
-"""A whole sandbox: API server, admission, controllers, kubelet, and what is in it at the start."""
+"""Sandbox cluster: API server, admission, controllers, kubelet and initial objects in one process."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from sandbox.admission.priority import SYSTEM_CLASSES
-from sandbox.builtin import CUSTOM_RESOURCE_DEFINITIONS, NODES, PRIORITY_CLASSES
+from sandbox.api.server import ApiServer, ServerOptions
 from sandbox.controllers import Controllers, start_controllers
-from sandbox.creation import create_objects
-from sandbox.kubelet import Kubelet
+from sandbox.initial_objects import create_objects
+from sandbox.kinds.builtin import NODES, PRIORITY_CLASSES
+from sandbox.nodes.kubelet import Kubelet
 from sandbox.objects import Obj, copy_json
-from sandbox.server import ApiServer, ServerOptions
-from sandbox.store import Store
-from scheduler_core.errors import ConfigError
+from sandbox.store.object_store import ObjectStore
 
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What to start. `objects` are created after the nodes, with their namespaces where those are missing."""
+    """Settings of a sandbox cluster. `objects` and their missing namespaces are created after the nodes."""
 
     server: ServerOptions = field(default_factory=ServerOptions)
     nodes: Sequence[Obj] = ()
@@ -30,7 +27,7 @@ class ClusterOptions:
 
 
 class SandboxCluster:
-    """`start`, then use `server`; then `stop`. All on one event loop."""
+    """Lifecycle of one cluster: `start`, use `server`, `stop`. All calls belong to one event loop."""
 
     def __init__(self, options: ClusterOptions) -> None:
         self._options = options
@@ -39,8 +36,8 @@ class SandboxCluster:
         self._controllers: Controllers | None = None
 
     @property
-    def store(self) -> Store:
-        """All objects."""
+    def store(self) -> ObjectStore:
+        """Store with all objects of the cluster."""
         return self.server.store
 
     @property
@@ -50,26 +47,26 @@ class SandboxCluster:
 
     @property
     def token(self) -> str:
-        """The bearer token of an admin."""
+        """Bearer token of a cluster admin."""
         return self.server.token
 
     @property
     def ca_file(self) -> Path:
-        """PEM of the authority that signed the serving certificate."""
+        """PEM file of the authority that signed the serving certificate."""
         return self.server.ca_file
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for kubectl and client libraries."""
+        """Kubeconfig file for kubectl and client libraries."""
         return self.server.kubeconfig
 
     @property
     def directory(self) -> Path:
-        """The folder with certificates and kubeconfig."""
+        """Directory with certificates and kubeconfig."""
         return self.server.directory
 
     async def start(self) -> None:
-        """Serve. Raises OSError if the port is taken, ConfigError for an object that the server refuses."""
+        """Start serving. Raises OSError if the port is in use, ConfigError if an object is refused."""
         registry = self.server.registry
         authority = self.server.prepare().ca.read_text()
         self._controllers = start_controllers(registry, authority)
@@ -86,36 +83,13 @@ class SandboxCluster:
             raise
 
     async def ended(self) -> None:
-        """Wait for what ends by itself: nothing does, as all of it is in this process."""
+        """Wait forever: the cluster has no child process that could end."""
         await asyncio.Event().wait()
 
     async def stop(self) -> None:
-        """Stop serving and end everything that runs."""
+        """Stop the server, the kubelet and the controllers."""
         await self.server.stop()
         await self.kubelet.stop()
         if self._controllers:
             await self._controllers.stop()
             self._controllers = None
-
-
-def crd_dir() -> Path:
-    """Where Muster's CustomResourceDefinitions are: in the chart of the source tree.
-
-    Raises ConfigError where the package was installed without it.
-    """
-    found = Path(__file__).resolve().parents[1] / "charts" / "muster" / "crds"
-    if not found.is_dir():
-        raise ConfigError("", "not found; run from a source checkout of Muster", file=str(found))
-    return found
-
-
-def read_crds(folder: Path) -> list[Obj]:
-    """Every CustomResourceDefinition in the folder's YAML files. Raises ConfigError naming the file."""
-    found: list[Obj] = []
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            documents: Iterable[Obj] = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError("", " ".join(str(error).split()), file=str(path)) from None
-        found += [obj for obj in documents if obj and obj.get("kind") == CUSTOM_RESOURCE_DEFINITIONS.kind]
-    return found

@@ -1,4 +1,4 @@
-"""API errors of the sandbox: a type with the fields of a metav1.Status, and the texts kubectl users know."""
+"""API errors of the sandbox: StatusError with the fields of metav1.Status, and kube-apiserver's messages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 from scheduler_core.errors import MusterError
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """One field that broke a rule: `reason` as in metav1.CauseType, `field` a path like `spec.max[cpu]`."""
+class StatusCause(msgspec.Struct, frozen=True):
+    """One invalid field: `reason` is a metav1.CauseType, `field` a path such as `spec.max[cpu]`."""
 
     reason: str
     message: str
@@ -22,7 +22,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Named(Protocol):
-    """What an error needs to know about a kind (`kinds.ApiKind` fits)."""
+    """Names of a kind that error messages contain; implemented by `kinds.api_kinds.ApiKind`."""
 
     @property
     def group(self) -> str:
@@ -41,7 +41,7 @@ class Named(Protocol):
 
 
 class StatusError(MusterError):
-    """A request that the server refuses: HTTP `code`, machine `reason`, and a message for people."""
+    """A refused request: HTTP status `code`, metav1.StatusReason `reason`, and a message."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class StatusError(MusterError):
         reason: str,
         message: str,
         details: dict[str, Any] | None = None,
-        causes: Iterable[Cause] = (),
+        causes: Iterable[StatusCause] = (),
     ) -> None:
         self.code = code
         self.reason = reason
@@ -62,7 +62,7 @@ class StatusError(MusterError):
         return self.message
 
     def to_status(self) -> dict[str, Any]:
-        """The metav1.Status that goes over the wire."""
+        """The metav1.Status for the response body."""
         details = dict(self.details or {})
         if self.causes:
             details["causes"] = [
@@ -105,7 +105,7 @@ def no_such_path() -> StatusError:
 
 
 def already_exists(kind: Named, name: str) -> StatusError:
-    """409 for a creation under a name that is taken."""
+    """409 for a create request whose name is in use."""
     text = f'{resource_text(kind)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, _details(kind, name))
 
@@ -115,14 +115,16 @@ OBJECT_MODIFIED = (
 )
 
 
-def conflict(kind: Named, name: str, why: str = OBJECT_MODIFIED, causes: Iterable[Cause] = ()) -> StatusError:
-    """409 for a lost race or a precondition that does not hold."""
+def conflict(
+    kind: Named, name: str, why: str = OBJECT_MODIFIED, causes: Iterable[StatusCause] = ()
+) -> StatusError:
+    """409 for a concurrent change or a failed precondition."""
     text = f'Operation cannot be fulfilled on {resource_text(kind)} "{name}": {why}'
     return StatusError(409, "Conflict", text, _details(kind, name), causes)
 
 
-def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
-    """422 with every broken field."""
+def invalid(kind: Named, name: str, causes: Sequence[StatusCause]) -> StatusError:
+    """422 with all invalid fields."""
     full_kind = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     texts = [str(cause) for cause in causes]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -131,28 +133,28 @@ def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
 
 
 def needs_resource_version(kind: Named, name: str) -> StatusError:
-    """422 for an update that does not say which version it is based on, of a kind that insists on it."""
+    """422 for an update without metadata.resourceVersion, for kinds that require it."""
     cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     message = f'{resource_text(kind)} "{name}" is invalid: {cause}'
     return StatusError(422, "Invalid", message, _details(kind, name), [cause])
 
 
 def invalid_patch(value: str, problem: str) -> StatusError:
-    """422 for a patch that does not leave what its kind allows; `value` is shown of it."""
+    """422 for a patch whose result is invalid for its kind; the message contains `value`."""
     cause = invalid_value("patch", value, problem)
     return StatusError(422, "Invalid", f' "" is invalid: {cause}', None, [cause])
 
 
 def undeclared_field(kind: Named, place: str, version: str, paths: Sequence[str]) -> StatusError:
-    """500 for an applied configuration with fields that its schema lacks; `place` is namespace/name."""
+    """500 for an applied configuration with fields that the schema lacks; `place` is namespace/name."""
     texts = [f".{path}: field not declared in schema" for path in paths]
     text = texts[0] if len(texts) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in texts)
     what = f"failed to create typed patch object ({place}; {kind.group}/{version}, Kind={kind.kind})"
     return StatusError(500, "", f"{what}: {text}")
 
 
-def forbidden(kind: Named, name: str, why: str, causes: Iterable[Cause] = ()) -> StatusError:
-    """403 with the policy's words."""
+def forbidden(kind: Named, name: str, why: str, causes: Iterable[StatusCause] = ()) -> StatusError:
+    """403 with the reason `why`."""
     text = (
         f'{resource_text(kind)} "{name}" is forbidden: {why}'
         if name
@@ -167,17 +169,17 @@ def bad_request(message: str) -> StatusError:
 
 
 def unauthorized() -> StatusError:
-    """401: no or a wrong bearer token."""
+    """401 for a missing or wrong bearer token."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def gone(requested: int, oldest: int) -> StatusError:
-    """410 for a watch from a resourceVersion that was compacted away."""
+    """410 for a watch from a compacted resourceVersion."""
     return StatusError(410, "Expired", f"too old resource version: {requested} ({oldest})")
 
 
 def continue_expired() -> StatusError:
-    """410 for a `continue` token whose snapshot is gone."""
+    """410 for a `continue` token whose snapshot has expired."""
     text = (
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter."
@@ -186,7 +188,7 @@ def continue_expired() -> StatusError:
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
-    """415 for a body in a format the server does not read."""
+    """415 for a request body in an unsupported format."""
     text = (
         "the body of the request was in an unknown format - accepted media types include: "
         f"{', '.join(accepted)}"
@@ -195,13 +197,13 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 
 def not_acceptable(*also: str) -> StatusError:
-    """406 for a representation that is not offered; `also` is offered beside JSON and YAML."""
+    """406 for an unsupported representation; the server offers JSON, YAML and `also`."""
     offered = ", ".join(("application/json", "application/yaml", *also))
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
 
 
 def method_not_allowed() -> StatusError:
-    """405 for a verb the resource does not have."""
+    """405 for a verb that the resource does not support."""
     text = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", text)
 
@@ -213,7 +215,7 @@ def too_large(limit: int) -> StatusError:
 
 
 def too_many_requests(
-    message: str, causes: Iterable[Cause] = (), retry_after: int | None = None
+    message: str, causes: Iterable[StatusCause] = (), retry_after: int | None = None
 ) -> StatusError:
     """429; `retry_after` in seconds."""
     details = {"retryAfterSeconds": retry_after} if retry_after else None
@@ -221,33 +223,35 @@ def too_many_requests(
 
 
 def internal(message: str) -> StatusError:
-    """500: the server's own fault, or an admission webhook that could not be called."""
+    """500 for an internal error, or for an admission webhook that could not be called."""
     return StatusError(
-        500, "InternalError", f"Internal error occurred: {message}", None, [Cause("", message)]
+        500, "InternalError", f"Internal error occurred: {message}", None, [StatusCause("", message)]
     )
 
 
-def required(field: str, detail: str = "") -> Cause:
+def required(field: str, detail: str = "") -> StatusCause:
     """`field: Required value[: detail]`."""
-    return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
+    return StatusCause(
+        "FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field
+    )
 
 
-def invalid_value(field: str, value: object, detail: str) -> Cause:
-    """`field: Invalid value: value: detail`, the value as the server prints it (strings quoted)."""
-    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}", field)
+def invalid_value(field: str, value: object, detail: str) -> StatusCause:
+    """`field: Invalid value: value: detail`; the value is printed as JSON."""
+    return StatusCause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}", field)
 
 
-def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
+def not_supported(field: str, value: object, supported: Iterable[str]) -> StatusCause:
     """`field: Unsupported value: "x": supported values: "a", "b"`."""
     choices = ", ".join(_shown(choice) for choice in supported)
-    return Cause(
+    return StatusCause(
         "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {choices}", field
     )
 
 
-def forbidden_field(field: str, detail: str) -> Cause:
+def forbidden_field(field: str, detail: str) -> StatusCause:
     """`field: Forbidden: detail`."""
-    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+    return StatusCause("FieldValueForbidden", f"Forbidden: {detail}", field)
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The kubeconfig that leads kubectl and client libraries to the sandbox."""
+"""Kubeconfig of a sandbox cluster for kubectl and client libraries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kubeconfig(url: str, ca_pem: bytes, token: str) -> dict[str, Any]:
 
 
 def write_kubeconfig(path: Path, url: str, ca_pem: bytes, token: str) -> None:
-    """Write the kubeconfig, whole or not at all, readable by the owner only."""
+    """Write the kubeconfig atomically with mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.touch(mode=0o600)

@@ -1,11 +1,16 @@
-"""Small functions on API objects as plain dicts and lists."""
+"""Helpers for API objects as plain dicts and lists."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Any
 
+import msgspec
+
+from scheduler_core.model.timestamps import format_time
+
 Obj = dict[str, Any]
+encode_json = msgspec.json.Encoder().encode
 
 
 def copy_json(value: Any) -> Any:
@@ -21,7 +26,7 @@ def copy_json(value: Any) -> Any:
 
 def rfc3339(moment: dt.datetime) -> str:
     """`2026-01-01T00:00:00Z`, the form of metav1.Time."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_time(moment.timestamp())
 
 
 def now() -> dt.datetime:
@@ -30,7 +35,7 @@ def now() -> dt.datetime:
 
 
 def at(obj: Any, *path: str) -> Any:
-    """`obj[path[0]][path[1]]...`, None where something on the way is missing or no object."""
+    """`obj[path[0]][path[1]]...`; None if a key is missing or a parent is not an object."""
     for key in path:
         if not isinstance(obj, dict):
             return None
@@ -39,15 +44,15 @@ def at(obj: Any, *path: str) -> Any:
 
 
 def with_meta(obj: Obj, **fields: Any) -> Obj:
-    """A shallow copy of the object with these metadata fields set; None removes a field."""
+    """A shallow copy of the object with changed metadata fields; None removes a field."""
     meta = {**obj["metadata"], **fields}
     return {**obj, "metadata": {key: value for key, value in meta.items() if value is not None}}
 
 
 def with_condition(status: Obj, condition: Obj) -> Obj:
-    """A copy of a status with the condition of this type replaced or appended.
+    """A copy of `status` in which `condition` replaces the condition of its type, or is appended.
 
-    `lastTransitionTime` is kept from the old condition where the condition's status did not change.
+    `lastTransitionTime` stays that of the old condition if the condition's status is unchanged.
     """
     conditions = list(status.get("conditions") or ())
     for index, old in enumerate(conditions):

@@ -1,4 +1,4 @@
-"""A KubeSchedulerConfiguration for the scheduler that the sandbox starts."""
+"""KubeSchedulerConfiguration of the scheduler that the sandbox starts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import yaml
 
 from scheduler_core.app.config_cli import configure, refuse_unsupported
 from scheduler_core.config import ConfigErrors
-from scheduler_core.config.builtin import BUILTIN
 from scheduler_core.config.documents import parse_document
 from scheduler_core.config.flags import Flags
+from scheduler_core.config.load import BUILTIN
 
-# Names that well-known manifests give their scheduler, and what each has beyond quotas and gangs.
+# Scheduler names of well-known manifests, with the plugins that each profile adds to quotas and gangs.
 ALSO_SERVED: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "capacityscheduler": {},
     "sakkara": {"ClusterTopologyPlacementGroup": {"topologyConfigMapNameSpace": "sakkara"}},
@@ -22,7 +22,9 @@ ALSO_SERVED: Final[dict[str, dict[str, dict[str, Any]]]] = {
 
 
 def check(file: Path) -> None:
-    """Raises ConfigError for what the scheduler does not do; prints other problems and exits with 1."""
+    """Check a configuration file. Raises ConfigError for an unsupported setting; prints other problems and
+    exits with code 1.
+    """
     try:
         refuse_unsupported(configure(str(file), Flags()))
     except ConfigErrors as found:
@@ -30,9 +32,9 @@ def check(file: Path) -> None:
 
 
 def at_this_server(file: Path | None, kubeconfig: Path, folder: Path) -> Path:
-    """A copy of a configuration in `folder` that leads to this sandbox, wherever the file leads.
+    """Write a copy of a configuration with this sandbox's kubeconfig to `folder`; returns its path.
 
-    Without a file: the built-in profile, and profiles for the names in ALSO_SERVED.
+    Without a file, the copy has the built-in profile and a profile for each name in ALSO_SERVED.
     """
     document: dict[str, Any] = parse_document(file.read_text(encoding="utf-8") if file else BUILTIN)
     connection = document.get("clientConnection") or {}
@@ -48,14 +50,14 @@ def at_this_server(file: Path | None, kubeconfig: Path, folder: Path) -> Path:
 
 
 def profile_names(file: Path) -> list[str]:
-    """The schedulerNames of a configuration's profiles, as the file gives them."""
+    """The `schedulerName` of each profile in a configuration file."""
     document: dict[str, Any] = parse_document(file.read_text(encoding="utf-8"))
     profiles = document.get("profiles") or []
     return [profile["schedulerName"] for profile in profiles if profile.get("schedulerName")]
 
 
 def _beyond(first: dict[str, Any], name: str, more: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The first profile under another name, with more plugins."""
+    """A copy of the first profile with another name and additional plugins."""
     enabled = [*first["plugins"]["multiPoint"]["enabled"], *({"name": plugin} for plugin in more)]
     return {
         "schedulerName": name,
@@ -65,7 +67,7 @@ def _beyond(first: dict[str, Any], name: str, more: dict[str, dict[str, Any]]) -
 
 
 def _keep_policy(document: dict[str, Any], file: Path) -> None:
-    """Oldest versions may name a policy file beside the configuration."""
+    """Make the path of a policy file absolute; v1alpha1 configurations may contain a relative path."""
     policy = ((document.get("algorithmSource") or {}).get("policy") or {}).get("file") or {}
     if policy.get("path"):
         policy["path"] = str(file.resolve().parent / policy["path"])

@@ -1,4 +1,4 @@
-"""What `muster-sandbox up` does: serve until a signal comes, with the rest of Muster if it is wanted."""
+"""`muster-sandbox up`: serves a cluster until a signal arrives, optionally with scheduler and webhook."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from sandbox.builtin import LEASES, MUTATING_WEBHOOKS
-from sandbox.cluster import ClusterOptions, SandboxCluster, crd_dir, read_crds
-from sandbox.kinds import ApiKind
+from sandbox.api.server import ServerOptions
+from sandbox.cluster import ClusterOptions, SandboxCluster
+from sandbox.initial_objects import crd_dir, read_crds
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import LEASES, MUTATING_WEBHOOKS
 from sandbox.kubeconfig import write_kubeconfig
-from sandbox.nodes import Topology
+from sandbox.nodes.initial_nodes import Topology
 from sandbox.objects import Obj
+from sandbox.processes import ChildProcesses, Say, commands
 from sandbox.real.cluster import RealCluster
 from sandbox.real.control_plane import Binaries
 from sandbox.scheduler_config import at_this_server
-from sandbox.server import ServerOptions
-from sandbox.stack import Say, Stack, commands
-from sandbox.store import EventType, Store
+from sandbox.store.object_store import EventType, ObjectStore
 
 _IDENTITY: Final = "apiserver.kubernetes.io/identity"
-"""Label of the lease by which a kube-apiserver itself says that it lives."""
+"""Label of the Lease that a kube-apiserver writes for itself."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What to serve: nodes, port (0: any), where the kubeconfig goes (None: a temporary file).
+class ServeOptions:
+    """Nodes, port (0: any free port) and kubeconfig path (None: a temporary file) of the cluster.
 
-    `everything` adds Muster's CRDs, its webhook and its scheduler; `config` is the scheduler's configuration.
-    With `binaries` a real kube-apiserver serves in place of the sandbox's own.
+    `everything` adds Muster's CRDs, webhook and scheduler; `config` is the scheduler's configuration file.
+    With `binaries`, a real kube-apiserver replaces the sandbox's own server.
     """
 
     topology: Topology
@@ -43,10 +44,10 @@ class Request:
 
 
 class Cluster(Protocol):
-    """What is served: the sandbox's own cluster, or one around a real kube-apiserver."""
+    """Interface of a served cluster: SandboxCluster, or RealCluster with a real kube-apiserver."""
 
     @property
-    def store(self) -> Store: ...
+    def store(self) -> ObjectStore: ...
     @property
     def url(self) -> str: ...
     @property
@@ -62,11 +63,11 @@ class Cluster(Protocol):
     async def stop(self) -> None: ...
 
 
-async def serve(request: Request, say: Say) -> None:
-    """Serve until SIGINT or SIGTERM. `say` prints a line.
+async def serve(request: ServeOptions, say: Say) -> None:
+    """Serve until SIGINT or SIGTERM; `say` prints one line.
 
-    Raises OSError if the port is taken, ConfigError for bad objects, ProcessEnded if a process ends,
-    ControlPlaneFailed if a real server does not come up.
+    Raises OSError if the port is in use, ConfigError for invalid objects, ProcessEnded if a process ends,
+    ControlPlaneFailed if the real API server does not start.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,28 +80,29 @@ async def serve(request: Request, say: Say) -> None:
     await cluster.start()
     try:
         path = _publish(cluster, request.kubeconfig)
-        nodes = len(request.topology.nodes)
+        count = len(request.topology.nodes)
+        nodes = f"{count} node" if count == 1 else f"{count} nodes"
         what = "A real kube-apiserver" if request.binaries else "A sandbox"
-        say(f"{what} with {nodes} nodes serves at {cluster.url} (loopback only, nothing is kept).")
+        say(f"{what} with {nodes} serves at {cluster.url} (loopback only, nothing is kept).")
         say(f"export KUBECONFIG={path}")
         say("Ctrl-C stops it.")
         programs = _programs(request, path, cluster.directory)
         if programs:
             _announce(cluster.store, say)
-        await _wait(stop, cluster, Stack(programs, say))
+        await _wait(stop, cluster, ChildProcesses(programs, say))
     finally:
         await cluster.stop()
     say("The sandbox has stopped.")
 
 
-def _cluster(request: Request, objects: Sequence[Obj]) -> Cluster:
+def _cluster(request: ServeOptions, objects: Sequence[Obj]) -> Cluster:
     nodes = request.topology.nodes
     if request.binaries:
         return RealCluster(request.binaries, nodes, objects, request.port)
     return SandboxCluster(ClusterOptions(ServerOptions(port=request.port), nodes, objects))
 
 
-def _programs(request: Request, kubeconfig: Path, state: Path) -> dict[str, list[str]]:
+def _programs(request: ServeOptions, kubeconfig: Path, state: Path) -> dict[str, list[str]]:
     if not request.everything:
         return {}
     return commands(kubeconfig, state, at_this_server(request.config, kubeconfig, state))
@@ -113,8 +115,8 @@ def _publish(cluster: Cluster, path: Path | None) -> Path:
     return path.resolve()
 
 
-def _announce(store: Store, say: Say) -> None:
-    """Say once when the webhook has registered, and when a scheduler leads."""
+def _announce(store: ObjectStore, say: Say) -> None:
+    """Print one line when the webhook has registered and one when a scheduler holds its Lease."""
     signs = {MUTATING_WEBHOOKS: "The webhook is registered.", LEASES: "The scheduler is at work."}
 
     def listen(kind: ApiKind, text: str) -> None:
@@ -130,8 +132,8 @@ def _announce(store: Store, say: Say) -> None:
         listen(kind, text)
 
 
-async def _wait(stop: asyncio.Event, cluster: Cluster, stack: Stack) -> None:
-    """Run the stack until the signal comes, or a process of stack or cluster ends by itself."""
+async def _wait(stop: asyncio.Event, cluster: Cluster, stack: ChildProcesses) -> None:
+    """Run the child processes until `stop` is set, or until one of them or of the cluster's ends."""
     stopping = asyncio.create_task(stop.wait())
     watching: list[asyncio.Task[None]] = [
         asyncio.create_task(stack.run()),

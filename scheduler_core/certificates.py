@@ -1,8 +1,9 @@
-"""Certificates that Muster's servers make for themselves: a CA of their own and one serving certificate.
+"""Certificates of Muster's servers: creation and validation of a CA and a serving certificate.
 
-Pure: `now` is given in seconds since the epoch, keys aside nothing is random, nothing is stored here.
-ECDSA on P-256; the CA lives 10 years, the serving certificate 90 days and never longer than its CA. Each is
-due for renewal at two thirds of its life; both start an hour early, for clocks that differ.
+Pure: `now` is in seconds since the epoch, nothing but keys is random, and nothing is stored. Keys are ECDSA
+on P-256. The CA is valid for 10 years, the serving certificate for 90 days but never longer than its CA. Each
+is due for renewal after two thirds of its life. Both are valid from one hour before `now`, because clocks
+differ.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """For how long certificates are good, from the moment they are made."""
+    """Lifetimes of certificates from their creation."""
 
     authority: timedelta = timedelta(days=3650)
     serving: timedelta = timedelta(days=90)
@@ -40,7 +41,7 @@ DEFAULT_LIFETIMES: Final = Lifetimes()
 
 
 class CertificateError(MusterError):
-    """A certificate or key that cannot be used: where it came from, and why."""
+    """A certificate or key that cannot be used: its source, and the problem."""
 
     def __init__(self, source: str, problem: str) -> None:
         self.source = source
@@ -120,7 +121,7 @@ def expiry(pem: bytes, source: str = "certificate") -> float:
 
 
 def rotation_due(pem: bytes, now: float) -> bool:
-    """Whether two thirds of a certificate's life are over, or it cannot be read or is not valid yet."""
+    """Whether two thirds of a certificate's life are over, or it cannot be read, or is not valid yet."""
     try:
         certificate = read_certificate(pem, "certificate")
     except CertificateError:
@@ -131,17 +132,17 @@ def rotation_due(pem: bytes, now: float) -> bool:
 
 
 def split_bundle(pem: bytes) -> tuple[bytes, ...]:
-    """The certificates of a PEM text that can be read, one PEM text each, in order."""
+    """The readable certificates of a PEM text, one PEM text each, in order."""
     return tuple(part.strip() + b"\n" for part in _PEM.findall(pem) if _is_readable(part))
 
 
 def made(pem: bytes) -> float:
-    """When one of our certificates was made, in seconds since the epoch. Raises CertificateError."""
+    """When a certificate of ours was created, in seconds since the epoch. Raises CertificateError."""
     return (read_certificate(pem, "certificate").not_valid_before_utc + BACKDATE).timestamp()
 
 
 def is_valid(pem: bytes, now: float) -> bool:
-    """Whether a certificate can be read and `now` is within its life."""
+    """Whether a certificate can be read and is valid at `now`."""
     try:
         certificate = read_certificate(pem, "certificate")
     except CertificateError:
@@ -151,7 +152,7 @@ def is_valid(pem: bytes, now: float) -> bool:
 
 
 def is_whole(pair: KeyPair) -> bool:
-    """Whether both parts can be read and belong together."""
+    """Whether both parts can be read and match."""
     try:
         check_pair(pair, "pair")
     except CertificateError:
@@ -160,7 +161,7 @@ def is_whole(pair: KeyPair) -> bool:
 
 
 def is_signed_by(pem: bytes, authority: bytes) -> bool:
-    """Whether a certificate was signed by this CA; both are PEM."""
+    """Whether this CA signed a certificate; both are PEM."""
     try:
         certificate = read_certificate(pem, "serving certificate")
         certificate.verify_directly_issued_by(read_certificate(authority, "CA certificate"))
@@ -170,7 +171,7 @@ def is_signed_by(pem: bytes, authority: bytes) -> bool:
 
 
 def hosts_of(pem: bytes) -> tuple[str, ...]:
-    """The DNS names and IP addresses that a certificate is for; none where it cannot be read."""
+    """The DNS names and IP addresses of a certificate; none where it cannot be read."""
     try:
         extensions = read_certificate(pem, "serving certificate").extensions
         names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -183,7 +184,7 @@ def hosts_of(pem: bytes) -> tuple[str, ...]:
 
 
 def missing_hosts(pem: bytes, hosts: Iterable[str]) -> tuple[str, ...]:
-    """Those of the hosts that a certificate is not for."""
+    """The hosts that a certificate does not cover."""
     named = set(hosts_of(pem))
     return tuple(host for host in hosts if str(_general_name(host).value) not in named)
 

@@ -1,8 +1,8 @@
-"""Reading JSON and plain values into types, from any thread.
+"""Thread-safe decoding of JSON and plain values into types.
 
-msgspec works out what a type holds when the type is first needed, in Python code that other threads
-interrupt, and shows them what it has so far: a second thread that reads the same type meanwhile follows a
-null pointer, and the process is gone (seen with 0.22). So types are worked out here, one at a time.
+msgspec inspects a type when the type is first used, in Python code that other threads can interrupt, and
+exposes partial results. A second thread that decodes the same type meanwhile follows a null pointer, and the
+process crashes (seen with 0.22). So this module prepares types one at a time.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import msgspec
 
 T = TypeVar("T")
 
-# Far more than any field that is read, far less than Python's own limit.
+# Far more than any decoded field needs, and far less than Python's limit.
 MOST_LEVELS: Final = 200
-# The end of a string may be missing: nothing is gone over twice then.
+# The closing quote may be missing; possessive quantifiers avoid backtracking.
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _OPENING: Final = frozenset(b"[{")
 _QUOTE: Final = ord('"')
 
-# A type may be asked for while another is worked out: by an annotation that imports a module.
+# Reentrant, because an annotation may import a module that prepares another type.
 _lock = threading.RLock()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decoder(wire: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder of JSON for a type, which any thread may use; one for each type of the program."""
+    """The JSON decoder of a type, for any thread; one per type."""
     found = _decoders.get(wire)
     if found is None:
         found = _decoders[wire] = fresh_decoder(wire)
@@ -36,26 +36,26 @@ def decoder(wire: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def fresh_decoder(wire: type[T]) -> msgspec.json.Decoder[T]:
-    """A decoder that nobody keeps, for a type that was made at run time."""
+    """A decoder that is not cached, for a type that was created at run time."""
     with _lock:
         return msgspec.json.Decoder(wire)
 
 
 def decode(raw: bytes | str | msgspec.Raw, wire: type[T]) -> T:
-    """Read JSON. Raises msgspec.DecodeError, UnicodeError, RecursionError."""
+    """Decode JSON. Raises msgspec.DecodeError, UnicodeError, RecursionError."""
     return decoder(wire).decode(raw)
 
 
 def convert(value: Any, wire: type[T]) -> T:
-    """Read what JSON or YAML was read into. Raises msgspec.ValidationError, RecursionError."""
+    """Convert decoded JSON or YAML. Raises msgspec.ValidationError, RecursionError."""
     decoder(wire)
     return msgspec.convert(value, wire)
 
 
 def decode_deep(decoder: msgspec.json.Decoder[T], text: bytes | msgspec.Raw) -> T:
-    """What a decoder makes of JSON however deeply it is nested: see `shallow`. Raises msgspec.DecodeError.
+    """Decode JSON of any nesting depth, see `shallow`. Raises msgspec.DecodeError.
 
-    For what holds objects of others: one of them must not make it unreadable.
+    For lists and events: one object in them must not make the others unreadable.
     """
     try:
         return decoder.decode(text)
@@ -64,10 +64,10 @@ def decode_deep(decoder: msgspec.json.Decoder[T], text: bytes | msgspec.Raw) -> 
 
 
 def shallow(text: bytes) -> bytes:
-    """JSON in which null stands for whatever is nested more deeply than MOST_LEVELS.
+    """JSON in which null replaces everything nested deeper than MOST_LEVELS.
 
-    API servers store 10,000 levels in `metadata.managedFields`, which its author may write; Python reads some
-    900. What is no JSON stays none.
+    API servers store 10,000 levels in `metadata.managedFields`, which users can write; Python decodes about
+    900. Invalid JSON stays invalid.
     """
     kept: list[bytes] = []
     depth = start = 0

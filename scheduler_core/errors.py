@@ -1,6 +1,6 @@
-"""Errors of the core. Each is a type with fields; the edges turn it into text.
+"""Base classes of errors. Each type has fields; the commands and servers format them as text.
 
-Expected outcomes (a pod that does not fit, a quota that refuses) are values, not exceptions.
+Expected outcomes (a pod that does not fit, a quota that is full) are values, not exceptions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ class MusterError(Exception):
 
 
 class ModelError(MusterError):
-    """An API object that cannot be read: which object, which field, what is wrong with it.
+    """An API object that cannot be read: the object, the field and the problem.
 
     `path` is the field inside the object (`spec.min[cpu]`), `problem` the rule with the value.
     """
@@ -28,12 +28,12 @@ class ModelError(MusterError):
         super().__init__(path, problem, kind, namespace, name, uid)
 
     def within(self, kind: str, namespace: str, name: str, uid: str = "") -> ModelError:
-        """The same error with the object's identity filled in, for a reader who parsed the metadata."""
+        """The same error with the object's identity, for callers that know the metadata."""
         return type(self)(self.path, self.problem, kind=kind, namespace=namespace, name=name, uid=uid)
 
     @property
     def subject(self) -> str:
-        """`ElasticQuota team-a/quota`, or only the kind where the name is not known."""
+        """`ElasticQuota team-a/quota`, or only the kind where the name is unknown."""
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind} {place}".strip()
 
@@ -44,14 +44,14 @@ class ModelError(MusterError):
 
 
 class TooLarge(ModelError):
-    """An object that could be read, and is larger than is worth the time that reading it takes."""
+    """An object that is too large to be read in reasonable time."""
 
 
 class ConfigError(MusterError):
-    """A configuration or scenario file that cannot be used: path of the field, and the rule it breaks.
+    """A configuration or scenario file that cannot be used: the path of the field, and the rule it breaks.
 
-    `kind` is the class of the failure as Kubernetes field errors name it (Invalid, Required, Duplicate,
-    NotFound, Forbidden, NotSupported), empty when the text could not be decoded at all.
+    `kind` is the class of the error as in Kubernetes field errors (Invalid, Required, Duplicate, NotFound,
+    Forbidden, NotSupported), empty when the text could not be decoded at all.
     """
 
     def __init__(self, path: str, problem: str, *, kind: str = "", file: str = "") -> None:
@@ -68,7 +68,7 @@ class ConfigError(MusterError):
 
 
 class PluginError(MusterError):
-    """Broken code in a plugin: the plugin, the extension point, the pod, and the cause."""
+    """An exception in a plugin: the plugin, the extension point, the pod, and the cause."""
 
     def __init__(self, plugin: str, point: str, pod: str, cause: BaseException) -> None:
         self.plugin = plugin

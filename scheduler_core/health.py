@@ -1,7 +1,7 @@
-"""A process's port of health and metrics, and of pages that need a right. Plain HTTP, GET only.
+"""HTTP server of a process for health checks, metrics and guarded pages. Plain HTTP, GET only.
 
-Whoever reaches it can hold a few threads of its own and a bounded part of a processor, nothing else: one
-request a connection, so many a second for each address, and of too many connections the oldest ends.
+A client can use a few threads and a limited part of a processor, but no more: there is one request per
+connection, a rate limit per address, and a limit of connections beyond which the oldest is closed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from scheduler_core.errors import MusterError
 log = logging.getLogger(__name__)
 
 _CLIENT_SECONDS: Final = 10.0
-MOST_AT_ONCE: Final = 32
-# Of one address. Probes of a kubelet and a Prometheus come to one or two a second.
+MAX_CONNECTIONS: Final = 32
+# Rate limit and burst per address. Probes of a kubelet and Prometheus make one or two requests a second.
 PER_SECOND: Final = 100.0
-AT_FIRST: Final = 200.0
+BURST: Final = 200.0
 _MOST_ADDRESSES: Final = 1024
-# Where the process may open no more files.
+# Pause when the process has too many open files.
 _PAUSE_SECONDS: Final = 0.05
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 
-# A check: its name, and a function that returns what is wrong, empty for nothing.
+# A check: its name, and a function that returns the problem, empty if there is none.
 Check = tuple[str, Callable[[], str]]
 # A page: its content type and body.
 Page = tuple[str, bytes]
-# Who may see a guarded page: path and Authorization header to status and words; 200 lets it be seen.
+# Authorizes a guarded page: path and Authorization header to status and text; 200 grants access.
 Gate = Callable[[str, str], tuple[int, str]]
 
 
 class PortTaken(MusterError):
-    """The address that was asked for cannot be listened on."""
+    """The process cannot listen on the requested address."""
 
     def __init__(self, address: str, port: int, problem: str) -> None:
         self.address = address
@@ -55,59 +55,60 @@ class PortTaken(MusterError):
 
 
 def checked(checks: list[Check], verbose: bool) -> tuple[int, str]:
-    """Status and text of a health page: `ok`, or every check with its verdict, as Kubernetes shows them."""
+    """Status and text of a health page: `ok`, or every check with its result, as in Kubernetes."""
     problems = [(name, check()) for name, check in checks]
     failed = any(problem for _, problem in problems)
     if not failed and not verbose:
         return 200, "ok"
-    lines = [f"[-]{name} failed: {said}" if said else f"[+]{name} ok" for name, said in problems]
+    lines = [f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok" for name, problem in problems]
     lines.append("check failed" if failed else "check passed")
     return (500 if failed else 200), "\n".join(lines) + "\n"
 
 
-class Guests:
-    """Connections that are served: bounded in number, and in pace for each address. Thread-safe."""
+class ConnectionLimiter:
+    """Limits the connections in number, and their rate per address. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._served: dict[socket.socket, None] = {}
-        # Address to requests that it has left, and since when.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # By address: the tokens left, and when they were counted.
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._served)
 
-    def enter(self, sock: socket.socket, address: str) -> bool:
-        """Whether it is served; the oldest goes where there are too many."""
+    def admit(self, sock: socket.socket, address: str) -> bool:
+        """Whether the connection is served; closes the oldest one where there are too many."""
         now = self._monotonic()
         with self._lock:
-            left, since = self._left.pop(address, (AT_FIRST, now))
-            left = min(AT_FIRST, left + max(0.0, now - since) * PER_SECOND)
-            self._left[address] = (max(0.0, left - 1), now)
-            if len(self._left) > _MOST_ADDRESSES:
-                self._left.popitem(last=False)
+            left, since = self._tokens.pop(address, (BURST, now))
+            left = min(BURST, left + max(0.0, now - since) * PER_SECOND)
+            self._tokens[address] = (max(0.0, left - 1), now)
+            if len(self._tokens) > _MOST_ADDRESSES:
+                self._tokens.popitem(last=False)
             if left < 1:
                 return False
-            if len(self._served) >= MOST_AT_ONCE:
+            if len(self._served) >= MAX_CONNECTIONS:
                 oldest = next(iter(self._served))
                 del self._served[oldest]
                 with suppress(OSError):
-                    # Wakes its thread, which closes it.
+                    # Wakes the thread of the connection, which closes it.
                     oldest.shutdown(socket.SHUT_RDWR)
             self._served[sock] = None
             return True
 
-    def leave(self, sock: socket.socket) -> None:
-        """It was answered, or went away."""
+    def release(self, sock: socket.socket) -> None:
+        """The connection has ended."""
         with self._lock:
             self._served.pop(sock, None)
 
 
 class HealthServer:
-    """Serves on threads. `checks` by path (`/healthz`, ...); `pages` by path are made anew per request.
+    """Serves requests on threads. `checks` by path (`/healthz`, ...); `pages` by path are rendered per
+    request.
 
-    Those in `guarded` are shown only where `gate` answers 200.
+    Pages in `guarded` are shown only where `gate` returns 200.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class HealthServer:
         checks: Mapping[str, list[Check]],
         pages: Mapping[str, Callable[[], Page]],
         guarded: frozenset[str] = frozenset(),
-        gate: Gate = lambda path, authorization: (403, "nobody may see this page"),
+        gate: Gate = lambda path, authorization: (403, "access to this page is denied"),
         name: str = "muster-scheduler",
     ) -> None:
         self._checks = checks
@@ -136,7 +137,7 @@ class HealthServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the server."""
         host, port = self._server.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
@@ -150,11 +151,11 @@ class HealthServer:
         self._server.server_close()
 
     def answer(self, target: str, authorization: str = "") -> tuple[int, str, bytes]:
-        """Status, content type and body for a request's path and query."""
+        """Status, content type and body of the response to a request's path and query."""
         try:
             url = urlsplit(target)
         except ValueError as error:
-            return 400, TEXT, f"the target of the request is no URL: {error}\n".encode()
+            return 400, TEXT, f"the target of the request is not a URL: {error}\n".encode()
         checks = self._checks.get(url.path)
         if checks is not None:
             status, text = checked(checks, "verbose" in parse_qs(url.query, keep_blank_values=True))
@@ -162,11 +163,11 @@ class HealthServer:
         page = self._pages.get(url.path)
         if page is None:
             known = " ".join(sorted((*self._checks, *self._pages)))
-            return 404, TEXT, f"no such page; there are: {known}\n".encode()
+            return 404, TEXT, f"no such page; the pages are: {known}\n".encode()
         if url.path in self._guarded:
-            status, said = self._gate(url.path, authorization)
+            status, reason = self._gate(url.path, authorization)
             if status != 200:
-                return status, TEXT, f"{said}\n".encode()
+                return status, TEXT, f"{reason}\n".encode()
         try:
             kind, body = page()
         except MusterError as error:
@@ -179,26 +180,26 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
-        self.guests = Guests()
+        self.limiter = ConnectionLimiter()
         super().__init__(address, handler)
 
     def get_request(self) -> tuple[Any, Any]:
         try:
             return super().get_request()
         except OSError:
-            # The port stays ready: without a pause this thread would turn until there is a descriptor.
+            # The socket stays ready: without a pause this thread would loop until a descriptor is free.
             time.sleep(_PAUSE_SECONDS)
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        return self.guests.enter(request, str(client_address[0]))
+        return self.limiter.admit(request, str(client_address[0]))
 
     def shutdown_request(self, request: Any) -> None:
-        self.guests.leave(request)
+        self.limiter.release(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Of a client that went away one line for debugging; anything else is our fault."""
+        """Log a client that went away at debug level, and any other error as a warning."""
         error = sys.exception()
         if isinstance(error, OSError):
             log.debug("http: %s: %r", client_address[0], error)
@@ -219,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cache-Control", "no-cache")
-        # The pace is counted by connections.
+        # The rate limit counts connections.
         self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":

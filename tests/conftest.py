@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import tls_socket
-from tests.support.server import SERVERS
+from tests.support.clusters.server import SERVERS
 from tests.tools.build import possible
 
 END_TO_END = Path(__file__).parent / "e2e"

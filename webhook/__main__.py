@@ -1,30 +1,78 @@
-"""`muster-webhook`: serve admission for ElasticQuotas, ResourceQuotas and pods."""
+"""The command line of `muster-webhook`: options, `serve` and `unregister`."""
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import EXEMPT_NAMESPACES, MUSTER_SCHEDULER
-from webhook.cli import ALL_ADDRESSES, serving_hosts, state_directory, to_address, to_slashed, to_url
+
+ALL_ADDRESSES: Final = ("0.0.0.0", "::")
+
+
+def to_address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, int]:
+    """Parse HOST:PORT. Raises BadParameter."""
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{value!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def to_slashed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, str]:
+    """Parse NAMESPACE/NAME, or two empty strings. Raises BadParameter."""
+    namespace, slash, name = value.partition("/")
+    if value and not (namespace and slash and name):
+        raise click.BadParameter(f"{value!r} is not NAMESPACE/NAME")
+    return namespace, name
+
+
+def to_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """An https URL, or the empty string. Raises BadParameter."""
+    parts = urlsplit(value)
+    if value and (parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment):
+        raise click.BadParameter(f"{value!r} is not an https URL")
+    return value
+
+
+def state_directory() -> Path:
+    """The default directory for certificates, for a process outside a cluster."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base) / "muster" / "webhook"
+
+
+def serving_hosts(listen: str, url: str, service: tuple[str, str]) -> tuple[str, ...]:
+    """The names in the serving certificate: of the listening address, of the URL and of the Service."""
+    hosts = ["localhost", "127.0.0.1", "::1"]
+    if listen and listen not in ALL_ADDRESSES:
+        hosts.append(listen)
+    hosts.append(urlsplit(url).hostname or "")
+    namespace, name = service
+    if name:
+        hosts += [f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"]
+    return tuple(dict.fromkeys(host for host in hosts if host))
+
 
 if TYPE_CHECKING:
-    from webhook.process import Process
+    from webhook.process import RunningWebhook
 
 SUM_MODES = ("deny", "warn", "off")
 ADOPTIONS = ("Report", "Recreate")
 FOREIGN_PODS = ("Enforce", "Warn", "Allow")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _ServeByDefault(click.Group):
-    """A first argument that is an option belongs to `serve`."""
+    """Runs `serve` where no command is named: where the first argument is an option, or missing."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help", "--version")):
@@ -34,6 +82,10 @@ class _ServeByDefault(click.Group):
 
 _kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig file.")
 _context = click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig.")
+
+
+def _names(flag: str, parameter: str, help_text: str) -> Callable[[_Function], _Function]:
+    return click.option(flag, parameter, multiple=True, metavar="NAME", help=help_text)
 
 
 @click.group(cls=_ServeByDefault, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,47 +121,41 @@ def cli() -> None:
     metavar="NAME",
     help="The schedulerName that pods of managed namespaces get.",
 )
-@click.option(
+@_names(
     "--other-scheduler",
     "others",
-    multiple=True,
-    metavar="NAME",
-    help="A further schedulerName of Muster's own, that of another profile; may be repeated.",
+    "A further schedulerName of Muster's own, that of another profile; may be repeated.",
 )
 @click.option(
     "--foreign-pods",
     type=click.Choice(FOREIGN_PODS),
     default="Enforce",
     show_default=True,
-    help="What to do with pods that no scheduler of Muster's judges, and resizes, beyond their quota.",
+    help="What to do with pods of other schedulers, and with resizes, that exceed their quota.",
 )
-@click.option(
+@_names(
     "--exempt-user",
     "users",
-    multiple=True,
-    metavar="NAME",
-    help="A user whose pods of other schedulers are not judged, besides nodes; may be repeated.",
+    "A user whose pods of other schedulers are not judged, in addition to nodes; may be repeated.",
 )
 @click.option(
     "--sum-of-min",
     type=click.Choice(SUM_MODES),
     default="deny",
     show_default=True,
-    help="What to do when all min together exceed the nodes' allocatable.",
+    help="What to do when the sum of all min exceeds the allocatable of the nodes.",
 )
 @click.option(
     "--adoption",
     type=click.Choice(ADOPTIONS),
     default="Report",
     show_default=True,
-    help="What to do with pods that went to another scheduler while the webhook was away.",
+    help="What to do with pods that went to another scheduler while the webhook was unavailable.",
 )
-@click.option(
+@_names(
     "--exempt-namespace",
     "exempt",
-    multiple=True,
-    metavar="NAME",
-    help=f"A namespace to leave alone, besides {', '.join(EXEMPT_NAMESPACES)}; may be repeated.",
+    f"A namespace to ignore, in addition to {', '.join(EXEMPT_NAMESPACES)}; may be repeated.",
 )
 @click.option("--register", is_flag=True, help="Write the webhook configurations when ready.")
 @click.option(
@@ -117,47 +163,43 @@ def cli() -> None:
     default="",
     callback=to_url,
     metavar="URL",
-    help="How the API server reaches us outside the cluster.  [default: the listening address]",
+    help="URL at which the API server reaches the webhook.  [default: the listening address]",
 )
 @click.option(
     "--service",
     default="",
     callback=to_slashed,
     metavar="NAMESPACE/NAME",
-    help="How the API server reaches us inside the cluster; replaces --url.",
+    help="Service through which the API server reaches the webhook; replaces --url.",
 )
 @click.option("--service-port", type=click.IntRange(1, 65535), default=443, show_default=True)
 @click.option(
     "--cert-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where one process keeps the certificates it makes.  [default: ~/.local/state/muster/webhook]",
+    help="Directory for the certificates of a single process.  [default: ~/.local/state/muster/webhook]",
 )
 @click.option(
     "--certificate-secret",
     default="",
     callback=to_slashed,
     metavar="NAMESPACE/NAME",
-    help="A Secret in which replicas keep the certificates they make; replaces --cert-dir.",
+    help="Secret for the certificates that replicas share; replaces --cert-dir.",
 )
 @click.option(
     "--certificate-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="tls.crt and tls.key that somebody else renews, such as cert-manager; replaces --cert-dir.",
+    help="Directory of tls.crt and tls.key that cert-manager, for example, renews; replaces --cert-dir.",
 )
 @click.option(
     "--client-ca",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="CAs; reviews are answered only to clients with a certificate of theirs.  [default: to all]",
+    help="CAs (PEM); only clients with a certificate of theirs get reviews.  [default: all clients]",
 )
-@click.option(
-    "--client-name",
-    "client_names",
-    multiple=True,
-    metavar="NAME",
-    help="Of those, only clients with this common name; may be repeated.",
+@_names(
+    "--client-name", "client_names", "With --client-ca: only clients with this common name; may be repeated."
 )
 @click.option(
     "--hold-timeout",
@@ -165,7 +207,7 @@ def cli() -> None:
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="After which a reservation for an object that never appeared is given back.",
+    help="Time after which a reservation is released if its object never appeared.",
 )
 @click.option(
     "--drain",
@@ -212,15 +254,15 @@ def serve(
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
-    from webhook.cert_source import Source
-    from webhook.clients import Clients
-    from webhook.hold_store import Times
-    from webhook.process import Options, Process
-    from webhook.service import Settings
+    from webhook.certs.source import Source
+    from webhook.http.client_certificates import ClientCertificates
+    from webhook.policy.review_dispatcher import Settings
+    from webhook.process import RunningWebhook, WebhookOptions
+    from webhook.reservations.ledger_writer import Times
 
     set_up(verbosity, logging_format)
-    process = Process(
-        Options(
+    process = RunningWebhook(
+        WebhookOptions(
             *address,
             metrics_listen,
             certificates=Source(
@@ -242,16 +284,16 @@ def serve(
             hosts=serving_hosts(address[0], url, service),
             drain=drain,
             adoption=adoption,  # type: ignore[arg-type]
-            clients=Clients(client_ca, frozenset(client_names)),
+            clients=ClientCertificates(client_ca, frozenset(client_names)),
             times=Times(timeout=hold_timeout),
         )
     )
     _run(process)
 
 
-def _run(process: Process) -> None:
-    """Until SIGTERM or SIGINT."""
-    from scheduler_core.logs.lines import Lines
+def _run(process: RunningWebhook) -> None:
+    """Run until SIGTERM or SIGINT."""
+    from scheduler_core.logs.lines import LineWriter
 
     asked: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -264,7 +306,7 @@ def _run(process: Process) -> None:
     threading.Thread(target=stop_when_asked, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: asked.put(number))
-    said = Lines(sys.stdout)
+    said = LineWriter(sys.stdout)
     process.run(lambda line: said.write(f"muster-webhook: {line}"))
 
 
@@ -282,13 +324,13 @@ def _check_usage(
     if register and unreached:
         raise click.UsageError(f"--register with --listen {unreached} needs --url or --service")
     if register and certificate_dir:
-        raise click.UsageError("--register writes the CA that we make; with --certificate-dir there is none")
+        raise click.UsageError("--register writes the webhook's own CA; with --certificate-dir there is none")
     if client_names and not client_ca:
         raise click.UsageError("--client-name needs --client-ca")
 
 
 def _one_of(*sources: object) -> None:
-    """Raises UsageError where certificates are to come from several places."""
+    """Raises UsageError where more than one source of certificates is given."""
     if sum(map(bool, sources)) > 1:
         raise click.UsageError("--cert-dir, --certificate-secret and --certificate-dir exclude each other")
 
@@ -297,9 +339,9 @@ def _one_of(*sources: object) -> None:
 @_kubeconfig
 @_context
 def unregister(kubeconfig: str, context: str) -> None:
-    """Take the webhook configurations away: the API server stops asking at once."""
+    """Delete the webhook configurations: the API server stops sending reviews at once."""
     from scheduler_core.kube.connect import Overrides, connect
-    from webhook.registration import unregister as remove
+    from webhook.certs.registration import unregister as remove
 
     client, _ = connect(Overrides(kubeconfig=kubeconfig, context=context))
     remove(client)

@@ -1,4 +1,4 @@
-"""What the webhook tells Prometheus. Label sets are bounded: unknown kinds and operations count as one."""
+"""The Prometheus metrics of the webhook. Label sets are bounded: unknown kinds count as `other`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from scheduler_core.logs import dropped_lines
-from webhook.review import OPERATIONS, Answer
+from webhook.http.admission_review import OPERATIONS, ReviewResponse
 
 KINDS = frozenset({"Pod", "ElasticQuota", "ResourceQuota", "PodGroup", "ConfigMap"})
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-class Metrics:
-    """The webhook's metrics, in a registry of their own."""
+class WebhookMetrics:
+    """The metrics of the webhook, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -82,7 +82,7 @@ class Metrics:
             registry=self.registry,
         ).set_function(dropped_lines)
 
-    def reviewed(self, answer: Answer, seconds: float) -> None:
+    def reviewed(self, answer: ReviewResponse, seconds: float) -> None:
         """Count one answered review."""
         if answer.verdict is None:
             self._failures.labels(str(answer.status)).inc()
@@ -98,27 +98,27 @@ class Metrics:
             self._denials.labels(rule).inc()
 
     def failed(self, code: int) -> None:
-        """Count a request that never became a review."""
+        """Count a request that was not a review, or could not be read."""
         self._failures.labels(str(code)).inc()
 
     def certificate(self, expiry: float) -> None:
-        """Note the end of the certificate in use."""
+        """Set when the serving certificate expires, in seconds since the epoch."""
         self._expiry.set(expiry)
 
     def authority(self, expiry: float) -> None:
-        """Note the end of the CA."""
+        """Set when the CA expires, in seconds since the epoch."""
         self._authority.set(expiry)
 
     def bundle_written(self) -> None:
-        """Count a configuration that was given the CA bundle."""
+        """Count a configuration into which the CA bundle was written."""
         self._bundle_writes.inc()
 
     def reload_failed(self) -> None:
-        """Count a certificate that was not taken."""
+        """Count a failure to make or load certificates."""
         self._reload_failures.inc()
 
     def in_flight(self) -> AbstractContextManager[object]:
-        """Counts a review while it is decided."""
+        """A context manager that counts a review while it is decided."""
         return self._in_flight.track_inprogress()
 
     def render(self, synced: bool, ages: Mapping[str, float]) -> bytes:

@@ -1,4 +1,4 @@
-"""The webhook's process: everything is put together here, started, rotated and stopped in order."""
+"""The process of the webhook: makes its components, starts them, renews certificates and stops in order."""
 
 from __future__ import annotations
 
@@ -7,48 +7,101 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from scheduler_core.errors import ModelError, MusterError
+from scheduler_core.health import HealthServer
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.session import Limits
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.http.session import Limits
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS, Resource
-from scheduler_core.model.pod_use import parse_pod_use
-from scheduler_core.model.reservation_ledger import ELASTIC_NAME
-from webhook.app import create_app
-from webhook.auditor import Auditor, look_at
-from webhook.cache import WATCHED, Cache
-from webhook.cert_source import Source
-from webhook.clients import Clients
-from webhook.deadline import BoundedSession
-from webhook.elastic_charges import ElasticCharges, Quotas
-from webhook.elastic_use import Standing
-from webhook.elsewhere import Search
-from webhook.freshness import Freshness
-from webhook.hold_store import HoldStore, Times
-from webhook.ledger_api import LiveLedgers
-from webhook.lifecycle import Lifecycle
-from webhook.live import LiveReads
-from webhook.metrics import Metrics
-from webhook.owners import WORKLOADS, OwnerCache, parse_owner
-from webhook.pages import pages
-from webhook.parts import STOP_SECONDS, Parts
-from webhook.pod_watches import PodWatches
-from webhook.reconciler import Kept, Reconciler
-from webhook.recreation import Adoption, mending
-from webhook.registration import Endpoint, register
-from webhook.rotation import OwnCertificates, Rotation
-from webhook.server import WebhookServer
-from webhook.service import Service, Settings
-from webhook.strangers import SELECTOR, Strangers, read_stranger
+from scheduler_core.model.pods.use import parse_pod_use
+from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME
+from webhook.certs.registration import WebhookEndpoint, register
+from webhook.certs.rotation import OwnCertificates, Rotation
+from webhook.certs.source import Source
+from webhook.http.app import create_app
+from webhook.http.client_certificates import ClientCertificates
+from webhook.http.deadline import BoundedSession
+from webhook.http.health import Lifecycle, health_server
+from webhook.http.server import WebhookServer
+from webhook.metrics import WebhookMetrics
+from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
+from webhook.reservations.charge_store import ChargeStore, QuotaStandings
+from webhook.reservations.ledger_api import LedgerClient
+from webhook.reservations.ledger_writer import Times
+from webhook.reservations.pod_watches import PodWatches
+from webhook.reservations.quota_usage import QuotaStanding
+from webhook.reservations.reconciler import LedgerRecord, Reconciler
+from webhook.reservations.reservation_store import ReservationStore
+from webhook.view.api_reads import ClientReads
+from webhook.view.audit import Auditor, audit_of
+from webhook.view.bypassing_pods import (
+    SELECTOR,
+    BypassSearch,
+    DefaultSchedulerPods,
+    parse_default_scheduler_pod,
+)
+from webhook.view.cache import WATCHED, Cache
+from webhook.view.freshness import Freshness
+from webhook.view.owners import WORKLOADS, OwnerCache, parse_owner
+from webhook.view.recreation import Adoption, recreation_round
+
+STOP_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Components:
+    """The components of a running webhook. `server` answers reviews, `health` serves health and metrics."""
+
+    server: WebhookServer
+    health: HealthServer
+    reflectors: Sequence[Reflector]
+    reconciler: Reconciler
+    auditor: Auditor
+
+    def open(self) -> None:
+        """Listen on both ports and begin to watch. Raises ListenError; then neither is open."""
+        try:
+            self.server.start()
+        except BaseException:
+            self.health.stop()
+            raise
+        self.health.start()
+        for reflector in self.reflectors:
+            reflector.start()
+
+    def problem(self) -> str:
+        """The component that has ended by itself, or empty. The others would go on with outdated data."""
+        if said := self.server.problem():
+            return said
+        for reflector in self.reflectors:
+            if not reflector.alive:
+                return f"the watch of {reflector.resource.plural} ended"
+        if not self.reconciler.alive:
+            return "the thread that looks after reservations ended"
+        return "" if self.auditor.alive else "the audit ended"
+
+    def stop(self) -> None:
+        """Stop all components: sources of changes first, the port of health last."""
+        for reflector in self.reflectors:
+            reflector.stop()
+        self.reconciler.stop()
+        self.auditor.stop()
+        self.server.stop()
+        self.reconciler.join(STOP_SECONDS)
+        self.auditor.join(STOP_SECONDS)
+        for reflector in self.reflectors:
+            reflector.join(STOP_SECONDS)
+        self.health.stop()
+
 
 # Below the shortest timeoutSeconds (2), so that an answer from memory is still in time.
 LIVE: Final = Limits(connect=0.4, read=0.8)
@@ -59,9 +112,9 @@ log = logging.getLogger("muster.webhook")
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the command line says. `metrics` is the address of health and metrics; `service` is namespace and
-    name, empty where `url` is used.
+class WebhookOptions:
+    """The options of the command line. `metrics` is the address of health and metrics; `service` is
+    namespace and name, empty where `url` is used.
     """
 
     host: str
@@ -77,21 +130,21 @@ class Options:
     hosts: tuple[str, ...] = ()
     drain: float = 1.0
     adoption: Adoption = "Report"
-    clients: Clients = field(default_factory=Clients)
+    clients: ClientCertificates = field(default_factory=ClientCertificates)
     times: Times = field(default_factory=Times)
 
 
-class Process:
+class RunningWebhook:
     """One running webhook. `stop` may be called from any thread, any number of times."""
 
-    def __init__(self, options: Options, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, options: WebhookOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
         self._clock = clock
         self._stop = threading.Event()
-        # Set with every reason to look at the certificates, and to stop.
+        # Set to have the certificates checked at once, and to stop.
         self._wake = threading.Event()
         self._lifecycle = Lifecycle()
-        self._metrics = Metrics()
+        self._metrics = WebhookMetrics()
         self._cache = Cache()
 
     def stop(self) -> None:
@@ -100,7 +153,7 @@ class Process:
         self._wake.set()
 
     def run(self, announce: Callable[[str], None]) -> None:
-        """Serve until stopped; `announce` gets one line when requests are answered.
+        """Serve until stopped; `announce` gets one line once reviews are answered.
 
         Raises KubeconfigError, ApiError, CertificateError, ListenError, PortTaken, RegistrationError and
         Ended; nothing is left running then.
@@ -109,37 +162,39 @@ class Process:
         brief = BoundedSession(target.endpoint, target.credentials, limits=LIVE)
         with closing(client.session), closing(brief):
             client.call("GET", "/version", retry_budget=0.0)
-            direct = Client(brief)
+            direct, cache, settings = Client(brief), self._cache, self._options.settings
             watches = PodWatches(partial(self._pod_watch, client))
-            holdings = self._cache.holdings
-            ledgers = HoldStore(
-                LiveLedgers(direct), holdings, watches, self._cache.natives, self._options.times
+            reservations = ReservationStore(
+                LedgerClient(direct), cache.reservations, watches, cache.natives, self._options.times
             )
-            owners = OwnerCache(direct)
-            live = LiveReads(direct)
-            charges = self._charges(direct, watches, live)
-            service = Service(self._cache, self._options.settings, live, ledgers, owners, charges)
-            reconciler = Reconciler(watches, Kept(ledgers, holdings), Kept(charges, self._cache.charges))
-            strangers, settings = Strangers(), self._options.settings
-            search = Search(strangers, self._cache, owners, settings.exempt_namespaces)
-            look = look_at(self._cache, search, settings)
-            mend = mending(client, search, self._options.adoption)
-            auditor = Auditor(client, look, self._metrics.registry, mend=mend)
+            owners, reads = OwnerCache(direct), ClientReads(direct)
+            charges = self._charge_store(direct, watches, reads)
+            dispatcher = ReviewDispatcher(cache, settings, reads, reservations, owners, charges)
+            reconciler = Reconciler(
+                watches, LedgerRecord(reservations, cache.reservations), LedgerRecord(charges, cache.charges)
+            )
+            default_pods = DefaultSchedulerPods()
+            search = BypassSearch(default_pods, cache, owners, settings.exempt_namespaces)
+            mend = recreation_round(client, search, self._options.adoption)
+            auditor = Auditor(client, audit_of(cache, search, settings), self._metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self._metrics)
-            watched = [self._reflector(client, *kind, self._cache.sink) for kind in WATCHED]
-            ages = Freshness(lambda: {one.resource.plural: one.staleness() for one in watched})
-            app = create_app(service, self._metrics, self._lifecycle, ages, self._options.clients)
+            watched = [self._reflector(client, *kind, cache.sink) for kind in WATCHED]
+            freshness = Freshness(lambda: {one.resource.plural: one.staleness() for one in watched})
+            app = create_app(dispatcher, self._metrics, self._lifecycle, freshness, self._options.clients)
             address = (self._options.host, self._options.port)
             server = WebhookServer(app, address, rotation.first(self._clock()), self._options.clients)
-            door = pages(
-                self._options.metrics, self._cache, self._metrics, self._lifecycle, ages, server.problem
+            health = health_server(
+                self._options.metrics, cache, self._metrics, self._lifecycle, freshness, server.problem
             )
-            owned = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
-            passing = self._reflector(client, PODS, read_stranger, strangers.sink, fields=SELECTOR)
-            own = source.watches(client, self._wake.set, self._trouble_with_certificates)
-            parts = Parts(server, door, [*watched, *owned, passing, *own], reconciler, auditor)
-            parts.open()
+            workloads = [self._reflector(client, kind, parse_owner, owners.sink) for kind in WORKLOADS]
+            pods = self._reflector(
+                client, PODS, parse_default_scheduler_pod, default_pods.sink, fields=SELECTOR
+            )
+            certificates = source.watches(client, self._wake.set, self._trouble_with_certificates)
+            reflectors = [*watched, *workloads, pods, *certificates]
+            components = Components(server, health, reflectors, reconciler, auditor)
+            components.open()
             keeper: threading.Thread | None = None
             try:
                 self._await_sync()
@@ -147,34 +202,34 @@ class Process:
                     reconciler.start()
                     auditor.start()
                     self._register(client, rotation, server.port)
-                    self._check(rotation, server)
+                    self._rotate(rotation, server)
                     settle_memory()
                     where = f"{self._url(server.port)} for {target.endpoint.server}"
-                    announce(f"serving on {where}; health and metrics on {door.url}")
+                    announce(f"serving on {where}; health and metrics on {health.url}")
                     keeper = self._keep(rotation, server)
-                    self._watch_over(parts)
-                    # Whoever balances load looks at readyz, and gets the time to do so.
+                    self._watch_over(components)
+                    # Load balancers need time to see that /readyz fails.
                     self._lifecycle.stop()
                     time.sleep(self._options.drain)
             finally:
                 self._lifecycle.stop()
                 self.stop()
-                parts.stop()
+                components.stop()
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
 
-    def _watch_over(self, parts: Parts) -> None:
+    def _watch_over(self, components: Components) -> None:
         """Wait until stopped. Raises Ended."""
         while not self._stop.wait(LOOK_SECONDS):
-            if problem := parts.problem():
-                raise Ended(problem)
+            if problem := components.problem():
+                raise ComponentEnded(problem)
 
     def _await_sync(self) -> None:
         while self._cache.unsynced and not self._stop.wait(SYNC_POLL_SECONDS):
             pass
 
     def _keep(self, rotation: Rotation, server: WebhookServer) -> threading.Thread:
-        """A thread that looks after the certificates until stopped; a slow API server delays nothing else."""
+        """Start the thread that renews certificates until stopped; a slow API server delays nothing else."""
 
         def keep() -> None:
             while True:
@@ -182,19 +237,19 @@ class Process:
                 if self._stop.is_set():
                     return
                 self._wake.clear()
-                self._check(rotation, server)
+                self._rotate(rotation, server)
 
         thread = threading.Thread(target=keep, name="certificates", daemon=True)
         thread.start()
         return thread
 
-    def _check(self, rotation: Rotation, server: WebhookServer) -> None:
-        """Trouble keeps the last good pair, is counted, and is tried again."""
+    def _rotate(self, rotation: Rotation, server: WebhookServer) -> None:
+        """Renew certificates and reread client CAs. After a failure, the last good ones stay in use."""
         try:
             rotation.check(self._clock(), server.use)
             server.reread_clients()
         except Exception as error:
-            # Whatever it is: if this ended, so would the certificates.
+            # Without this thread the certificates would expire.
             self._metrics.reload_failed()
             unforeseen = None if isinstance(error, MusterError) else error
             log.warning("certificate rotation: %s", error, exc_info=unforeseen)
@@ -203,17 +258,17 @@ class Process:
     def _trouble_with_certificates(error: Exception) -> None:
         log.warning("watch of the certificates and configurations: %s", error)
 
-    def _charges(self, direct: Client, watches: PodWatches, live: LiveReads) -> ElasticCharges:
-        """What charges ElasticQuotas for pods that no scheduler of ours judges."""
+    def _charge_store(self, direct: Client, watches: PodWatches, reads: ClientReads) -> ChargeStore:
+        """The store that charges ElasticQuotas for pods of other schedulers and for resizes."""
 
-        def fresh(namespace: str) -> Standing | None:
-            return self._cache.standing(namespace, live.quotas(namespace).quotas)
+        def fresh(namespace: str) -> QuotaStanding | None:
+            return self._cache.standing(namespace, reads.quotas(namespace).quotas)
 
-        return ElasticCharges(
-            LiveLedgers(direct, ELASTIC_NAME),
+        return ChargeStore(
+            LedgerClient(direct, ELASTIC_NAME),
             self._cache.charges,
             watches,
-            Quotas(self._cache.standing, fresh),
+            QuotaStandings(self._cache.standing, fresh),
             self._options.settings.ours,
             self._options.times,
         )
@@ -252,13 +307,13 @@ class Process:
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
     def _register(self, client: Client, rotation: Rotation, port: int) -> None:
-        """Write the configurations once; later only their CAs are kept, so that who deletes one is obeyed."""
+        """Write the configurations once. Later only their CAs are updated: deleted ones stay deleted."""
         if not self._options.register:
             return
         bundle = rotation.bundle if isinstance(rotation, OwnCertificates) else b""
         namespace, name = self._options.service
         url = "" if name else self._options.url or self._url(port)
-        endpoint = Endpoint(bundle, url, namespace, name, self._options.service_port)
+        endpoint = WebhookEndpoint(bundle, url, namespace, name, self._options.service_port)
         try:
             register(client, endpoint, sorted(self._options.settings.exempt_namespaces))
         except ApiError as error:
@@ -269,22 +324,22 @@ TURN_SECONDS: Final = 0.0005
 
 
 def settle_memory() -> None:
-    """What was loaded at the start stays: the collector need not look at it again, and requests wait less.
+    """Take the objects of the start out of garbage collection, which would delay reviews.
 
-    Threads take turns more often than Python lets them: a usual review has less to do than one turn of a dear
-    one would keep it waiting.
+    Also shorten the switch interval: at the default a typical review would wait longer for one turn of a
+    costly one than it takes itself.
     """
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(TURN_SECONDS)
 
 
-class Ended(MusterError):
-    """A part of the process that it cannot do without ended: which."""
+class ComponentEnded(MusterError):
+    """A component that the process needs has ended."""
 
 
 class RegistrationError(MusterError):
-    """The webhook configurations could not be written: the API server's words."""
+    """The webhook configurations could not be written; holds the API server's message."""
 
     def __str__(self) -> str:
         return f"the webhook could not be registered: {self.args[0]}"

@@ -1,13 +1,12 @@
-"""Muster beside kube-scheduler, end to end on one kube-apiserver: they take turns; a table has the ratios.
+"""Comparison of Muster and kube-scheduler end to end on one kube-apiserver, as a table with ratios.
 
     python -m benchmarks.peers [--pairs 3] [--small] [WORK...]
 
-In a burst pods wait before the scheduler starts; a stream arrives while it runs. Every run has namespaces of
-its own. Runs come in pairs, first one scheduler, then the other, and the next pair the other way round;
-figures are medians over the pairs, a ratio is the median of theirs. kube-scheduler has its plugins
-CapacityScheduling and Coscheduling, and a client without limit. A host that is short of processor time slows
-kube-scheduler more: the API server's own time per pod says which host it was. The exit code is 1 where a
-bound is missed or a work fails.
+The pods of a burst exist before the scheduler starts; those of a stream arrive while it runs. Each run has
+its own namespaces. The schedulers run in pairs in alternating order; figures are medians over the pairs, and
+a ratio is the median of the pairs' ratios. kube-scheduler has the plugins CapacityScheduling and
+Coscheduling, and no client rate limit. A slow host slows kube-scheduler more; the CPU time of the API server
+per pod shows the speed of the host. The exit code is 1 if a bound is missed or a workload fails.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Figures = TypeVar("Figures", bursts.Bound, streams.Waited)
 
 
 def smaller(work: Burst | Stream) -> Burst | Stream:
-    """The same work in seconds, without bounds."""
+    """A small form of a workload that takes seconds and has no bounds."""
     if isinstance(work, Burst):
         return replace(work, nodes=work.nodes // 50, pods=120, floor=None)
     ends = 10.0 if work.ends else 0.0
@@ -88,13 +87,13 @@ def stream_lines(bed: Bed, stream: Stream, pairs: int) -> Iterator[Line]:
 
 
 def _said(program: str, figures: Figures) -> Figures:
-    """Every run is told of at once: a long table may never come."""
+    """Print each run immediately, because a long run may not reach the table."""
     print(f"  {program}: {figures}", file=sys.stderr, flush=True)
     return figures
 
 
 def measured(bed: Bed, work: Burst | Stream, pairs: int) -> Sequence[Line]:
-    """The lines of a work; where it fails, one that says so."""
+    """The lines of a workload, or one line with its failure."""
     try:
         return list(
             burst_lines(bed, work, pairs) if isinstance(work, Burst) else stream_lines(bed, work, pairs)
@@ -109,7 +108,7 @@ def _order(pair: int) -> Sequence[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Run the named works, or all; 1 if one fails or misses a bound."""
+    """Run the named workloads, or all; returns 1 if one fails or misses a bound."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.peers",
         description=__doc__,

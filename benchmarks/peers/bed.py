@@ -1,4 +1,4 @@
-"""One kube-apiserver on which schedulers take turns: objects, who was bound when, processor time."""
+"""Test bed with one kube-apiserver for several schedulers: objects, binding times, and CPU time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.paths import resource_path, with_query
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import (
     CUSTOM_RESOURCE_DEFINITIONS,
     ELASTIC_QUOTAS,
@@ -33,7 +33,7 @@ from scheduler_core.model.kinds import (
 )
 from scheduler_core.model.names import X_POD_GROUP_LABEL
 from scheduler_core.model.writes import Bind, Create
-from tests.support.control_plane import ControlPlane
+from tests.support.clusters.control_plane import ControlPlane
 from tests.support.eventually import eventually
 
 QUOTA_CRD = Path(__file__).parents[2] / "charts/muster/crds/scheduling.x-k8s.io_elasticquotas.yaml"
@@ -46,7 +46,7 @@ CPU = "100m"
 
 
 def pod_group_crd() -> dict[str, Any]:
-    """The PodGroup that both schedulers read; its fields are taken as they come."""
+    """CRD of the PodGroup that both schedulers read; it preserves unknown fields."""
     served = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": X_POD_GROUPS.version, "served": True, "storage": True, "subresources": {"status": {}}}
     return {
@@ -70,7 +70,7 @@ def pod_group_crd() -> dict[str, Any]:
 def pod(
     scheduler: str, namespace: str, name: str, *, cpu: str = CPU, gang: str = "", node: str = ""
 ) -> Create:
-    """A pod of one container that MUSTER or PEER schedules; with a node it runs there already."""
+    """A pod with one container for the scheduler MUSTER or PEER; a pod with a node is already bound."""
     container = {
         "name": "main",
         "image": "registry.example/pause:3",
@@ -90,7 +90,7 @@ def quota(namespace: str, low: Mapping[str, str], high: Mapping[str, str]) -> Cr
 
 
 def group(namespace: str, name: str, members: int) -> Create:
-    """A gang of so many."""
+    """A PodGroup with a minimum number of members."""
     kind = {"apiVersion": X_POD_GROUPS.api_version, "kind": X_POD_GROUPS.kind}
     return Create(
         X_POD_GROUPS, namespace, {**kind, "metadata": {"name": name}, "spec": {"minMember": members}}
@@ -98,7 +98,7 @@ def group(namespace: str, name: str, members: int) -> Create:
 
 
 class Watch:
-    """When each pod of some namespaces was first seen with a node, by a clock that `time.monotonic` reads."""
+    """Records when each pod of some namespaces is first seen with a node, as `time.monotonic()`."""
 
     def __init__(self, client: Client, namespaces: Iterable[str]) -> None:
         self.bound: dict[str, float] = {}
@@ -125,7 +125,7 @@ class Watch:
 
 
 class Bed:
-    """`with Bed() as bed:` etcd and kube-apiserver with as many nodes as were asked for, and nothing else."""
+    """Context manager of etcd and kube-apiserver with nodes only."""
 
     def __init__(self) -> None:
         # Without a kubelet, nodes would stay tainted as not ready.
@@ -156,17 +156,17 @@ class Bed:
         return True
 
     def turn(self) -> int:
-        """A number that no run before has had."""
+        """A unique number for the next run."""
         self._turns += 1
         return self._turns
 
     def grow(self, nodes: int) -> None:
-        """Nodes of 32 CPUs up to that number; there is no way back."""
+        """Add nodes of 32 CPUs until `count` exist; nodes are never removed."""
         create_all(self.client, [Create(NODES, "", node(number)) for number in range(self._nodes, nodes)])
         self._nodes = max(self._nodes, nodes)
 
     def create(self, writes: list[Create]) -> None:
-        """Objects, from several threads; their namespaces before them."""
+        """Create objects and, before them, their namespaces from several threads."""
         for name in sorted({write.namespace for write in writes}):
             self._namespace(name)
         create_all(self.client, writes)
@@ -178,7 +178,7 @@ class Bed:
             self.client.create(Create(NAMESPACES, "", {"metadata": {"name": name}}))
 
     def bind(self, pods: list[Create]) -> None:
-        """Put pods that exist on the nodes in turn."""
+        """Bind existing pods to the nodes in turn."""
         writes = [
             Bind(pod.namespace, pod.body["metadata"]["name"], "", f"node-{number % self._nodes}")
             for number, pod in enumerate(pods)
@@ -187,7 +187,7 @@ class Bed:
             list(pool.map(self.client.bind, writes, chunksize=16))
 
     def clear(self, namespaces: Iterable[str]) -> None:
-        """Pods, gangs and quotas of namespaces are gone at once."""
+        """Delete pods, gangs and quotas of namespaces immediately."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         for name in namespaces:
             for kind in (PODS, X_POD_GROUPS, ELASTIC_QUOTAS):
@@ -195,7 +195,7 @@ class Bed:
                     self.client.call("DELETE", with_query(resource_path(kind, name), {"limit": PAGE}), body)
 
     def events(self, namespaces: Iterable[str]) -> int:
-        """How many events there are in namespaces, asked for one object each."""
+        """Number of events in namespaces, from list requests with limit 1."""
         found = 0
         for name in namespaces:
             page = msgspec.json.decode(self.client.call("GET", EVENTS.format(name)))
@@ -203,17 +203,17 @@ class Bed:
         return found
 
     def revision(self) -> int:
-        """A number that grows with every write."""
+        """The current resourceVersion, which grows with every write."""
         page = msgspec.json.decode(self.client.call("GET", "/api/v1/pods?limit=1"))
         return int(page["metadata"]["resourceVersion"])
 
     def api_cpu(self) -> float:
-        """Processor seconds of the API server so far."""
+        """CPU seconds of the API server so far."""
         return cpu_seconds(self.server.pid("kube-apiserver"))
 
 
 def paced(rate: float, jobs: list[Callable[[], object]], threads: int = THREADS) -> None:
-    """Do the jobs at fixed moments, `rate` a second, however long the earlier ones take."""
+    """Run the jobs at fixed times, `rate` per second, regardless of how long earlier jobs take."""
     begin = time.monotonic() + 0.2
     failures: list[Exception] = []
 
@@ -236,7 +236,7 @@ def paced(rate: float, jobs: list[Callable[[], object]], threads: int = THREADS)
 
 @contextmanager
 def watching(bed: Bed, namespaces: Iterable[str]) -> Iterator[Watch]:
-    """A watch that ends with the block."""
+    """Context manager of a Watch."""
     watch = Watch(bed.client, namespaces)
     try:
         yield watch

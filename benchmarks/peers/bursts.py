@@ -1,4 +1,4 @@
-"""Bursts: pods that wait before a scheduler starts, and how many of them it binds per second."""
+"""Burst workloads: pods exist before a scheduler starts; the figure is pods bound per second."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def plain(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Cr
 
 
 def different(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Create]]:
-    """Pods of which no two ask for the same CPU, for some thousands of them."""
+    """Pods with different CPU requests (some thousands of values)."""
     return [], [pod(scheduler, space, f"pod-{i}", cpu=f"{100 + i}m") for i in range(count)]
 
 
 def quotas(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Create]]:
-    """Pods of ten namespaces, each with a quota of whose min they are a part."""
+    """Pods of ten namespaces within the min of their quotas."""
     spaces = [f"{space}-{number}" for number in range(QUOTAS)]
     room = {"cpu": "1000", "memory": "1000Gi"}
     pods = [pod(scheduler, spaces[i % QUOTAS], f"pod-{i}") for i in range(count)]
@@ -41,7 +41,7 @@ def quotas(scheduler: str, space: str, count: int) -> tuple[list[Create], list[C
 
 
 def gangs(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Create]]:
-    """Gangs of thirty whose members came in turn."""
+    """Gangs of thirty pods, whose members were created in turn."""
     number = count // MEMBERS
     names = [f"gang-{i:03d}" for i in range(number)]
     pods = [pod(scheduler, space, f"{name}-{i}", gang=name) for i in range(MEMBERS) for name in names]
@@ -50,7 +50,7 @@ def gangs(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Cr
 
 @dataclass(frozen=True)
 class Burst:
-    """So many pods of one form on so many nodes; at least `floor` times the peer's rate is promised."""
+    """A number of pods of one form on a number of nodes; `floor` is the required ratio to the peer's rate."""
 
     name: str
     make: Maker
@@ -60,16 +60,16 @@ class Burst:
 
     @property
     def title(self) -> str:
-        """With the sizes."""
+        """Title of the workload with its sizes."""
         return f"{self.name}, {self.nodes:,} nodes, {self.pods:,} pods"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Pods bound per second from the first to the last, and processor time of both programs per pod, in ms.
+    """Pods bound per second from the first to the last, and CPU time of both programs per pod in ms.
 
-    The scheduler's time has its start in it: imports, lists of nodes and pods. Both count until every pod has
-    its event.
+    The scheduler's time includes its start (imports, lists of nodes and pods). Both times end when all pods
+    have their events.
     """
 
     rate: float
@@ -78,12 +78,12 @@ class Bound:
 
 
 def median_of(found: list[Bound]) -> Bound:
-    """Each figure's own median."""
+    """The median of each figure."""
     return Bound(*(median(getattr(one, name) for one in found) for name in ("rate", "own_ms", "api_ms")))
 
 
 def measure(bed: Bed, program: str, burst: Burst, turn: int) -> Bound:
-    """One run, in namespaces of its own, which are empty afterwards."""
+    """One run in its own namespaces, which are emptied afterwards."""
     frame, pods = burst.make(program, f"burst-{turn}", burst.pods)
     bed.create(frame)
     bed.create(pods)
@@ -104,7 +104,7 @@ def measure(bed: Bed, program: str, burst: Burst, turn: int) -> Bound:
 
 
 def _await_events(bed: Bed, spaces: list[str], pods: int) -> None:
-    """Events are work, too, and may come after the bindings; who lost some is not waited for long."""
+    """Wait for the events after the bindings; lost events are not awaited for long."""
     until = time.monotonic() + EVENT_SECONDS
     while bed.events(spaces) < pods and time.monotonic() < until:
         time.sleep(0.2)

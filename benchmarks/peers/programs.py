@@ -1,4 +1,4 @@
-"""The schedulers as processes: Muster, and kube-scheduler with its plugins of quotas and gangs."""
+"""Scheduler processes of the comparison: Muster, and kube-scheduler with plugins for quotas and gangs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 from sandbox.real.control_plane import end_process
 from scheduler_core.model.names import MUSTER_SCHEDULER
-from tests.support.scheduler import free_port
+from tests.support.clusters.scheduler import free_port
 from tests.tools.build import have
 
 MUSTER, PEER = "Muster", "kube-scheduler"
@@ -23,7 +23,7 @@ RATE = 100_000
 
 
 def peer_configuration(kubeconfig: Path) -> dict[str, Any]:
-    """kube-scheduler's own plugins, CapacityScheduling and Coscheduling; its client is not slowed down."""
+    """Configuration of kube-scheduler with CapacityScheduling and Coscheduling, without client rate limit."""
     both = [{"name": "CapacityScheduling"}, {"name": "Coscheduling"}]
     others = [{"name": "*"}]
     return {
@@ -57,12 +57,12 @@ def _peer_command(kubeconfig: Path, folder: Path) -> list[str]:
 
 
 class Ended(Exception):
-    """The scheduler ended by itself; the message ends with the last lines of its log."""
+    """The scheduler ended unexpectedly; the message ends with the last lines of its log."""
 
 
 @contextmanager
 def scheduler(name: str, kubeconfig: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """MUSTER or PEER, until the block ends. Its log stays in the folder. Raises Ended, ToolMissing."""
+    """Context manager of the scheduler MUSTER or PEER; its log remains. Raises Ended, ToolMissing."""
     command = _muster_command(kubeconfig) if name == MUSTER else _peer_command(kubeconfig, folder)
     log = folder / f"{NAMES[name]}.log"
     with log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""Streams: pods arrive while a scheduler runs, alone or beside a backlog; how long does each wait?"""
+"""Stream workloads: pods arrive while a scheduler runs, with or without a backlog; figures are latencies."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ENDING_QUOTA = {"cpu": "1000", "memory": "1000Gi"}
 
 @dataclass(frozen=True)
 class Stream:
-    """Pods that arrive at `rate` a second on so many nodes, and what happens beside it.
+    """Pods that arrive at `rate` per second on a number of nodes, and concurrent work.
 
-    `waiting` pods wait under a full quota, and `ends` running pods a second are deleted; with `charged` these
-    have a quota, too. Milliseconds that half and all but one in a hundred may wait, and cores.
+    `waiting` pods wait under a full quota, and `ends` running pods per second are deleted; with `charged`,
+    these have a quota too. The bounds are the 50th and 99th percentile in milliseconds, and CPU cores.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Waited:
-    """Share of the pods that was bound; milliseconds from creation to binding; cores that were used."""
+    """Share of bound pods, milliseconds from creation to binding, and used CPU cores."""
 
     bound: float
     p50: float
@@ -60,12 +60,12 @@ NAMES = ("bound", "p50", "p99", "cores", "api_cores")
 
 
 def median_of(found: list[Waited]) -> Waited:
-    """Each figure's own median."""
+    """The median of each figure."""
     return Waited(*(median(getattr(one, name) for one in found) for name in NAMES))
 
 
 def measure(bed: Bed, program: str, stream: Stream, turn: int) -> Waited:
-    """One run, in namespaces of its own, which are empty afterwards."""
+    """One run in its own namespaces, which are emptied afterwards."""
     space, full, ending = (f"{part}-{turn}" for part in ("stream", "full", "ending"))
     seconds = stream.pods / stream.rate
     leaving = [pod(program, ending, f"end-{i}") for i in range(int(stream.ends * seconds))]
@@ -91,7 +91,7 @@ def measure(bed: Bed, program: str, stream: Stream, turn: int) -> Waited:
 
 
 def _fill(bed: Bed, program: str, space: str, waiting: int) -> None:
-    """A quota that one running pod uses up, and pods that wait for it."""
+    """Create a quota that one running pod fills, and pods that wait for it."""
     room = {"cpu": "100m", "memory": "1000Gi"}
     running = pod(program, space, "running")
     bed.create([quota(space, room, room), running])
@@ -110,7 +110,7 @@ def _ended(process: Popen[bytes]) -> bool:
 
 
 def settle(bed: Bed, process: Popen[bytes]) -> None:
-    """Wait until the scheduler has nothing to do; after SETTLE_SECONDS it is measured as it is."""
+    """Wait until the scheduler is idle, for SETTLE_SECONDS at most."""
     until = time.monotonic() + SETTLE_SECONDS
     quiet = 0
     while quiet < QUIET_SECONDS and time.monotonic() < until and not _ended(process):

@@ -1,4 +1,4 @@
-"""Figures of both schedulers side by side, and what ours promises."""
+"""Table of both schedulers' figures with bounds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from benchmarks.peers.programs import MUSTER, PEER
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of both. `floor` is the least ratio, `least` and `most` bound our own figure.
+    """One figure of both schedulers. `floor` is the minimum ratio, `least` and `most` bound Muster's figure.
 
-    A `failed` line has no figures; its `figure` says why.
+    A `failed` line has no figures; its `figure` is the error.
     """
 
     work: str
@@ -28,14 +28,14 @@ class Line:
 
     @property
     def holds(self) -> bool:
-        """Whether every bound is kept."""
+        """True if all bounds hold."""
         kept = self.floor is None or (self.ratio is not None and self.ratio >= self.floor)
         kept = kept and (self.least is None or self.ours >= self.least)
         return kept and (self.most is None or self.ours <= self.most) and not self.failed
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As they are printed."""
+        """The printed cells."""
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
         limits = (("ratio >=", self.floor), (">=", self.least), ("<=", self.most))
         bound = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)

@@ -1,4 +1,4 @@
-"""All admission plugins in the API server's order."""
+"""Admission chain: all admission plugins in kube-apiserver's order."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sandbox import errors
-from sandbox.admission.limit_ranges import LimitRanger
+from sandbox.admission.limit_ranger import LimitRanger
 from sandbox.admission.priority import PriorityResolution
-from sandbox.admission.quota import ResourceQuotaCheck
-from sandbox.admission.quota_ledger import QuotaLedger
+from sandbox.admission.resource_quota import QuotaAccounts, ResourceQuotaCheck
 from sandbox.admission.runtime_class import RuntimeClassResolution
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.admission.webhooks import WebhookAdmission, check_configuration
-from sandbox.admit import AdmissionRequest, Obj
-from sandbox.kinds import KindTable
-from sandbox.store import Store
+from sandbox.kinds.api_kinds import KindTable
+from sandbox.objects import Obj
+from sandbox.store.object_store import ObjectStore
+from sandbox.store.requests import AdmissionRequest
 from scheduler_core.errors import ModelError
 
 
 class Chain:
-    """LimitRanger, Priority, RuntimeClass and webhooks change; then bounds, webhooks and quota judge.
+    """Mutating: LimitRanger, Priority, RuntimeClass, webhooks. Validating: the same and ResourceQuota.
 
-    NamespaceLifecycle comes before all of them, in the registry. `ledger` holds the current use of every
-    ResourceQuota.
+    The registry itself does the work of NamespaceLifecycle, before the chain. `ledger` holds the current use
+    of every ResourceQuota.
     """
 
-    def __init__(self, store: Store, kinds: KindTable, services: ServiceTable | None = None) -> None:
-        self.ledger = QuotaLedger(store, kinds)
+    def __init__(self, store: ObjectStore, kinds: KindTable, services: ServiceTable | None = None) -> None:
+        self.ledger = QuotaAccounts(store, kinds)
         self._limits = LimitRanger(store)
         self._priority = PriorityResolution(store)
         self._runtimes = RuntimeClassResolution(store)
@@ -35,14 +35,14 @@ class Chain:
         self._quota = ResourceQuotaCheck(self.ledger)
 
     async def close(self) -> None:
-        """End the connections to webhooks."""
+        """Close the connections to webhooks."""
         await self._webhooks.close()
 
     async def mutate(self, req: AdmissionRequest) -> tuple[Obj | None, list[str]]:
-        """The object to go on with, and warnings.
+        """The object after all mutating plugins, and warnings.
 
-        Where a webhook changed the object, the built-in defaults run once more (for containers it added), and
-        so do webhooks with reinvocationPolicy IfNeeded that saw an older object.
+        After a webhook has changed the object, the built-in plugins run again (for added containers), and
+        so do webhooks with reinvocationPolicy IfNeeded that have seen an older object.
         """
         self._defaults(req)
         before = req.obj
@@ -60,7 +60,7 @@ class Chain:
             self._runtimes.mutate(req)
 
     async def validate(self, req: AdmissionRequest) -> list[str]:
-        """Warnings. The quota comes last and awaits nothing, so that its check holds until the store."""
+        """Warnings. ResourceQuota runs last and does not await, so that its check is valid until storage."""
         self._priority.validate(req)
         check_configuration(req)
         with _readable():
@@ -72,12 +72,12 @@ class Chain:
         return warnings
 
     async def release(self, req: AdmissionRequest) -> None:
-        """Nothing to undo: a quota is charged by the store's own event, so only for what was stored."""
+        """Nothing to undo: the store's event charges a quota, so a failed write is not charged."""
 
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """A quantity that cannot be read is the client's fault."""
+    """Turn an invalid quantity into BadRequest."""
     try:
         yield
     except ModelError as error:

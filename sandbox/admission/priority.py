@@ -1,16 +1,15 @@
-"""Priority: `priorityClassName` resolved to `priority` and `preemptionPolicy`; one global default at most."""
+"""Priority plugin: resolves `priorityClassName`, and allows one global default PriorityClass at most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from sandbox import errors
-from sandbox.admit import AdmissionRequest
-from sandbox.builtin import PRIORITY_CLASSES
-from sandbox.store import Store
+from sandbox.kinds.builtin import PRIORITY_CLASSES
+from sandbox.objects import Obj
+from sandbox.store.object_store import ObjectStore
+from sandbox.store.requests import AdmissionRequest
 
-Obj = dict[str, Any]
 PREEMPT = "PreemptLowerPriority"
 
 
@@ -26,26 +25,24 @@ def _system_class(name: str, value: int, description: str) -> Obj:
 
 
 SYSTEM_CLASSES = (
-    _system_class(
-        "system-cluster-critical", 2_000_000_000, "For pods that the cluster needs, on any node they fit."
-    ),
+    _system_class("system-cluster-critical", 2_000_000_000, "For pods that the cluster needs on any node."),
     _system_class(
         "system-node-critical",
         2_000_001_000,
-        "For pods that their node needs; the highest priority there is.",
+        "For pods that their node needs; the highest priority.",
     ),
 )
 _BY_NAME = {obj["metadata"]["name"]: obj for obj in SYSTEM_CLASSES}
 
 
 class PriorityResolution:
-    """Reads priority classes from the store; the two system classes exist in any case."""
+    """Resolves the PriorityClasses in the store; the two system classes always exist."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def mutate(self, req: AdmissionRequest) -> None:
-        """Complete a new pod in place. Raises StatusError (Forbidden): unknown class, or a contradiction."""
+        """Set `priority` and `preemptionPolicy` of a new pod in place. Raises StatusError (Forbidden)."""
         if req.kind.storage != "pods" or req.operation != "CREATE" or req.subresource or req.obj is None:
             return
         spec = req.obj["spec"]
@@ -79,7 +76,7 @@ class PriorityResolution:
 
 
 def global_default(classes: Iterable[Obj]) -> Obj | None:
-    """The class for pods that name none: of several global defaults the one with the lowest value."""
+    """The PriorityClass for pods without a class: the global default with the lowest value."""
     defaults = [obj for obj in classes if obj.get("globalDefault")]
     return min(defaults, key=lambda obj: int(obj.get("value", 0)), default=None)
 

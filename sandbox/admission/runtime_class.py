@@ -1,28 +1,26 @@
-"""RuntimeClass: a pod that names one gets its overhead, node selector and tolerations."""
+"""RuntimeClass plugin: sets overhead, node selector and tolerations of pods with a RuntimeClass."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from sandbox import errors
-from sandbox.admit import AdmissionRequest
-from sandbox.builtin import RUNTIME_CLASSES
-from sandbox.store import Store
+from sandbox.kinds.builtin import RUNTIME_CLASSES
+from sandbox.objects import Obj
+from sandbox.store.object_store import ObjectStore
+from sandbox.store.requests import AdmissionRequest
 from scheduler_core.model.resources import parse_resource_list
 
-Obj = dict[str, Any]
 _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 
 class RuntimeClassResolution:
-    """Reads runtime classes from the store. Every refusal is a StatusError (Forbidden)."""
+    """Resolves the RuntimeClasses in the store. Raises StatusError (Forbidden) for refused pods."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def mutate(self, req: AdmissionRequest) -> None:
-        """Complete a new pod in place. ModelError for an overhead that is no resource list."""
+        """Set the fields of a new pod in place. Raises ModelError for an invalid overhead."""
         found = self._class_of(req)
         if found is None or req.obj is None:
             return
@@ -41,7 +39,7 @@ class RuntimeClassResolution:
                 spec["tolerations"] = [*own, *added]
 
     def validate(self, req: AdmissionRequest) -> None:
-        """The overhead is that of the class, and nothing without one, also after webhooks."""
+        """Refuse a pod whose overhead differs from that of its class, for example after a webhook."""
         if not _is_new_pod(req) or req.obj is None:
             return
         found = self._class_of(req)
@@ -69,13 +67,13 @@ def _is_new_pod(req: AdmissionRequest) -> bool:
 
 
 def _overhead(runtime_class: Obj) -> Obj | None:
-    """What a pod of the class costs beside its containers; None where the class says nothing of it."""
+    """The overhead of a pod of the class; None if the class has none."""
     overhead = runtime_class.get("overhead")
     return None if overhead is None else overhead.get("podFixed") or {}
 
 
 def _same(left: Obj, right: Obj) -> bool:
-    """Whether two resource lists name the same amounts, however they are written."""
+    """True if two resource lists have equal amounts, regardless of notation."""
     return parse_resource_list(left, "spec.overhead") == parse_resource_list(right, "overhead.podFixed")
 
 

@@ -1,4 +1,4 @@
-"""Calls webhooks over HTTPS, with the error texts of the API server's own client."""
+"""HTTPS client for admission webhooks, with kube-apiserver's error messages."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from sandbox.admission.webhook_rules import Webhook
 from scheduler_core.errors import MusterError
 
 ServiceTable = Mapping[tuple[str, str], tuple[str, int]]
-"""Where a service of (namespace, name) listens: host and port."""
+"""Address (host, port) of each Service by (namespace, name)."""
 
 
-class CallFailed(MusterError):
-    """A webhook could not be asked; falls under its failurePolicy."""
+class WebhookCallFailed(MusterError):
+    """A webhook could not be called; its failurePolicy decides."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a request goes, and the name that the certificate must carry ("" for the URL's own host)."""
+class WebhookTarget:
+    """Address of a webhook, and the host name in its certificate ("" for the host of the URL)."""
 
     url: str
     shown_url: str
     server_name: str = ""
 
 
-def target_of(webhook: Webhook, services: ServiceTable) -> Target:
-    """The address from `clientConfig`. Raises CallFailed if it names no reachable place."""
+def target_of(webhook: Webhook, services: ServiceTable) -> WebhookTarget:
+    """The address in `clientConfig`. Raises WebhookCallFailed for an unknown Service."""
     query = f"timeout={webhook.timeout}s"
     url = webhook.client.get("url")
     if url:
         full = f"{url}{'&' if urlsplit(url).query else '?'}{query}"
-        return Target(full, full)
+        return WebhookTarget(full, full)
     service = webhook.client.get("service") or {}
     key = (service.get("namespace", ""), service.get("name", ""))
     path = "/" + str(service.get("path") or "").lstrip("/")
     host = f"{key[1]}.{key[0]}.svc"
     shown = f"https://{host}:{service.get('port') or 443}{path}?{query}"
     if key not in services:
-        raise CallFailed(f'Post "{shown}": service "{key[1]}" not found')
+        raise WebhookCallFailed(f'Post "{shown}": service "{key[1]}" not found')
     address, port = services[key]
-    return Target(f"https://{address}:{port}{path}?{query}", shown, host)
+    return WebhookTarget(f"https://{address}:{port}{path}?{query}", shown, host)
 
 
 class WebhookClient:
-    """One connection pool for all webhooks. Use on one event loop; close it at the end."""
+    """One connection pool for all webhooks. Use it on one event loop, and close it at the end."""
 
     def __init__(self, services: ServiceTable | None = None) -> None:
         self._services = services or {}
@@ -59,7 +59,7 @@ class WebhookClient:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def post(self, webhook: Webhook, review: object) -> bytes:
-        """The body of the answer. Raises CallFailed."""
+        """The body of the response. Raises WebhookCallFailed."""
         target = target_of(webhook, self._services)
         if self._session is None:
             self._session = aiohttp.ClientSession()
@@ -75,9 +75,9 @@ class WebhookClient:
             ) as answer:
                 body = await answer.read()
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise CallFailed(f'Post "{target.shown_url}": {_cause(error)}') from error
+            raise WebhookCallFailed(f'Post "{target.shown_url}": {_cause(error)}') from error
         if not 200 <= answer.status < 300:
-            raise CallFailed(_status_text(answer.status, body))
+            raise WebhookCallFailed(_status_text(answer.status, body))
         return body
 
     def _context(self, bundle: str) -> ssl.SSLContext:
@@ -100,7 +100,7 @@ def _pem(bundle: str) -> str:
     try:
         return base64.b64decode(bundle, validate=True).decode("ascii")
     except (binascii.Error, UnicodeError) as error:
-        raise CallFailed(f"clientConfig.caBundle is not base64-encoded PEM: {error}") from None
+        raise WebhookCallFailed(f"clientConfig.caBundle is not base64-encoded PEM: {error}") from None
 
 
 def _cause(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""AdmissionReview v1 as data: the request that is sent, and what an answer means. No network here."""
+"""AdmissionReview v1: builds the request of a webhook call and reads its response. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from sandbox.admit import AdmissionRequest
 from sandbox.errors import StatusError
-from sandbox.kinds import ApiKind
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.objects import Obj
+from sandbox.store.requests import AdmissionRequest
 from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
 
-Obj = dict[str, Any]
 API_VERSION = "admission.k8s.io/v1"
 
 
 class InvalidResponse(MusterError):
-    """An answer that is no valid AdmissionReview for the request; falls under the webhook's failurePolicy."""
+    """A response that is not a valid AdmissionReview for the request; the failurePolicy decides."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A valid answer."""
+class WebhookVerdict:
+    """A valid response."""
 
     allowed: bool
     status: Obj = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Verdict:
 
 
 def review_of(req: AdmissionRequest, matched: ApiKind, uid: str) -> Obj:
-    """The AdmissionReview for a request, with the objects in the version that the webhook's rule names."""
+    """The AdmissionReview of a request, with the objects in the version of the webhook's rule."""
     body = _kind_of_body(req, matched)
     request: Obj = {
         "uid": uid,
@@ -81,8 +81,8 @@ def _options_kind(operation: str) -> Obj:
     return {"apiVersion": "meta.k8s.io/v1", "kind": kind} if kind else {}
 
 
-def read_answer(body: bytes, uid: str, *, mutating: bool) -> Verdict:
-    """What a webhook answered. Raises InvalidResponse with the API server's words."""
+def read_answer(body: bytes, uid: str, *, mutating: bool) -> WebhookVerdict:
+    """The verdict in a response body. Raises InvalidResponse with kube-apiserver's message."""
     try:
         review = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -97,7 +97,7 @@ def read_answer(body: bytes, uid: str, *, mutating: bool) -> Verdict:
         raise InvalidResponse("webhook response was absent")
     if response.get("uid") != uid:
         raise InvalidResponse(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    return Verdict(
+    return WebhookVerdict(
         allowed=response.get("allowed") is True,
         status=response.get("status") or {},
         patch=_patch_of(response) if mutating else None,
@@ -134,9 +134,9 @@ def patched(obj: Obj, operations: list[Obj]) -> Obj:
 
 
 def denial(webhook: str, status: Obj) -> StatusError:
-    """The refusal as the client sees it: the webhook's code, reason and details, its name before the message.
+    """The error for the client: code, reason and details of the webhook, and its name before the message.
 
-    As in the API server, a code below 400 (or none) becomes 400.
+    As in kube-apiserver, a missing code or a code below 400 becomes 400.
     """
     refused = f'admission webhook "{webhook}" denied the request'
     why = status.get("message") or status.get("reason")
@@ -148,6 +148,6 @@ def denial(webhook: str, status: Obj) -> StatusError:
 
 
 def dry_run_unsupported(webhook: str) -> StatusError:
-    """A dry run may not reach a webhook that has side effects."""
+    """The error for a dry run that would call a webhook with side effects."""
     text = f'admission webhook "{webhook}" does not support dry run'
     return StatusError(400, "BadRequest", text)

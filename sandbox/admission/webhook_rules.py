@@ -1,4 +1,4 @@
-"""Which webhook is called for which request: configurations read once, and pure matching."""
+"""Matching of requests to webhooks: parsed webhook configurations, rules, selectors and match conditions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.admission.cel import CelError, Expression, compile_expression
-from sandbox.kinds import ApiKind
+from sandbox.cel.evaluation import CelError, Expression, compile_expression
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.objects import Obj
 from scheduler_core.decoding import convert
 from scheduler_core.model.selectors import EVERYTHING, LabelSelectorWire, Selector, parse_selector
 
-Obj = dict[str, Any]
 CONDITION_VARIABLES = frozenset(("object", "oldObject", "request"))
 DEFAULT_TIMEOUT = 10
 
@@ -27,7 +27,7 @@ class Rule:
     scope: str
 
     def matches(self, operation: str, kind: ApiKind, subresource: str) -> bool:
-        """Whether the rule names this operation on this kind in exactly this version."""
+        """True if the rule matches the operation on the kind in exactly this version."""
         return (
             bool(self.operations & {"*", operation})
             and bool(self.groups & {"*", kind.group})
@@ -47,7 +47,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class Webhook:
-    """One webhook of a configuration, ready to be matched and called. Compared by identity."""
+    """One parsed webhook of a configuration. Compared by identity."""
 
     name: str
     configuration: str
@@ -64,15 +64,15 @@ class Webhook:
 
     @property
     def dry_run_safe(self) -> bool:
-        """Whether it may be called for a dry run."""
+        """True if a dry run may call the webhook."""
         return self.side_effects in ("None", "NoneOnDryRun")
 
     def matched_kind(
         self, operation: str, kind: ApiKind, subresource: str, served: Iterable[ApiKind]
     ) -> ApiKind | None:
-        """The version in which the webhook wants the object, or None if no rule names it.
+        """The version in which the webhook gets the object; None if no rule matches.
 
-        With matchPolicy Equivalent any served version of the same stored kind counts.
+        With matchPolicy Equivalent, a rule for any served version of the same stored kind matches.
         """
         candidates = [kind]
         if self.equivalent:
@@ -87,7 +87,7 @@ class Webhook:
         return None
 
     def selects(self, namespace_labels: Mapping[str, str] | None, objects: Iterable[Obj | None]) -> bool:
-        """Both selectors. `namespace_labels` is None for cluster-scoped objects that are no namespaces."""
+        """True if both selectors match. `namespace_labels` is None for cluster-scoped kinds but Namespace."""
         if namespace_labels is not None and not self.namespaces.matches(namespace_labels):
             return False
         if self.objects == EVERYTHING:
@@ -149,14 +149,14 @@ def _read_condition(item: Obj) -> Condition:
 
 
 def read_selector(raw: Obj | None, path: str) -> Selector:
-    """A label selector where an absent one selects everything."""
+    """A label selector; a missing selector selects everything."""
     return parse_selector(convert(raw, LabelSelectorWire), path) if raw else EVERYTHING
 
 
 def conditions_hold(webhook: Webhook, variables: Mapping[str, Any]) -> bool:
-    """Whether all match conditions are true. One that is false decides, whatever the others do.
+    """True if all match conditions are true. A false condition takes precedence over errors of others.
 
-    Raises CelError, naming the expressions, if none is false and one cannot be evaluated.
+    Raises CelError with the expressions if none is false and one cannot be evaluated.
     """
     problems = []
     for condition in webhook.conditions:

@@ -1,4 +1,4 @@
-"""MutatingAdmissionWebhook and ValidatingAdmissionWebhook: whom to ask, in which order, and what follows."""
+"""MutatingAdmissionWebhook and ValidatingAdmissionWebhook plugins: call webhooks and apply their verdicts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Collection
 from typing import Any
 
 from sandbox import errors
-from sandbox.admission.cel import CelError
-from sandbox.admission.webhook_client import CallFailed, ServiceTable, WebhookClient
+from sandbox.admission.webhook_client import ServiceTable, WebhookCallFailed, WebhookClient
 from sandbox.admission.webhook_review import (
     InvalidResponse,
-    Verdict,
+    WebhookVerdict,
     denial,
     dry_run_unsupported,
     patched,
@@ -20,19 +19,20 @@ from sandbox.admission.webhook_review import (
     review_of,
 )
 from sandbox.admission.webhook_rules import Webhook, conditions_hold, read_webhooks
-from sandbox.admit import AdmissionRequest
-from sandbox.builtin import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from sandbox.kinds import ApiKind, KindTable
-from sandbox.store import Store
+from sandbox.cel.evaluation import CelError
+from sandbox.kinds.api_kinds import ApiKind, KindTable
+from sandbox.kinds.builtin import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+from sandbox.store.object_store import ObjectStore
+from sandbox.store.requests import AdmissionRequest
 from scheduler_core.errors import ModelError
 
 _EXEMPT_GROUP = "admissionregistration.k8s.io"
 
 
 class WebhookAdmission:
-    """Asks the registered webhooks. Configurations are read again only when one of them changes."""
+    """Calls the registered webhooks. Configurations are parsed again only after one of them changes."""
 
-    def __init__(self, store: Store, kinds: KindTable, services: ServiceTable | None = None) -> None:
+    def __init__(self, store: ObjectStore, kinds: KindTable, services: ServiceTable | None = None) -> None:
         self._store = store
         self._kinds = kinds
         self._client = WebhookClient(services)
@@ -41,7 +41,7 @@ class WebhookAdmission:
             store.subscribe(kind, lambda *_: self._read.clear())
 
     async def close(self) -> None:
-        """End the connections to the webhooks."""
+        """Close the connections to the webhooks."""
         await self._client.close()
 
     def _webhooks(self, kind: ApiKind) -> list[Webhook]:
@@ -54,10 +54,10 @@ class WebhookAdmission:
     async def mutate(
         self, req: AdmissionRequest, only: Collection[Webhook] | None = None
     ) -> tuple[list[str], set[Webhook]]:
-        """Let the mutating webhooks change `req.obj`, one after the other.
+        """Call the mutating webhooks one after the other; they may change `req.obj`.
 
-        Returns warnings, and the webhooks with reinvocationPolicy IfNeeded after whose turn another changed
-        the object. `only` restricts the round to some webhooks.
+        Returns warnings, and the webhooks with reinvocationPolicy IfNeeded that were called before another
+        webhook changed the object. `only` limits the calls to some webhooks.
         """
         asked: list[Webhook] = []
         again: set[Webhook] = set()
@@ -75,7 +75,7 @@ class WebhookAdmission:
         return warnings, again
 
     @staticmethod
-    def _apply(verdict: Verdict, req: AdmissionRequest) -> bool:
+    def _apply(verdict: WebhookVerdict, req: AdmissionRequest) -> bool:
         if verdict.patch is None or req.obj is None:
             return False
         try:
@@ -88,7 +88,7 @@ class WebhookAdmission:
         return True
 
     async def validate(self, req: AdmissionRequest) -> list[str]:
-        """Ask all validating webhooks at once; the first refusal in their order wins. Returns warnings."""
+        """Call all validating webhooks at once; raises the first refusal in their order. Returns warnings."""
         hooks = self._webhooks(VALIDATING_WEBHOOKS)
         if not hooks:
             return []
@@ -103,8 +103,8 @@ class WebhookAdmission:
                 warnings += answer.warnings
         return warnings
 
-    async def _ask(self, hook: Webhook, req: AdmissionRequest, *, mutating: bool) -> Verdict | None:
-        """The webhook's consent, or None if it is not concerned or its failure is ignored.
+    async def _ask(self, hook: Webhook, req: AdmissionRequest, *, mutating: bool) -> WebhookVerdict | None:
+        """The webhook's verdict; None if it does not match the request or its failure is ignored.
 
         Raises StatusError for a refusal.
         """
@@ -119,7 +119,7 @@ class WebhookAdmission:
             raise dry_run_unsupported(hook.name)
         try:
             verdict = read_answer(await self._client.post(hook, review), uid, mutating=mutating)
-        except CallFailed as error:
+        except WebhookCallFailed as error:
             _fail_unless_ignored(hook, f"failed to call webhook: {error}")
             return None
         except InvalidResponse as error:
@@ -164,11 +164,11 @@ def _fail_unless_ignored(hook: Webhook, why: str) -> None:
 
 
 def check_configuration(req: AdmissionRequest) -> None:
-    """Refuse a webhook configuration whose match conditions or selectors cannot be used (Invalid)."""
+    """Refuse a webhook configuration with invalid match conditions or selectors (Invalid)."""
     if req.obj is None or req.kind.storage not in (MUTATING_WEBHOOKS.storage, VALIDATING_WEBHOOKS.storage):
         return
     try:
         read_webhooks(req.obj)
     except (CelError, ModelError) as error:
-        cause = errors.Cause("FieldValueInvalid", f"Invalid value: {error}", "webhooks")
+        cause = errors.StatusCause("FieldValueInvalid", f"Invalid value: {error}", "webhooks")
         raise errors.invalid(req.kind, req.name, [cause]) from None

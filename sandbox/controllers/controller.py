@@ -1,4 +1,4 @@
-"""What every controller is made of: a queue of keys fed by store events, and one task that works it off."""
+"""Base class of the controllers: a work queue of keys, filled by store events, and one reconciling task."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Generic
 
-from sandbox.deadlines import Deadlines
 from sandbox.errors import StatusError
-from sandbox.key_queue import Key, KeyQueue
-from sandbox.registry import Registry
+from sandbox.store.registry import Registry
+from sandbox.workqueue import DelayQueue, Key, WorkQueue
 from scheduler_core.errors import ModelError
 
 _LOG = logging.getLogger(__name__)
@@ -17,49 +16,49 @@ _FIRST_RETRY = 0.05
 _LONGEST_RETRY = 10.0
 
 
-class Controller(Generic[Key]):
-    """Subclasses enqueue keys from their store callbacks and bring one key's world in order in `reconcile`.
+class SandboxController(Generic[Key]):
+    """Subclasses enqueue keys in store callbacks and reconcile one key at a time.
 
-    A key is reconciled again whenever it was enqueued meanwhile; a failed one is retried with growing delays.
+    A key that is enqueued during its reconciliation is reconciled again; failures are retried with backoff.
     """
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.store = registry.store
-        self._queue: KeyQueue[Key] = KeyQueue(self._reconcile, type(self).__name__)
+        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, type(self).__name__)
         self._failures: dict[Key, int] = {}
-        self._later: Deadlines[Key] = Deadlines(self.enqueue)
+        self._later: DelayQueue[Key] = DelayQueue(self.enqueue)
         self._subscriptions: list[Callable[[], None]] = []
 
     def subscribe(self) -> list[Callable[[], None]]:
-        """Subscribe to the store and enqueue what exists; returns what ends the subscriptions."""
+        """Subscribe to the store and enqueue existing objects; returns functions that unsubscribe."""
         raise NotImplementedError
 
     async def reconcile(self, key: Key) -> float | None:
-        """Do what is needed for one key; seconds after which to look again, None if events suffice.
+        """Reconcile one key; returns the delay in seconds to the next reconciliation, or None.
 
-        StatusError means: try again later.
+        After a StatusError the key is retried.
         """
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin, on the running event loop."""
+        """Start on the running event loop."""
         self._subscriptions = self.subscribe()
         self._queue.start()
 
     async def stop(self) -> None:
-        """End; what is half done stays."""
+        """Stop; an unfinished reconciliation is cancelled."""
         for unsubscribe in self._subscriptions:
             unsubscribe()
         self._later.cancel()
         await self._queue.stop()
 
     def enqueue(self, key: Key) -> None:
-        """Reconcile this key soon; once, however often it is asked before that."""
+        """Queue a key; a queued key is not queued again."""
         self._queue.put(key)
 
     def enqueue_later(self, seconds: float, key: Key) -> None:
-        """Reconcile this key after so many seconds, whatever happens before."""
+        """Queue a key after a delay in seconds."""
         self._later.push(seconds, key)
 
     async def _reconcile(self, key: Key) -> None:
@@ -70,7 +69,7 @@ class Controller(Generic[Key]):
             self._later.push(min(_LONGEST_RETRY, _FIRST_RETRY * 2.0**tries), key)
             _LOG.debug("%s: %s: %s", type(self).__name__, key, error)
         except Exception:
-            # One object that breaks a controller must not end it for all others.
+            # An object that causes an exception must not stop the controller for other objects.
             _LOG.exception("%s: %s", type(self).__name__, key)
         else:
             self._failures.pop(key, None)

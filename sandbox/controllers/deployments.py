@@ -1,9 +1,8 @@
-"""The Deployment controller."""
+"""Deployment controller."""
 
 from __future__ import annotations
 
-from sandbox.builtin import DEPLOYMENTS, REPLICA_SETS
-from sandbox.controllers.owners import owned_by
+from sandbox.controllers.owner_index import owned_by
 from sandbox.controllers.rollout import (
     HASH_LABEL,
     REVISION,
@@ -13,18 +12,19 @@ from sandbox.controllers.rollout import (
     template_hash,
 )
 from sandbox.controllers.workload import Key, WorkloadController
+from sandbox.kinds.builtin import DEPLOYMENTS, REPLICA_SETS
 from sandbox.objects import Obj, at, copy_json, now, rfc3339, with_meta
 
 
 class DeploymentController(WorkloadController):
-    """One ReplicaSet per pod template; the newest grows as the others shrink."""
+    """Runs one ReplicaSet per pod template; scales the newest up and the others down."""
 
     kind = DEPLOYMENTS
     parts = REPLICA_SETS
     component = "deployment-controller"
 
     async def reconcile(self, key: Key) -> float | None:
-        """One step of the rollout; the ReplicaSets' status brings it here again."""
+        """One step of the rollout; status changes of its ReplicaSets trigger the next step."""
         deployment = self.current(key)
         if deployment is None:
             return None
@@ -34,10 +34,10 @@ class DeploymentController(WorkloadController):
             new = await self._create(deployment, sets)
         old = [rs for rs in sets if new is None or rs["metadata"]["uid"] != new["metadata"]["uid"]]
         if new is not None:
-            new = await self._promote(deployment, new, old)
+            new = await self._set_revision(deployment, new, old)
             for name, size in next_sizes(deployment, new, old).items():
                 await self._resize(deployment, key[0], name, size)
-            await self._forget(deployment, old)
+            await self._delete_old(deployment, old)
         sets = list(self.owners.dependents(REPLICA_SETS, deployment["metadata"]["uid"]))
         new = self._newest(deployment, sets)
         old = [rs for rs in sets if rs is not new]
@@ -76,8 +76,8 @@ class DeploymentController(WorkloadController):
             owned=True,
         )
 
-    async def _promote(self, deployment: Obj, new: Obj, old: list[Obj]) -> Obj:
-        """Give the newest ReplicaSet the highest revision, and the Deployment the same."""
+    async def _set_revision(self, deployment: Obj, new: Obj, old: list[Obj]) -> Obj:
+        """Set the highest revision on the newest ReplicaSet and on the Deployment."""
         revision = max(_revision([new]), _revision(old) + 1)
         for kind, obj in ((REPLICA_SETS, new), (DEPLOYMENTS, deployment)):
             if (obj["metadata"].get("annotations") or {}).get(REVISION) != str(revision):
@@ -103,7 +103,7 @@ class DeploymentController(WorkloadController):
         await self.registry.modify(REPLICA_SETS, namespace, name, resize)
         await self.recorder.record(deployment, "Normal", "ScalingReplicaSet", text)
 
-    async def _forget(self, deployment: Obj, old: list[Obj]) -> None:
+    async def _delete_old(self, deployment: Obj, old: list[Obj]) -> None:
         """Delete empty ReplicaSets beyond `revisionHistoryLimit`, oldest first."""
         empty = [rs for rs in old if not replicas_of(rs) and not at(rs, "status", "replicas")]
         keep = int(deployment["spec"].get("revisionHistoryLimit", 10))

@@ -1,18 +1,18 @@
-"""PodDisruptionBudget status: counted again whenever a pod or a budget of the namespace changes."""
+"""Disruption controller: updates the status of PodDisruptionBudgets after changes of pods and budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sandbox import disruption
-from sandbox.builtin import POD_DISRUPTION_BUDGETS, PODS
-from sandbox.controllers.controller import Controller
+from sandbox.controllers.controller import SandboxController
 from sandbox.errors import StatusError
+from sandbox.kinds import disruption
+from sandbox.kinds.builtin import POD_DISRUPTION_BUDGETS, PODS
 from sandbox.objects import Obj
-from sandbox.store import EventType
+from sandbox.store.object_store import EventType
 
 
-class DisruptionBudgetController(Controller[tuple[str, str]]):
+class DisruptionBudgetController(SandboxController[tuple[str, str]]):
     """Keys are (namespace, name) of budgets."""
 
     def subscribe(self) -> list[Callable[[], None]]:
@@ -34,7 +34,7 @@ class DisruptionBudgetController(Controller[tuple[str, str]]):
                 self.enqueue((namespace, budget["metadata"]["name"]))
 
     async def reconcile(self, key: tuple[str, str]) -> float | None:
-        """Write the status if it differs."""
+        """Write the status if it has changed."""
 
         def change(seen: Obj) -> Obj | None:
             status = disruption.status_of(self.store, seen)

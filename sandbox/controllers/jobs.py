@@ -1,43 +1,44 @@
-"""The Job controller."""
+"""Job controller."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from sandbox.builtin import JOBS
 from sandbox.controllers.job_plan import (
     INDEX_KEY,
-    Plan,
-    Tally,
+    FinishedPods,
+    JobPlan,
     backoff_seconds,
     is_finished,
     plan,
     status_of,
 )
-from sandbox.controllers.owners import OwnerIndex, controller_of
+from sandbox.controllers.owner_index import OwnerIndex, controller_of
 from sandbox.controllers.workload import Key, WorkloadController, pod_from
-from sandbox.metadata import generated_name
+from sandbox.kinds.builtin import JOBS
 from sandbox.objects import Obj, at, now, rfc3339
-from sandbox.registry import Registry
-from sandbox.store import EventType
+from sandbox.store.metadata import generated_name
+from sandbox.store.object_store import EventType
+from sandbox.store.registry import Registry
+from scheduler_core.model.timestamps import parse_time
 
 
 class JobController(WorkloadController):
-    """Runs Jobs to completion. Finished pods are tallied as they finish, so deleting them loses no count."""
+    """Runs Jobs to completion. Finished pods are counted when they finish, even if they are deleted later."""
 
     kind = JOBS
     component = "job-controller"
 
     def __init__(self, registry: Registry, owners: OwnerIndex) -> None:
         super().__init__(registry, owners)
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, FinishedPods] = {}
         self._retry_at: dict[str, tuple[int, float]] = {}
 
     def _on_part(self, event: EventType, obj: Obj, old: Obj | None) -> None:
         owner = controller_of(obj)
         if owner and owner.get("kind") == "Job":
             job = self.store.get(JOBS, obj["metadata"]["namespace"], owner["name"]) or {}
-            self._tallies.setdefault(owner["uid"], Tally()).note(obj, at(job, "spec", "podFailurePolicy"))
+            self._tallies.setdefault(owner["uid"], FinishedPods()).note(
+                obj, at(job, "spec", "podFailurePolicy")
+            )
         super()._on_part(event, obj, old)
 
     def _on_own(self, event: EventType, obj: Obj, old: Obj | None) -> None:
@@ -47,12 +48,12 @@ class JobController(WorkloadController):
         super()._on_own(event, obj, old)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make, delete and count pods; delete the Job itself when its time to live is over."""
+        """Create, delete and count pods; delete the Job after ttlSecondsAfterFinished."""
         job = self.current(key)
         if job is None:
             return None
         pods = self.pods_of(job)
-        tally = self._tallies.setdefault(job["metadata"]["uid"], Tally())
+        tally = self._tallies.setdefault(job["metadata"]["uid"], FinishedPods())
         for pod in pods:
             tally.note(pod, job["spec"].get("podFailurePolicy"))
         left = _seconds_left(job, "startTime", job["spec"].get("activeDeadlineSeconds"))
@@ -63,12 +64,12 @@ class JobController(WorkloadController):
         again = await self._create(job, step, len(tally.failed)) if step.create else None
         await self.write_status(job, status_of(job, self.pods_of(job), tally, step, rfc3339(now())))
         if step.outcome:
-            await self._announce(job, step)
+            await self._record_events(job, step)
         if is_finished(job):
             return await self._expire(key, job)
         return again if again is not None else left
 
-    async def _create(self, job: Obj, step: Plan, failed: int) -> float | None:
+    async def _create(self, job: Obj, step: JobPlan, failed: int) -> float | None:
         uid = job["metadata"]["uid"]
         moment = now().timestamp()
         seen, ready_at = self._retry_at.get(uid, (0, 0.0))
@@ -81,7 +82,7 @@ class JobController(WorkloadController):
             await self.create_pod(job, job_pod(job, index))
         return None
 
-    async def _announce(self, job: Obj, step: Plan) -> None:
+    async def _record_events(self, job: Obj, step: JobPlan) -> None:
         if step.outcome == "Complete":
             await self.recorder.record(job, "Normal", "Completed", "Job completed")
         else:
@@ -108,11 +109,11 @@ def _seconds_left(job: Obj, since: str, limit: object) -> float | None:
 
 
 def _age(moment: str) -> float:
-    return now().timestamp() - datetime.fromisoformat(moment).timestamp()
+    return now().timestamp() - parse_time(moment)
 
 
 def job_pod(job: Obj, index: int | None) -> Obj:
-    """A pod of the Job, with everything an Indexed Job promises its pods."""
+    """A pod of the Job; in an Indexed Job with its index in annotation, label, host name and environment."""
     name = job["metadata"]["name"]
     if index is None:
         return pod_from(job, job["spec"]["template"], generateName=f"{name}-")

@@ -1,20 +1,20 @@
-"""Namespaces: each gets its default ServiceAccount; one being deleted takes its contents with it."""
+"""Namespace controller: creates default ServiceAccounts and empties terminating namespaces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sandbox.builtin import NAMESPACES, PODS, SERVICE_ACCOUNTS
-from sandbox.controllers.controller import Controller
+from sandbox.controllers.controller import SandboxController
 from sandbox.errors import StatusError
-from sandbox.kinds import ApiKind
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from sandbox.objects import Obj, at, now, rfc3339, with_condition
-from sandbox.store import EventType
+from sandbox.store.object_store import EventType
 
 FINALIZER = "kubernetes"
 
 
-class NamespaceController(Controller[str]):
+class NamespaceController(SandboxController[str]):
     """Keys are names of namespaces."""
 
     def subscribe(self) -> list[Callable[[], None]]:
@@ -35,33 +35,33 @@ class NamespaceController(Controller[str]):
             self.enqueue(place)
 
     async def reconcile(self, key: str) -> float | None:
-        """Create what a new namespace needs, or empty a terminating one and let it go."""
+        """Create the ServiceAccount of a new namespace, or empty and finalize a terminating one."""
         namespace = self.store.get(NAMESPACES, "", key)
         if namespace is None:
             return None
         if not namespace["metadata"].get("deletionTimestamp"):
-            await self._furnish(key)
+            await self._create_service_account(key)
             return None
         refused = await self._delete_contents(key)
         left = self._contents(key)
         if left or refused:
-            await self._tell(key, left, refused)
+            await self._write_conditions(key, left, refused)
         if refused:
             raise refused
         if not left:
             await self._finalize(key)
         return None
 
-    async def _furnish(self, name: str) -> None:
+    async def _create_service_account(self, name: str) -> None:
         if self.store.get(SERVICE_ACCOUNTS, name, "default") is None:
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
             await self.registry.create(SERVICE_ACCOUNTS, account, namespace=name)
 
     async def _delete_contents(self, name: str) -> StatusError | None:
-        """Delete the pods and, when the last of them is gone, everything else; a refusal, if any."""
+        """Delete the pods and, after the last pod is removed, all other objects; returns a refusal."""
         refused = await self._delete_all(PODS, name)
         if refused or self.store.count(PODS, name):
-            # Nothing that pods use disappears under them.
+            # Pods go first, because they may use the other objects.
             return refused
         for kind in self._kinds():
             refused = await self._delete_all(kind, name) or refused
@@ -81,15 +81,15 @@ class NamespaceController(Controller[str]):
         return refused
 
     def _kinds(self) -> list[ApiKind]:
-        """The kinds with a place in namespaces, one version of each."""
+        """The namespaced kinds, one version of each."""
         found = {kind.storage: kind for kind in self.registry.kinds if kind.namespaced}
         return list(found.values())
 
     def _contents(self, name: str) -> list[ApiKind]:
         return [kind for kind in self._kinds() if self.store.count(kind, name)]
 
-    async def _tell(self, name: str, left: list[ApiKind], refused: StatusError | None) -> None:
-        """Say in the status what keeps the namespace."""
+    async def _write_conditions(self, name: str, left: list[ApiKind], refused: StatusError | None) -> None:
+        """Write the remaining content of the namespace to its conditions."""
         finalizers = {
             finalizer
             for kind in left
@@ -126,11 +126,11 @@ _GONE = {
     "NamespaceContentRemaining": ("ContentRemoved", "nothing is left in the namespace"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "no finalizer keeps what is left"),
 }
-"""Reason and message of each condition where it does not hold."""
+"""Reason and message of each condition with the status False."""
 
 
 def _condition(name: str, reason: str, what: list[str]) -> Obj:
-    """A condition that holds where there is something to name."""
+    """A condition that is True if `what` is not empty."""
     text = ", ".join(filter(None, what))
     shown = (reason, text) if text else _GONE[name]
     status = "True" if text else "False"

@@ -1,23 +1,24 @@
-"""The ReplicaSet controller."""
+"""ReplicaSet and ReplicationController controllers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandbox.builtin import REPLICA_SETS
-from sandbox.controllers.workload import Key, WorkloadController, is_active, is_ready, phase_of, pod_from
+from sandbox.controllers.workload import Key, WorkloadController, is_active, phase_of, pod_from
 from sandbox.errors import StatusError
+from sandbox.kinds.builtin import REPLICA_SETS, REPLICATION_CONTROLLERS
+from sandbox.kinds.pods import is_ready
 from sandbox.objects import Obj, at, now, rfc3339
 
 
 class ReplicaSetController(WorkloadController):
-    """Keeps `replicas` active pods; finished and deleted ones are replaced."""
+    """Keeps `replicas` active pods; replaces finished and deleted pods."""
 
     kind = REPLICA_SETS
     component = "replicaset-controller"
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make the missing pods, or delete the surplus, least useful ones first."""
+        """Create missing pods, or delete surplus pods."""
         replica_set = self.current(key)
         if replica_set is None:
             return None
@@ -45,7 +46,7 @@ class ReplicaSetController(WorkloadController):
 
 
 def surplus(active: Sequence[Obj], wanted: int) -> list[Obj]:
-    """The pods to give up: unassigned, then pending, then not ready, then the youngest."""
+    """The pods to delete: unassigned first, then pending, then not ready, then the youngest."""
     by_age = sorted(active, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
     order = sorted(
         by_age,
@@ -55,11 +56,11 @@ def surplus(active: Sequence[Obj], wanted: int) -> list[Obj]:
 
 
 def with_failure(conditions: list[Obj], refusal: StatusError | None) -> list[Obj]:
-    """The conditions with ReplicaFailure for a pod that could not be made or deleted, else without."""
+    """The conditions with ReplicaFailure after a refused pod creation or deletion, otherwise without."""
     kept = [condition for condition in conditions if condition.get("type") != "ReplicaFailure"]
     if refusal is None:
         return kept
-    # The first refusal stays: each names another pod, and a status that always changes is never done.
+    # Keep the first refusal: each one names another pod, and changing messages would cause endless updates.
     found = next((c for c in conditions if c not in kept), None)
     failure = {
         "type": "ReplicaFailure",
@@ -81,3 +82,10 @@ def status_of(replica_set: Obj, active: Sequence[Obj]) -> Obj:
         "availableReplicas": ready,
         "observedGeneration": replica_set["metadata"].get("generation", 1),
     }
+
+
+class ReplicationControllerController(ReplicaSetController):
+    """Keeps `replicas` active pods of a ReplicationController."""
+
+    kind = REPLICATION_CONTROLLERS
+    component = "replication-controller"

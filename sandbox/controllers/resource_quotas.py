@@ -1,31 +1,31 @@
-"""ResourceQuota status: what the admission's ledger says, written as soon as it changes."""
+"""ResourceQuota controller: writes the use in the admission plugin's ledger to the status of quotas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sandbox.admission.quota_ledger import QuotaLedger, status_of
-from sandbox.builtin import RESOURCE_QUOTAS
-from sandbox.controllers.controller import Controller
+from sandbox.admission.resource_quota import QuotaAccounts, status_of
+from sandbox.controllers.controller import SandboxController
 from sandbox.errors import StatusError
+from sandbox.kinds.builtin import RESOURCE_QUOTAS
 from sandbox.objects import Obj
-from sandbox.registry import Registry
-from sandbox.store import EventType
+from sandbox.store.object_store import EventType
+from sandbox.store.registry import Registry
 
 RESYNC_SECONDS = 5.0
-"""How long a status that somebody else wrote may stand; Kubernetes' controller takes up to five minutes."""
+"""Seconds before a status of another writer is replaced; kube-controller-manager takes up to five minutes."""
 
 
-class ResourceQuotaController(Controller[tuple[str, str]]):
-    """Keys are (namespace, name). Many charges in one turn of the loop become one write.
+class ResourceQuotaController(SandboxController[tuple[str, str]]):
+    """Keys are (namespace, name). All charges of one event loop iteration become one write.
 
-    With `settle`, what the ledger says is written so many seconds after it changed.
+    `settle` delays the write by seconds after a change of the ledger.
     """
 
     def __init__(
         self,
         registry: Registry,
-        ledger: QuotaLedger,
+        ledger: QuotaAccounts,
         *,
         resync: float = RESYNC_SECONDS,
         settle: float = 0.0,
@@ -36,15 +36,15 @@ class ResourceQuotaController(Controller[tuple[str, str]]):
         self._settle = settle
 
     def subscribe(self) -> list[Callable[[], None]]:
-        self._ledger.listeners.append(self._tell)
+        self._ledger.listeners.append(self._enqueue_changed)
         for quota in self.store.iterate(RESOURCE_QUOTAS):
-            self._tell(quota["metadata"]["namespace"], quota["metadata"]["name"])
+            self._enqueue_changed(quota["metadata"]["namespace"], quota["metadata"]["name"])
         return [
-            lambda: self._ledger.listeners.remove(self._tell),
+            lambda: self._ledger.listeners.remove(self._enqueue_changed),
             self.store.subscribe(RESOURCE_QUOTAS, self._on_quota),
         ]
 
-    def _tell(self, namespace: str, name: str) -> None:
+    def _enqueue_changed(self, namespace: str, name: str) -> None:
         if self._settle:
             self.enqueue_later(self._settle, (namespace, name))
         else:
@@ -52,20 +52,20 @@ class ResourceQuotaController(Controller[tuple[str, str]]):
 
     def _on_quota(self, event: EventType, quota: Obj, old: Obj | None) -> None:
         key = (quota["metadata"]["namespace"], quota["metadata"]["name"])
-        if old is not None and quota.get("status") != old.get("status") and self._wanted(key, quota):
+        if old is not None and quota.get("status") != old.get("status") and self._wanted_status(key, quota):
             self.enqueue_later(self._resync, key)
 
-    def _wanted(self, key: tuple[str, str], quota: Obj) -> Obj | None:
-        """The status that a quota should have, None if it has it."""
+    def _wanted_status(self, key: tuple[str, str], quota: Obj) -> Obj | None:
+        """The wanted status of a quota; None if the quota already has it."""
         account = self._ledger.account(*key)
         status = status_of(account) if account else None
         return None if status is None or quota.get("status") == status else status
 
     async def reconcile(self, key: tuple[str, str]) -> float | None:
-        """Write the status if it differs."""
+        """Write the status if it has changed."""
 
         def change(seen: Obj) -> Obj | None:
-            status = self._wanted(key, seen)
+            status = self._wanted_status(key, seen)
             return None if status is None else {**seen, "status": status}
 
         try:

@@ -1,4 +1,4 @@
-"""How a Deployment moves from old ReplicaSets to the new one. Pure functions."""
+"""Rollout of Deployments: pure functions that compute the sizes of ReplicaSets and the status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: Obj) -> str:
-    """A short name for a pod template: equal templates get equal names."""
+    """A short hash of a pod template."""
     number = int.from_bytes(hashlib.sha256(msgspec.json.encode(template, order="deterministic")).digest()[:6])
     text = ""
     for _ in range(9):
@@ -45,7 +45,7 @@ def available_in(replica_set: Obj) -> int:
 
 
 def next_sizes(deployment: Obj, new: Obj, old: Sequence[Obj]) -> dict[str, int]:
-    """Replicas that each ReplicaSet (by name) should have now; call again when their status changes."""
+    """The next size of each ReplicaSet by name; to be computed again after each status change."""
     spec = deployment["spec"]
     wanted = int(spec.get("replicas", 1))
     strategy = spec.get("strategy") or {}
@@ -61,7 +61,7 @@ def next_sizes(deployment: Obj, new: Obj, old: Sequence[Obj]) -> dict[str, int]:
     current = replicas_of(new)
     room = wanted + surge - sum(sizes.values())
     sizes[name] = min(wanted, max(room, min(current, wanted)))
-    # Old pods that are not available may go at once; available ones only as the new ones take over.
+    # Unavailable old pods may be deleted immediately; available old pods only as new pods become available.
     spare = min(available_in(new), sizes[name]) - (wanted - unavailable)
     spare += sum(available_in(rs) for rs in old)
     for replica_set in old:

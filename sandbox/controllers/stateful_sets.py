@@ -1,24 +1,25 @@
-"""The StatefulSet controller."""
+"""StatefulSet controller."""
 
 from __future__ import annotations
 
-from sandbox.builtin import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from sandbox.controllers.rollout import template_hash
-from sandbox.controllers.workload import Key, WorkloadController, is_active, is_ready, phase_of, pod_from
+from sandbox.controllers.workload import Key, WorkloadController, is_active, phase_of, pod_from
+from sandbox.kinds.builtin import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from sandbox.kinds.pods import is_ready
+from sandbox.nodes.pod_status import FINISHED
 from sandbox.objects import Obj, at, copy_json
-from sandbox.pod_status import FINISHED
 
 _HASH = "controller-revision-hash"
 
 
 class StatefulSetController(WorkloadController):
-    """Pods `name-0` and so on, one after the other, or all at once with podManagementPolicy Parallel."""
+    """Keeps pods `name-0`, `name-1`, ...: in order, or all at once with podManagementPolicy Parallel."""
 
     kind = STATEFUL_SETS
     component = "statefulset-controller"
 
     async def reconcile(self, key: Key) -> float | None:
-        """One step: replace what ended, make what is missing, remove what is too much, then update."""
+        """One step: replace ended pods, create missing pods, delete surplus pods, then update old pods."""
         owner = self.current(key)
         if owner is None:
             return None
@@ -78,12 +79,12 @@ class StatefulSetController(WorkloadController):
 
 
 def is_removable(pod: Obj) -> bool:
-    """Not yet being deleted."""
+    """True if the pod is not being deleted."""
     return not pod["metadata"].get("deletionTimestamp")
 
 
 def ordinal_of(pod: Obj) -> int:
-    """The number at the end of the pod's name, -1 if there is none."""
+    """The number at the end of the pod's name; -1 without a number."""
     text = str(pod["metadata"]["name"]).rpartition("-")[2]
     return int(text) if text.isdigit() else -1
 
@@ -110,7 +111,7 @@ def stateful_pod(owner: Obj, ordinal: int) -> Obj:
 
 
 def status_of(owner: Obj, pods: list[Obj]) -> Obj:
-    """Counts and revisions, as `kubectl rollout status` reads them."""
+    """The status with the counts and revisions that `kubectl rollout status` needs."""
     old = owner.get("status") or {}
     update = f"{owner['metadata']['name']}-{template_hash(owner['spec']['template'])}"
     active = [pod for pod in pods if is_active(pod)]

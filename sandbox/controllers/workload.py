@@ -1,27 +1,27 @@
-"""What Job, ReplicaSet and StatefulSet share: finding their pods, making and removing them."""
+"""Base class of workload controllers: finds, creates and deletes the pods of a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.builtin import PODS
-from sandbox.controllers.controller import Controller
-from sandbox.controllers.owners import OwnerIndex, controller_of, owned_by
-from sandbox.controllers.recorder import Recorder
+from sandbox.controllers.controller import SandboxController
+from sandbox.controllers.event_recorder import SandboxRecorder
+from sandbox.controllers.owner_index import OwnerIndex, controller_of, owned_by
 from sandbox.errors import StatusError
-from sandbox.kinds import ApiKind
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import PODS
+from sandbox.nodes.pod_status import FINISHED
 from sandbox.objects import Obj, at, copy_json
-from sandbox.pod_status import FINISHED
-from sandbox.registry import Registry
-from sandbox.store import EventType
+from sandbox.store.object_store import EventType
+from sandbox.store.registry import Registry
 
 Key = tuple[str, str]
 """Namespace and name of the workload."""
 
 
-class WorkloadController(Controller[Key]):
-    """Reconciles objects of `kind` whenever they or what they control (`parts`) change."""
+class WorkloadController(SandboxController[Key]):
+    """Reconciles objects of `kind` after changes of them and of the objects that they control (`parts`)."""
 
     kind: ApiKind
     parts: ApiKind = PODS
@@ -30,7 +30,7 @@ class WorkloadController(Controller[Key]):
     def __init__(self, registry: Registry, owners: OwnerIndex) -> None:
         super().__init__(registry)
         self.owners = owners
-        self.recorder = Recorder(registry, self.component)
+        self.recorder = SandboxRecorder(registry, self.component)
 
     def subscribe(self) -> list[Callable[[], None]]:
         for obj in self.store.iterate(self.kind):
@@ -45,24 +45,24 @@ class WorkloadController(Controller[Key]):
             self.enqueue((obj["metadata"]["namespace"], obj["metadata"]["name"]))
 
     def _on_part(self, event: EventType, obj: Obj, old: Obj | None) -> None:
-        # A part that loses its owner is missed by the one it had.
+        # The old owner must notice that it has lost the object.
         for owner in filter(None, (controller_of(state) for state in (obj, old) if state)):
             if owner.get("kind") == self.kind.kind:
                 self.enqueue((obj["metadata"]["namespace"], owner["name"]))
 
     def current(self, key: Key) -> Obj | None:
-        """The workload, unless it is gone or going."""
+        """The workload; None if it does not exist or is being deleted."""
         obj = self.store.get(self.kind, *key)
         return None if obj is None or obj["metadata"].get("deletionTimestamp") else obj
 
     def pods_of(self, owner: Obj) -> list[Obj]:
-        """Every pod that the workload controls, in name order."""
+        """All pods that the workload controls, in name order."""
         uid = owner["metadata"]["uid"]
         pods = self.owners.dependents(PODS, uid)
         return [pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid]
 
     async def create_pod(self, owner: Obj, pod: Obj) -> Obj:
-        """Create a pod through admission. A refusal becomes a FailedCreate event, and is raised again."""
+        """Create a pod. A refusal is recorded as a FailedCreate event and raised."""
         try:
             made = await self.registry.create(PODS, pod, owned=True)
         except StatusError as error:
@@ -73,7 +73,7 @@ class WorkloadController(Controller[Key]):
         return made
 
     async def delete_pod(self, owner: Obj, pod: Obj) -> None:
-        """Delete a pod of the workload; one that is gone already is fine."""
+        """Delete a pod of the workload; a missing pod is not an error."""
         meta = pod["metadata"]
         try:
             await self.registry.delete(
@@ -86,7 +86,7 @@ class WorkloadController(Controller[Key]):
         await self.recorder.record(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta['name']}")
 
     async def write_status(self, obj: Obj, status: Obj) -> None:
-        """Write a status that differs from the stored one; an object that is gone is fine."""
+        """Write a status if it has changed; a missing object is not an error."""
         meta = obj["metadata"]
 
         def change(seen: Obj) -> Obj | None:
@@ -123,16 +123,10 @@ def pod_from(owner: Obj, template: Obj, **meta: Any) -> Obj:
 
 
 def phase_of(pod: Obj) -> str:
-    """`status.phase`, Pending where it is not set."""
+    """`status.phase`, or Pending if it is not set."""
     return at(pod, "status", "phase") or "Pending"
 
 
 def is_active(pod: Obj) -> bool:
-    """Neither finished nor being deleted."""
+    """True if the pod has not finished and is not being deleted."""
     return phase_of(pod) not in FINISHED and not pod["metadata"].get("deletionTimestamp")
-
-
-def is_ready(pod: Obj) -> bool:
-    """Whether the Ready condition is true."""
-    conditions = at(pod, "status", "conditions") or ()
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)

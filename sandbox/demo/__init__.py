@@ -1,4 +1,4 @@
-"""`muster-sandbox demo`: a cluster for a minute, played with real kubectl and checked step by step."""
+"""`muster-sandbox demo`: a tour of Muster with real kubectl that checks its own output."""
 
 from sandbox.demo.cli import demo
 

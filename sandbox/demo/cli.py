@@ -1,4 +1,4 @@
-"""The command line of the demo. What it plays is imported when it runs."""
+"""Command line of the demo; the chapters are imported when the demo runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TERMINATED = 143
     type=click.IntRange(1),
     multiple=True,
     metavar="N",
-    help="Only this chapter; may be repeated. What it builds on is played unseen.",
+    help="Play only this chapter; may be repeated. Chapters that it needs run without output.",
 )
 @click.option("--list", "only_list", is_flag=True, help="List the chapters.")
 @click.option("--pause", is_flag=True, help="Wait for Enter before each command.")
@@ -30,15 +30,15 @@ TERMINATED = 143
     "--log",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write what scheduler and webhook print.",
+    help="Write the output of scheduler and webhook to FILE.",
 )
 def demo(chapters: tuple[int, ...], only_list: bool, pause: bool, log: Path | None) -> None:
-    """Play a tour of Muster: a Kubernetes API in this process, scheduler and webhook beside it, real kubectl.
+    """Play a tour of Muster with real kubectl. This process runs a Kubernetes API, scheduler and webhook.
 
-    Every line that begins with `$` is a command, what follows is its output. The tour checks itself: the exit
-    code is 1 if anything comes out differently from what the text says.
+    Each line that begins with `$` is a command; its output follows. The tour checks its own output: the exit
+    code is 1 if an output differs from the expected one.
     """
-    from sandbox.demo.play import chosen, listing, play
+    from sandbox.demo.chapters import chosen, listing, play
 
     if only_list:
         click.echo("\n".join(listing()))
@@ -54,5 +54,5 @@ def demo(chapters: tuple[int, ...], only_list: bool, pause: bool, log: Path | No
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """As Ctrl-C, so that what was started is ended."""
+    """Exit on SIGTERM as on Ctrl-C, so that all started processes are stopped."""
     sys.exit(TERMINATED)

@@ -1,4 +1,4 @@
-"""The demo's cluster: the sandbox on a thread of this process, webhook and scheduler as child processes."""
+"""Cluster of the demo: the sandbox in a thread, webhook and scheduler as child processes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from sandbox.builtin import LEASES, MUTATING_WEBHOOKS
-from sandbox.cluster import ClusterOptions, SandboxCluster, crd_dir, read_crds
-from sandbox.kinds import ApiKind
-from sandbox.nodes import NodeShape, node
+from sandbox.api.server import ServerOptions
+from sandbox.cluster import ClusterOptions, SandboxCluster
+from sandbox.initial_objects import crd_dir, read_crds
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import LEASES, MUTATING_WEBHOOKS
+from sandbox.nodes.initial_nodes import NodeShape, node
 from sandbox.objects import Obj
+from sandbox.processes import ChildProcesses, ProcessEnded, commands
 from sandbox.scheduler_config import at_this_server
-from sandbox.server import ServerOptions
-from sandbox.stack import ProcessEnded, Stack, commands
-from sandbox.store import EventType, Store
+from sandbox.store.object_store import EventType, ObjectStore
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import LABEL_HOSTNAME
 
 START_SECONDS: Final = 60.0
-# The API server goes with them, so there is nothing that they would have to put in order.
+# The API server ends with them, so a clean shutdown has no use.
 STOP_SECONDS: Final = 0.3
 _KEPT_LINES: Final = 200
 
@@ -37,7 +38,7 @@ NODES: Final = {
 
 
 class ClusterFailed(MusterError):
-    """The cluster did not come up, or ended early; `last` is the last line that its processes printed."""
+    """The cluster did not start, or ended early; `last` is the last line of output of its processes."""
 
     def __init__(self, problem: str, last: str) -> None:
         self.problem = problem
@@ -49,10 +50,10 @@ class ClusterFailed(MusterError):
 
 
 class DemoCluster:
-    """A context: inside it, `kubeconfig` leads to a cluster where webhook and scheduler are at work.
+    """Context manager of a cluster in which webhook and scheduler run; `kubeconfig` is valid inside it.
 
-    `log` takes every line that the processes print, `config` is the scheduler's configuration in place of the
-    built-in one. Leaving the context ends everything that was started.
+    `log` gets each line of output of the processes. `config` is the scheduler's configuration file (None: the
+    built-in configuration). All processes are stopped when the context is left.
     """
 
     def __init__(self, log: Callable[[str], None], config: Path | None = None) -> None:
@@ -73,7 +74,7 @@ class DemoCluster:
             self._up.result(START_SECONDS)
         except TimeoutError:
             self._end()
-            problem = f"webhook and scheduler were not at work after {START_SECONDS:.0f} s"
+            problem = f"webhook and scheduler were not ready after {START_SECONDS:.0f} s"
             raise ClusterFailed(problem, self._last_line()) from None
         except BaseException:
             self._end()
@@ -87,12 +88,12 @@ class DemoCluster:
 
     def _end(self) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            with contextlib.suppress(RuntimeError):  # the loop has already ended
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
     def check(self) -> None:
-        """Raise what ended the cluster, if anything did."""
+        """Raise the error that ended the cluster, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -128,13 +129,13 @@ class DemoCluster:
             signs = asyncio.create_task(_signs(cluster.server.store))
             config = at_this_server(self._config, self.kubeconfig, self.directory)
             programs = commands(self.kubeconfig, self.directory, config)
-            stack = Stack(programs, self._say, patience=STOP_SECONDS)
+            stack = ChildProcesses(programs, self._say, patience=STOP_SECONDS)
             await self._run(signs, asyncio.create_task(stack.run()))
         finally:
             await cluster.stop()
 
     async def _run(self, signs: asyncio.Task[None], running: asyncio.Task[None]) -> None:
-        """Until told to stop, or until a process ends: then raise ProcessEnded."""
+        """Run until `_stop` is set; raises ProcessEnded if a process ends."""
         stopping = asyncio.create_task(self._stop.wait())
         tasks = [signs, running, stopping]
         try:
@@ -154,12 +155,12 @@ class DemoCluster:
         self._log(line)
 
 
-async def _signs(store: Store) -> None:
+async def _signs(store: ObjectStore) -> None:
     """Wait until the webhook has registered and a scheduler leads."""
     await asyncio.gather(*(_first(store, kind) for kind in (MUTATING_WEBHOOKS, LEASES)))
 
 
-async def _first(store: Store, kind: ApiKind) -> None:
+async def _first(store: ObjectStore, kind: ApiKind) -> None:
     seen = asyncio.Event()
 
     def notice(event: EventType, obj: Obj, old: Obj | None) -> None:

@@ -1,4 +1,4 @@
-"""Types commands as a person would, shows what they print, and holds it against the story."""
+"""Player of the demo: prints captions, runs commands, and compares their output with the expected output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROGRAMS: Final = {
 
 
 class ToolMissing(MusterError):
-    """A program that the demo types is not on PATH."""
+    """A program that the demo runs is not on PATH."""
 
     def __init__(self, name: str, advice: str) -> None:
         self.name = name
@@ -37,8 +37,8 @@ class ToolMissing(MusterError):
         return f"{self.name} is not on PATH: {self.advice}"
 
 
-class StoryFailed(MusterError):
-    """Something came out differently from what the story says."""
+class DemoFailed(MusterError):
+    """An output differs from the expected one."""
 
     def __init__(self, chapter: int, what: str, problem: str) -> None:
         self.chapter = chapter
@@ -51,44 +51,46 @@ class StoryFailed(MusterError):
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Where commands run: the folder that file names are relative to, and the environment."""
+class CommandEnvironment:
+    """Working directory and environment variables of commands."""
 
     folder: Path
-    environment: dict[str, str]
+    variables: dict[str, str]
 
 
-def set_stage(folder: Path, kubeconfig: Path, cache: Path) -> Stage:
-    """The environment of typed commands. Raises ToolMissing.
+def command_environment(folder: Path, kubeconfig: Path, cache: Path) -> CommandEnvironment:
+    """The environment of commands. Raises ToolMissing.
 
-    The programs of this Python environment are found even where it is not on PATH. kubectl's discovery cache
-    is keyed by host and port, which may have been another server's before, so it gets a folder of its own.
+    PATH includes the programs of this Python environment. kubectl's discovery cache depends on host and port,
+    which another server may have used before, so it gets a directory of its own.
     """
     path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
     for name, advice in _PROGRAMS.items():
         if shutil.which(name, path=path) is None:
             raise ToolMissing(name, advice)
     own = {"PATH": path, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache), "KUBERC": "off"}
-    return Stage(folder, {**os.environ, **own})
+    return CommandEnvironment(folder, {**os.environ, **own})
 
 
 def squeeze(text: str) -> str:
-    """One blank between words, so that expectations need not know the widths of columns."""
+    """Text with single spaces between words, independent of column widths."""
     return " ".join(text.split())
 
 
 class Player:
-    """One performance. `alive` raises if the cluster has ended; `quiet` plays unseen."""
+    """Plays chapters. `alive` raises if the cluster has ended; `quiet` suppresses all output."""
 
-    def __init__(self, stage: Stage, alive: Callable[[], None], *, pause: bool = False) -> None:
-        self._stage = stage
+    def __init__(
+        self, environment: CommandEnvironment, alive: Callable[[], None], *, pause: bool = False
+    ) -> None:
+        self._environment = environment
         self._alive = alive
         self._pause = pause
         self._color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self.chapter = 0
         self.quiet = False
 
-    # What is seen
+    # Output
 
     def title(self, number: int, text: str) -> None:
         """The heading of a chapter."""
@@ -96,7 +98,7 @@ class Player:
         self._print(self._styled(_BOLD, f"\n=== {number}. {text} ==="))
 
     def say(self, *lines: str) -> None:
-        """A caption: what comes next, and why."""
+        """Print a caption, which explains the next commands."""
         self._print("\n" + "\n".join(self._styled(_DIM, f"# {line}") for line in lines))
 
     def _print(self, text: str) -> None:
@@ -111,10 +113,10 @@ class Player:
         if self._pause and not self.quiet:
             sys.stdin.readline()
 
-    # What is typed
+    # Commands
 
     def do(self, command: str, *shows: str, fails: bool = False) -> str:
-        """Type a command once. Its exit code and its output must be as told; returns the output."""
+        """Run a command once and return its output, which must contain `shows`. Raises DemoFailed."""
         self._prompt(command)
         code, said = self._run(command)
         self._print(said.rstrip())
@@ -126,9 +128,10 @@ class Player:
         return said
 
     def look(self, command: str, *shows: str, never: Sequence[str] = ()) -> str:
-        """Type a command that only reads, as soon as it shows what is expected; returns the output.
+        """Run a read-only command until its output contains `shows`; print and return the output.
 
-        It is tried unseen until then, because what the scheduler does takes its moment.
+        Earlier outputs are not printed. Raises DemoFailed after WITHIN_SECONDS, or if the output contains a
+        text of `never`.
         """
         deadline = time.monotonic() + WITHIN_SECONDS
         while True:
@@ -146,10 +149,10 @@ class Player:
                 self._fail(command, f"shows {text!r}")
         return said
 
-    # What is checked unseen
+    # Checks without output
 
     def placed(self, namespace: str) -> dict[str, str]:
-        """Node of every pod of a namespace that runs."""
+        """Node of each running pod of a namespace by pod name."""
         pods = self._json(f"kubectl get pods -n {namespace} -o json")["items"]
         return {
             pod["metadata"]["name"]: pod["spec"]["nodeName"]
@@ -158,15 +161,15 @@ class Player:
         }
 
     def expect(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; StoryFailed if it does not in time."""
+        """Wait until `holds` returns true. Raises DemoFailed after WITHIN_SECONDS."""
         deadline = time.monotonic() + WITHIN_SECONDS
         while not holds():
             if time.monotonic() >= deadline:
-                self._fail(what, f"did not come true within {WITHIN_SECONDS:.0f} s")
+                self._fail(what, f"was not true within {WITHIN_SECONDS:.0f} s")
             time.sleep(_POLL_SECONDS)
 
     def scheduled_by_muster(self, namespace: str) -> None:
-        """Wait until the webhook knows that a new namespace is managed."""
+        """Wait until the webhook manages a new namespace."""
         dry = f"kubectl run probe -n {namespace} --image=busybox --dry-run=server -o json"
         self.expect(
             f"pods of {namespace} are Muster's",
@@ -184,8 +187,8 @@ class Player:
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", command],
-                cwd=self._stage.folder,
-                env=self._stage.environment,
+                cwd=self._environment.folder,
+                env=self._environment.variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -198,10 +201,10 @@ class Player:
 
     def _fail(self, what: str, problem: str) -> Any:
         self._alive()
-        raise StoryFailed(self.chapter, what, problem)
+        raise DemoFailed(self.chapter, what, problem)
 
 
 def _missing(said: str, shows: Iterable[str]) -> str:
-    """The first expected text that is not there, or an empty text."""
+    """The first expected text that is missing, or ""."""
     seen = squeeze(said)
     return next((text for text in shows if squeeze(text) not in seen), "")

@@ -1,4 +1,4 @@
-"""Chapter 4: three quotas. Whoever is over its min gives; beyond its own min a team preempts only itself."""
+"""Chapter 4: three quotas. Victims belong to a quota over its min, or to the preemptor's own quota."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _GET: Final = "kubectl elasticquota get -A"
 
 
 def three_teams(play: Player) -> None:
-    """The seed's second story: victims from the quota over min, then from the own quota."""
-    play.say("blue is guaranteed 3 and may use 4, red 4 and 6, green 3 and 4.")
+    """A pod within min preempts a borrower; a pod beyond min preempts in its own quota only."""
+    play.say("blue is guaranteed 3 GPUs and may use 4; red 4 and 6; green 3 and 4.")
     play.do(f"kubectl apply -f {FILES}/quotas.yaml -f examples/priority-classes.yaml")
     for namespace in ("blue", "red", "green"):
         play.scheduled_by_muster(namespace)
@@ -24,7 +24,9 @@ def three_teams(play: Player) -> None:
         f"green quota {_GPU} 3 3 4 - 0 0",
         f"red quota {_GPU} 3 4 6 - 0 1",
     )
-    play.say("All ten are busy. red asks for the last GPU of its min: only blue is over its own.")
+    play.say(
+        "All ten GPUs are in use. red requests the last GPU of its min. Only blue uses more than its min."
+    )
     play.do(f"kubectl apply -f {FILES}/3-red-reclaims.yaml")
     play.do("kubectl wait -n red --for=condition=Ready pod/red-3 --timeout=20s")
     play.look("kubectl get events -n blue --field-selector reason=Preempted", "Preempted", "red/red-3")
@@ -38,14 +40,14 @@ def three_teams(play: Player) -> None:
 
 
 def _own_pods_only(play: Player) -> None:
-    play.say("Later red runs two other pods on 5 GPUs, one of them borrowed. pod-b has a high priority.")
+    play.say("Later, red runs two other pods with 5 GPUs; one GPU is borrowed. pod-b has a high priority.")
     play.do("kubectl delete pod --all -n red")
     play.do(f"kubectl apply -f {FILES}/4-red-borrows.yaml")
     play.do("kubectl wait -n red --for=condition=Ready pod --all --timeout=20s")
     play.look("kubectl elasticquota lending -n red", f"{_GPU} red blue 1 1")
     play.say(
-        "red asks for one more with high priority. That is beyond its min, so blue and green are safe:",
-        "its own pod of lower priority goes.",
+        "red requests one more GPU with high priority. This exceeds its min, so pods of blue and green are",
+        "not preempted. The victim is red's own pod with lower priority.",
     )
     others = play.placed("blue"), play.placed("green")
     play.do(f"kubectl apply -f {FILES}/5-red-preempts-itself.yaml")

@@ -1,4 +1,4 @@
-"""Chapters 1 to 3: two teams on ten GPUs, from within min over borrowing to reclaim."""
+"""Chapters 1 to 3: two teams with ten GPUs stay within min, borrow, and reclaim."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _GET: Final = "kubectl elasticquota get -A"
 
 
 def two_quotas(play: Player) -> None:
-    """Both teams within what is guaranteed, and two quotas that are refused."""
-    play.say("One node has ten GPUs, two have none.")
+    """Both teams stay within min; two invalid quotas are refused."""
+    play.say("One node has ten GPUs, the other two have none.")
     play.look(
         "kubectl get nodes -o custom-columns='NAME:.metadata.name,CPU:.status.allocatable.cpu,"
         "GPU:.status.allocatable.nvidia\\.com/gpu'",
         "gpu-0 64 10",
     )
-    play.say("team-a is guaranteed 4 of them and may use 6, team-b is guaranteed 6 and may use 8.")
+    play.say("team-a is guaranteed 4 GPUs and may use 6; team-b is guaranteed 6 and may use 8.")
     play.do(f"kubectl apply -f {FILES}/quotas.yaml", "elasticquota.scheduling.x-k8s.io/quota created")
     play.say(
-        "A min above its max is refused by the CRD itself; a max above the hard of a ResourceQuota,",
-        "which takes a look at another object, by the webhook.",
+        "A rule of the CRD refuses a min above its max. The webhook refuses a max above the hard limit of",
+        "a ResourceQuota, because that limit is in another object.",
     )
     play.do(f"kubectl apply -f {FILES}/wrong-min-over-max.yaml", "min must not exceed max", fails=True)
     play.do(
@@ -34,7 +34,7 @@ def two_quotas(play: Player) -> None:
     )
     for namespace in ("team-a", "team-b"):
         play.scheduled_by_muster(namespace)
-    play.say("Pods of namespaces with a quota go to Muster's scheduler; nobody has to write its name.")
+    play.say("The webhook assigns Muster's scheduler to all pods in namespaces with a quota.")
     play.do(f"kubectl apply -f {FILES}/1-within-min.yaml")
     play.look(
         "kubectl get pods -A -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,"
@@ -46,20 +46,22 @@ def two_quotas(play: Player) -> None:
 
 
 def borrowing(play: Player) -> None:
-    """team-a reaches its min, then its max, and no more."""
-    play.say("team-a reaches its min of 4. Nothing is borrowed yet.")
+    """team-a reaches its min, then its max; its next pod waits."""
+    play.say("team-a reaches its min of 4. It does not borrow yet.")
     play.do(f"kubectl apply -f {FILES}/2-team-a-reaches-min.yaml")
     play.look(_GET, f"team-a quota {_GPU} 4 4 6 - 0 0", f"team-b quota {_GPU} 3 6 8 8 0 0")
-    play.say("Three GPUs are idle and team-a asks for all of them. Two bring it to its max of 6.")
+    play.say(
+        "Three GPUs are idle, and team-a requests all of them. With two of them it reaches its max of 6."
+    )
     play.do(f"kubectl apply -f {FILES}/3-team-a-borrows.yaml")
     play.do("kubectl wait -n team-a --for=condition=Ready pod/train-3 --timeout=20s")
-    play.say("The last pod waits, and says why.")
+    play.say("The last pod waits. Its event contains the reason.")
     reason = f"ElasticQuota team-a/quota: used {_GPU}=6 + requested 1 exceeds max=6"
     play.look("kubectl events -n team-a --for pod/train-4", reason)
     play.look(
         "kubectl describe pod train-4 -n team-a | sed -n '/^Events/,$p'", "Warning FailedScheduling", reason
     )
-    play.say("Who uses what, who waits for how much, and who borrows from whom:")
+    play.say("The table shows use, pending requests, and borrowed and lent GPUs:")
     play.look(
         f"{_GET} -o wide",
         f"team-a quota {_GPU} 6 4 6 - 2 0",
@@ -71,12 +73,14 @@ def borrowing(play: Player) -> None:
 
 
 def reclaim(play: Player) -> None:
-    """team-b asks for its min: a pod of team-a goes. Then for more: it waits."""
+    """team-b requests its min: a pod of team-a is evicted. Then it requests more: its pod waits."""
     before = play.placed("team-a")
-    play.say("team-b asks for three GPUs more. One is idle; the rest of its min of 6 is lent to team-a.")
+    play.say(
+        "team-b requests three more GPUs. One is idle; the other two of its min of 6 are lent to team-a."
+    )
     play.do(f"kubectl apply -f {FILES}/4-team-b-reclaims.yaml")
     play.do("kubectl wait -n team-b --for=condition=Ready pod/serve-2 --timeout=20s")
-    play.say("One pod of team-a had to go: as much as it had borrowed, not more. Its event tells for whom.")
+    play.say("One pod of team-a is evicted, which frees only borrowed GPUs. Its event names the preemptor.")
     play.expect(
         "exactly one pod of team-a was evicted",
         lambda: len(before.keys() - play.placed("team-a").keys()) == 1,
@@ -87,7 +91,7 @@ def reclaim(play: Player) -> None:
     )
     both = (f"team-a quota {_GPU} 4 4 6 - 0 0", f"team-b quota {_GPU} 6 6 8 8 0 0")
     play.look(_GET, *both)
-    play.say("team-b may use 8, but what team-a has left is guaranteed to team-a: the next pod waits.")
+    play.say("team-b may use 8 GPUs, but the GPUs of team-a are guaranteed to team-a. The next pod waits.")
     play.do(f"kubectl apply -f {FILES}/5-team-b-asks-for-more.yaml")
     play.look(
         "kubectl events -n team-b --for pod/serve-3",

@@ -1,1 +1,1 @@
-"""A real kube-apiserver in place of the sandbox's own, under the sandbox's nodes, kubelet and controllers."""
+"""Clusters with a real kube-apiserver and etcd, completed by the sandbox's kubelet and controllers."""

@@ -1,4 +1,4 @@
-"""Requests to a real API server: JSON in and out, refusals as the sandbox's own StatusError."""
+"""Client of a real API server with JSON bodies; error responses become StatusError."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import aiohttp
 import msgspec
 
 from sandbox.errors import StatusError
-from sandbox.kinds import ApiKind
-from sandbox.objects import Obj
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.objects import Obj, encode_json
 
 _SECONDS: Final = 30.0
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 def path_of(kind: ApiKind, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The URL path of a kind's objects, or of one of them."""
+    """The URL path of a kind's collection or of one object."""
     parts = ["apis", kind.group, kind.version] if kind.group else ["api", kind.version]
     if kind.namespaced and namespace:
         parts += ["namespaces", namespace]
@@ -28,8 +27,8 @@ def path_of(kind: ApiKind, namespace: str = "", name: str = "", subresource: str
     return "/" + "/".join(filter(None, parts))
 
 
-class Client:
-    """One server, as whoever has the token. `close` at the end; all on one event loop."""
+class TokenClient:
+    """Client of one server with a bearer token. Use it on one event loop, and `close` it at the end."""
 
     def __init__(self, url: str, token: str, ca_file: Path) -> None:
         context = ssl.create_default_context(cafile=str(ca_file))
@@ -41,15 +40,15 @@ class Client:
         )
 
     async def close(self) -> None:
-        """Close every connection; what waits for an answer is refused.
+        """Close all connections; pending calls fail.
 
-        Connections of cancelled calls end later, so whoever calls is stopped after this.
+        Connections of cancelled calls are closed later, so stop the callers after this call.
         """
         await self._session.close()
 
     async def call(self, method: str, path: str, body: Obj | None = None) -> Obj:
-        """The object in the answer. Raises StatusError for a refusal, also where nobody answers."""
-        data = None if body is None else _encode(body)
+        """The object in the response. Raises StatusError for an error response or a failed connection."""
+        data = None if body is None else encode_json(body)
         self._check_open()
         try:
             async with self._session.request(
@@ -68,9 +67,9 @@ class Client:
         return found
 
     async def watch(self, path: str, version: str) -> AsyncIterator[tuple[str, Obj]]:
-        """(type, object) of every change after `version`, until the server ends the stream.
+        """(type, object) of each change after `version`, until the server ends the stream.
 
-        Raises StatusError where the version is too old or the connection breaks.
+        Raises StatusError if the version is too old or the connection fails.
         """
         self._check_open()
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}

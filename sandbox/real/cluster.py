@@ -1,4 +1,4 @@
-"""A cluster around a real kube-apiserver: what it lacks, nodes, kubelet and controllers, is the sandbox's."""
+"""Cluster of a real kube-apiserver and etcd with the sandbox's nodes, kubelet and controllers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from sandbox.builtin import NODES
 from sandbox.controllers import Controllers, start_controllers
-from sandbox.creation import create_objects
-from sandbox.kubelet import Kubelet
+from sandbox.initial_objects import create_objects
+from sandbox.kinds.builtin import NODES
+from sandbox.nodes.kubelet import Kubelet
 from sandbox.objects import Obj
-from sandbox.real.client import Client
+from sandbox.processes import ProcessEnded
+from sandbox.real.client import TokenClient
 from sandbox.real.control_plane import Binaries, ControlPlane
-from sandbox.real.mirror import Followers, Mirror
-from sandbox.real.registry import RealRegistry
-from sandbox.stack import ProcessEnded
-from sandbox.store import Store
+from sandbox.real.reflector import MirrorReflectors, MirrorStore
+from sandbox.real.registry import RemoteRegistry
+from sandbox.store.object_store import ObjectStore
 
-# Nobody here would take away the taint of new nodes, or the finalizers of claims and volumes.
+# The sandbox has no controllers that remove the taint of new nodes or the finalizers of claims and volumes.
 _FLAGS: Final = (
     "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
 )
@@ -28,7 +28,7 @@ _POLL_SECONDS: Final = 0.5
 
 
 class RealCluster:
-    """`start`, then use the attributes; then `stop`. All on one event loop but the start of the programs."""
+    """Lifecycle of one cluster: `start`, use the attributes, `stop`. All calls belong to one event loop."""
 
     def __init__(
         self, binaries: Binaries, nodes: Sequence[Obj] = (), objects: Sequence[Obj] = (), port: int = 0
@@ -36,16 +36,16 @@ class RealCluster:
         self._plane = ControlPlane(binaries, _FLAGS, port)
         self._nodes = nodes
         self._objects = objects
-        self._client: Client | None = None
-        self._followers: Followers | None = None
+        self._client: TokenClient | None = None
+        self._followers: MirrorReflectors | None = None
         self._kubelet: Kubelet | None = None
         self._controllers: Controllers | None = None
         self._up = False
-        self._mirror = Mirror()
+        self._mirror = MirrorStore()
 
     @property
-    def store(self) -> Store:
-        """What the server has, a moment later."""
+    def store(self) -> ObjectStore:
+        """Local copy of the server's objects, which lags slightly behind."""
         return self._mirror
 
     @property
@@ -55,38 +55,38 @@ class RealCluster:
 
     @property
     def token(self) -> str:
-        """The bearer token of an admin."""
+        """Bearer token of a cluster admin."""
         return self._plane.token
 
     @property
     def ca_file(self) -> Path:
-        """PEM of the authority that signed the serving certificate."""
+        """PEM file of the authority that signed the serving certificate."""
         return self._plane.ca_file
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for kubectl and client libraries."""
+        """Kubeconfig file for kubectl and client libraries."""
         return self._plane.kubeconfig
 
     @property
     def directory(self) -> Path:
-        """A folder that goes away with the cluster."""
+        """Directory that is removed with the cluster."""
         return self._plane.folder
 
     async def start(self) -> None:
-        """Serve. Raises ControlPlaneFailed, and ConfigError for an object that the server refuses."""
+        """Start serving. Raises ControlPlaneFailed, or ConfigError if the server refuses an object."""
         await asyncio.to_thread(self._plane.__enter__)
         self._up = True
         try:
-            await self._furnish()
+            await self._start_components()
         except BaseException:
             await self.stop()
             raise
 
-    async def _furnish(self) -> None:
-        self._client = Client(self.url, self.token, self.ca_file)
-        registry = RealRegistry(self._client, self._mirror)
-        self._followers = Followers(self._client, self._mirror, registry.kinds)
+    async def _start_components(self) -> None:
+        self._client = TokenClient(self.url, self.token, self.ca_file)
+        registry = RemoteRegistry(self._client, self._mirror)
+        self._followers = MirrorReflectors(self._client, self._mirror, registry.kinds)
         await self._followers.start()
         authority = self.ca_file.read_text()
         self._controllers = start_controllers(registry, authority, settle=_SETTLE_SECONDS)
@@ -97,7 +97,7 @@ class RealCluster:
         await create_objects(registry, self._objects)
 
     async def ended(self) -> None:
-        """Wait for the end of a program of the control plane that nobody asked for: raises ProcessEnded."""
+        """Wait until etcd or kube-apiserver ends unexpectedly; raises ProcessEnded."""
         while True:
             found = self._plane.ended()
             if found:
@@ -105,7 +105,7 @@ class RealCluster:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
-        """End everything that runs."""
+        """Stop controllers, kubelet and control plane."""
         if self._client:
             await self._client.close()
         if self._kubelet:

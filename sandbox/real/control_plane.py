@@ -1,4 +1,4 @@
-"""etcd and kube-apiserver as child processes on loopback, in a folder that goes away with them."""
+"""Control plane: etcd and kube-apiserver as child processes on loopback with a temporary directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES: Final = ("etcd", "kube-apiserver")
 
 
 class ControlPlaneFailed(MusterError):
-    """A part of the control plane did not start; `problem` ends with the last lines of its log."""
+    """etcd or kube-apiserver did not start; `problem` ends with the last lines of its log."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -43,28 +43,28 @@ class ControlPlaneFailed(MusterError):
 
 @dataclass(frozen=True)
 class Binaries:
-    """Paths of the two programs."""
+    """Paths of the programs."""
 
     etcd: Path
     apiserver: Path
 
 
 def binaries_in(folder: Path) -> Binaries:
-    """The programs in a folder. Raises ConfigError naming what is missing."""
+    """The programs in a directory. Raises ConfigError with the missing ones."""
     if not folder.is_dir():
-        raise ConfigError("", "is no folder", file=str(folder), kind="NotFound")
+        raise ConfigError("", "is not a directory", file=str(folder), kind="NotFound")
     missing = [name for name in NAMES if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]
     if missing:
-        problem = f"has no program {' and no program '.join(missing)}"
+        problem = f"lacks the program{'s' if len(missing) > 1 else ''} {' and '.join(missing)}"
         raise ConfigError("", problem, file=str(folder), kind="NotFound")
     return Binaries(*(folder / name for name in NAMES))
 
 
 class ControlPlane:
-    """Both programs as a context manager: inside it `url`, `token`, `ca_file` and `kubeconfig` are of use.
+    """Context manager of both programs; inside it, `url`, `token`, `ca_file` and `kubeconfig` are valid.
 
-    There is no controller-manager and no kubelet. Nothing makes service accounts, so admission does not ask
-    for them; the key that would sign their tokens is that of the serving certificate.
+    There is no controller-manager and no kubelet. No component creates service accounts, so the
+    admission plugin ServiceAccount is disabled; the key of the serving certificate also signs their tokens.
     """
 
     def __init__(self, binaries: Binaries, extra_flags: Sequence[str] = (), port: int = 0) -> None:
@@ -98,10 +98,10 @@ class ControlPlane:
         self._exits.close()
 
     def _ready(self) -> None:
-        """For who derives: what to do before it is in use."""
+        """Hook of subclasses; runs when both programs are ready."""
 
     def ended(self) -> tuple[str, int] | None:
-        """The first program that has ended although nobody asked it to, and its exit code."""
+        """Name and exit code of a program that has ended unexpectedly; None if both run."""
         for name, process in self._processes.items():
             code = process.poll()
             if code is not None:
@@ -124,7 +124,7 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
             "--unsafe-no-fsync",
-            # What twenty thousand waiting pods write is more than the 2 GiB that etcd allows by itself.
+            # The writes of 20,000 pending pods exceed etcd's default quota of 2 GiB.
             f"--quota-backend-bytes={8 << 30}",
             "--log-level=warn",
         )
@@ -158,7 +158,7 @@ class ControlPlane:
 
     def _start(self, name: str, binary: Path, *flags: str) -> subprocess.Popen[bytes]:
         log = self._exits.enter_context((self.folder / f"{name}.log").open("wb"))
-        # In a session of its own: Ctrl-C reaches it through us only, in order.
+        # The process leads a POSIX session, so that Ctrl-C stops it only through `end_process`.
         process = subprocess.Popen(
             [str(binary), *flags],
             cwd=self.folder,
@@ -190,7 +190,7 @@ class ControlPlane:
 
 
 def _memory() -> str | None:
-    """A file system in memory where there is one: etcd is as fast as its disk."""
+    """The directory of an in-memory file system, if any, because disk latency limits etcd."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
@@ -200,7 +200,7 @@ def _write_secrets(folder: Path, token: str) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; held together, so that they differ."""
+    """Distinct free ports; they are reserved together and then released."""
     with ExitStack() as held:
         ports = []
         for _ in range(count):
@@ -211,7 +211,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Ask a program to end, and end it where it does not."""
+    """Terminate a program; kill it if it does not end in time."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

@@ -1,32 +1,32 @@
-"""The registry with a real API server behind it: reads come from the mirror, writes go over the wire."""
+"""Registry of a real API server: reads use the local copy, writes are requests to the server."""
 
 from __future__ import annotations
 
 from sandbox import errors
-from sandbox.builtin import builtin_table
-from sandbox.calls import Call
 from sandbox.errors import StatusError
-from sandbox.kinds import ApiKind
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import builtin_table
 from sandbox.objects import Obj, copy_json
-from sandbox.real.client import Client, path_of
-from sandbox.real.mirror import Mirror
-from sandbox.registry import Change, Registry
+from sandbox.real.client import TokenClient, path_of
+from sandbox.real.reflector import MirrorStore
+from sandbox.store.registry import Change, Registry
+from sandbox.store.requests import RequestContext
 
 
-class RealRegistry(Registry):
-    """For controllers and kubelet. Defaults, rules and admission are the server's."""
+class RemoteRegistry(Registry):
+    """Registry for controllers and kubelet; defaulting, validation and admission happen in the server."""
 
-    def __init__(self, client: Client, mirror: Mirror) -> None:
+    def __init__(self, client: TokenClient, mirror: MirrorStore) -> None:
         super().__init__(mirror, builtin_table())
         self._client = client
         self._mirror = mirror
 
     async def close(self) -> None:
-        """Send nothing any more."""
+        """Close the client."""
         await self._client.close()
 
     async def read(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
-        """The object as the server has it now."""
+        """The current object of the server; None if it does not exist."""
         try:
             found = await self._client.call("GET", path_of(kind, namespace, name))
         except StatusError as error:
@@ -37,9 +37,15 @@ class RealRegistry(Registry):
         return found
 
     async def create(
-        self, kind: ApiKind, obj: Obj, *, namespace: str = "", call: Call | None = None, owned: bool = False
+        self,
+        kind: ApiKind,
+        obj: Obj,
+        *,
+        namespace: str = "",
+        context: RequestContext | None = None,
+        owned: bool = False,
     ) -> Obj:
-        """Create an object in `namespace` (or the one in its metadata). Returns what was stored."""
+        """Create an object in `namespace` or the namespace in its metadata. Returns the stored object."""
         place = namespace or obj["metadata"].get("namespace", "")
         made = await self._client.call("POST", path_of(kind, place), obj)
         self._mirror.learn(kind, copy_json(made))
@@ -53,10 +59,10 @@ class RealRegistry(Registry):
         change: Change,
         *,
         subresource: str = "",
-        call: Call | None = None,
+        context: RequestContext | None = None,
         admit: Obj | None = None,
     ) -> Obj:
-        """Read, change and write until no other writer came between."""
+        """Read, change and write an object; retries after a concurrent write."""
         while True:
             seen = self.store.get(kind, namespace, name)
             if seen is None:
@@ -82,7 +88,7 @@ class RealRegistry(Registry):
         name: str,
         *,
         options: Obj | None = None,
-        call: Call | None = None,
+        context: RequestContext | None = None,
     ) -> Obj:
         """Delete or begin to delete. `options` is a DeleteOptions object."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **(options or {})}

@@ -2,5 +2,6 @@
 
 import os
 
-# Our arrays are columns: the threads that numpy starts for large matrices only cost processor time, 0.1 s.
+# The arrays are columns. The threads that numpy starts for large matrices would only cost 0.1 s of processor
+# time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -9,13 +9,13 @@ import click
 
 from scheduler_core.app.config_cli import config_group, configure, refuse_unsupported, scheduler_flags
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration
-from scheduler_core.config.builtin import muster_config
 from scheduler_core.config.flags import Flags, apply_flags
+from scheduler_core.config.load import muster_config
 from scheduler_core.logs import set_up
 
 
 class _Level(click.ParamType):
-    """A number; `-v=2` is understood as Kubernetes' programs do."""
+    """A number; accepts `-v=2` as Kubernetes programs do."""
 
     name = "integer"
 
@@ -34,7 +34,7 @@ class _Level(click.ParamType):
     "--bind-address",
     default="127.0.0.1",
     show_default=True,
-    help="Address of the HTTP port; others than loopback are open to whoever can reach them.",
+    help="Address of the HTTP port. The default is reachable from the same host only.",
 )
 @click.option(
     "--secure-port",
@@ -53,7 +53,7 @@ class _Level(click.ParamType):
 @click.option(
     "--report-node-metrics",
     is_flag=True,
-    help="Fill NodeMetrics from the metrics API, for clusters without an agent that does.",
+    help="Fill NodeMetrics from the metrics API, for clusters without an agent on the nodes.",
 )
 @scheduler_flags
 @click.pass_context
@@ -86,9 +86,9 @@ def main(
         for error in found.within(config_file or "").errors:
             click.echo(f"error: {error}", err=True)
         sys.exit(1)
-    from scheduler_core.app.process import Options, run
+    from scheduler_core.app.process import SchedulerOptions, run
 
-    options = Options(
+    options = SchedulerOptions(
         context=context,
         address=bind_address,
         port=secure_port,

@@ -13,14 +13,14 @@ import click
 import yaml
 from msgspec import structs
 
-from scheduler_core.app.extender_endpoints import problems_of as extender_problems
+from scheduler_core.app.extenders.endpoints import problems_of as extender_problems
 from scheduler_core.config import ConfigErrors, SchedulerConfiguration, load_config, start_up_errors
+from scheduler_core.config.args.solvers import solver_errors
 from scheduler_core.config.convert import TARGETS, convert_document
 from scheduler_core.config.documents import reads_as_text
 from scheduler_core.config.flags import Flags, apply_flags, ignored_flags
-from scheduler_core.config.policy_source import PolicyReaders, ReadConfigMap
+from scheduler_core.config.old.policy_source import PolicyReaders, ReadConfigMap
 from scheduler_core.config.render import view
-from scheduler_core.config.solver_names import solver_errors
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import parse_duration
 
@@ -51,9 +51,9 @@ _DURATION = DurationType()
 _ALONE = "Only without --config. "
 _FLAG_OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("leader-elect", bool, "Lead only while holding the lease."),
-    ("leader-elect-lease-duration", _DURATION, "How long others wait for a leader that is silent."),
-    ("leader-elect-renew-deadline", _DURATION, "How long a leader tries to renew before it stops."),
-    ("leader-elect-retry-period", _DURATION, "How often the lease is tried."),
+    ("leader-elect-lease-duration", _DURATION, "How long candidates wait for a leader that does not renew."),
+    ("leader-elect-renew-deadline", _DURATION, "How long a leader tries to renew before it stops leading."),
+    ("leader-elect-retry-period", _DURATION, "Interval between attempts to acquire or renew the lease."),
     ("leader-elect-resource-lock", str, "Kind of the lock object; leases is the only one."),
     ("leader-elect-resource-name", str, "Name of the lease."),
     ("leader-elect-resource-namespace", str, "Namespace of the lease."),
@@ -66,7 +66,7 @@ _FLAG_OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("scheduler-name", str, _ALONE + "Name of the default profile."),
     ("hard-pod-affinity-symmetric-weight", int, _ALONE + "Weight of the symmetric hard pod affinity."),
     ("algorithm-provider", str, _ALONE + "DefaultProvider or ClusterAutoscalerProvider."),
-    ("also-known-as", str, "Further names of the first profile, between commas."),
+    ("also-known-as", str, "Additional scheduler names of the first profile, separated by commas."),
 )
 
 
@@ -89,9 +89,9 @@ def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
 def configure(
     file: str | None, flags: Flags, config_maps: ReadConfigMap | None = None
 ) -> SchedulerConfiguration:
-    """The configuration to run with, ready to start; prints every error on a line and exits with 1.
+    """The configuration to run with; prints every error on a line and exits with 1.
 
-    `config_maps` reads the Policy that an old configuration may have in a ConfigMap.
+    `config_maps` reads the Policy of a legacy configuration from a ConfigMap.
     """
     name = _name(file) if file else ""
     try:
@@ -113,12 +113,12 @@ def _start_up_errors(config: SchedulerConfiguration) -> list[ConfigError]:
 
 
 def _all_problems(config: SchedulerConfiguration) -> list[ConfigError]:
-    """Whatever `validate` would say of a valid configuration."""
+    """All problems that `validate` reports for a valid configuration."""
     return [*_start_up_errors(config), *extender_problems(config)]
 
 
 def refuse_unsupported(config: SchedulerConfiguration) -> None:
-    """Raises ConfigErrors for what is valid in Kubernetes and cannot be had here."""
+    """Raises ConfigErrors for features that are valid in Kubernetes and not supported by Muster."""
     errors = list(extender_problems(config))
     if errors:
         raise ConfigErrors(errors)
@@ -126,8 +126,8 @@ def refuse_unsupported(config: SchedulerConfiguration) -> None:
 
 def _known_plugins() -> Mapping[str, frozenset[str]]:
     """Extension points of every plugin that can be enabled here, third-party ones included."""
-    # Late, because it loads every plugin's code, which flags and help do without.
-    from scheduler_core.app.plugin_loading import load_plugins
+    # Imported here, because it loads the code of every plugin, which flags and help do not need.
+    from scheduler_core.app.entry_points import load_plugins
 
     try:
         return load_plugins().points
@@ -136,8 +136,8 @@ def _known_plugins() -> Mapping[str, frozenset[str]]:
 
 
 def _known_solvers() -> Collection[str]:
-    """The names of all solvers of the topology, third-party ones included."""
-    from scheduler_core.app.solver_loading import load_solvers
+    """The names of all topology solvers, third-party ones included."""
+    from scheduler_core.app.entry_points import load_solvers
 
     try:
         return load_solvers().keys()
@@ -154,7 +154,7 @@ def config_group() -> None:
 @_FILE
 @_CLUSTER
 def validate_command(file: str, kubeconfig: str) -> None:
-    """Say whether the scheduler would start with FILE, and if not, everything that is wrong with it."""
+    """Check whether the scheduler would start with FILE, and list every problem."""
     config = configure(file, Flags(), _config_maps(kubeconfig))
     try:
         refuse_unsupported(config)
@@ -171,8 +171,8 @@ def validate_command(file: str, kubeconfig: str) -> None:
 def view_command(file: str | None, output: str, flags: Flags) -> None:
     """Show the plugins that run at every extension point of every profile, and their arguments.
 
-    Without FILE: the default configuration, changed by flags. With FILE, --kubeconfig leads to the Policy
-    that FILE may have in a ConfigMap.
+    Without FILE: the default configuration, changed by flags. With FILE, --kubeconfig names
+    the cluster with the Policy that FILE may have in a ConfigMap.
     """
     config_maps = _config_maps(flags.kubeconfig) if file else None
     flags = structs.replace(flags, kubeconfig=None) if file else flags
@@ -187,8 +187,8 @@ def view_command(file: str | None, output: str, flags: Flags) -> None:
 def convert_command(file: str, target: str | None, kubeconfig: str, output: str) -> None:
     """Write FILE in another API version: v1alpha1 becomes v1alpha2, and everything can become v1.
 
-    What is not as FILE says is a warning on standard error. Nothing is written in v1 that would not run;
-    v1alpha2 may carry mistakes of v1alpha1 on, with warnings.
+    Differences from FILE are warnings on standard error. A result in v1 can always be run. A result in
+    v1alpha2 may repeat mistakes of v1alpha1, with warnings.
     """
     try:
         readers = PolicyReaders(_read_beside(file), _config_maps(kubeconfig))
@@ -214,7 +214,7 @@ def _read_beside(file: str) -> Callable[[str], str]:
 
 
 def _config_maps(kubeconfig: str | None) -> ReadConfigMap | None:
-    """A reader of ConfigMaps for commands that ask no cluster unless they are told which."""
+    """A reader of ConfigMaps; None if no kubeconfig is given, because these commands use no cluster then."""
     if not kubeconfig:
         return None
     from scheduler_core.app.policy_config_map import config_maps_of
@@ -238,7 +238,7 @@ def _fail(found: ConfigErrors, name: str) -> NoReturn:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes all text that a Kubernetes tool would read as something else."""
+    """Quotes all text that a Kubernetes tool would not read as text."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
         quotes = None if reads_as_text(text) else "'"

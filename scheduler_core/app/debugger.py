@@ -1,4 +1,4 @@
-"""What the process believes, as JSON, and where that differs from what the API server has now."""
+"""Cache debugger: dumps queue and state as JSON, and compares the cache with the API server."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.engine.queue.unit import QueuedUnit
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.engine.unit import QueuedUnit
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
-from scheduler_core.kube.reading import is_older, object_key, read_metadata
+from scheduler_core.kube.watch.reading import is_older, object_key, read_metadata
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, NODES, PODS, Resource
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.state.cluster import ClusterState
 
-# A watch is behind by a moment at all times: only what still differs after these looks is a difference.
+# A watch is always slightly behind: only differences that remain after these comparisons count.
 _LOOKS: Final = 4
 _BETWEEN_SECONDS: Final = 0.5
 _COMPARED: Final = (NODES, PODS, ELASTIC_QUOTAS)
@@ -28,7 +28,7 @@ Versions = dict[tuple[str, str], str]
 
 
 def dump(scheduler: Scheduler) -> dict[str, Any]:
-    """The queue and the state. Runs on the loop's thread; holds names and amounts, no object bodies."""
+    """The queue and the state: names and amounts, no object bodies. Runs on the loop's thread."""
     state = scheduler.state
     return {
         "queue": [_unit(unit) for unit in scheduler.queue.units.values()],
@@ -79,7 +79,7 @@ def _amounts(values: dict[str, int]) -> dict[str, str]:
 
 
 def cached_versions(scheduler: Scheduler) -> Versions:
-    """What the cache holds, by kind and key. Runs on the loop's thread."""
+    """The versions of the cached objects, by kind and key. Runs on the loop's thread."""
     state = scheduler.state
     found: Versions = {("Pod", pod.key): pod.resource_version for pod in state.pods.values()}
     for node in state.nodes.nodes:
@@ -91,7 +91,9 @@ def cached_versions(scheduler: Scheduler) -> Versions:
 
 
 def listed_versions(client: Client, resources: tuple[Resource, ...] = _COMPARED) -> Versions:
-    """What the API server has, by kind and key; nothing of a kind it does not serve. Raises ApiError."""
+    """The versions in the API server, by kind and key; none of a kind that it does not serve. Raises
+    ApiError.
+    """
     found: Versions = {}
     for resource in resources:
         with suppress(NotFound):
@@ -102,7 +104,7 @@ def listed_versions(client: Client, resources: tuple[Resource, ...] = _COMPARED)
 
 
 def differences(cached: Versions, listed: Versions) -> set[str]:
-    """One line per object that only one side has, or that the cache has in an older version."""
+    """One line per object that only one side has, or that is older in the cache."""
     found = {f"{kind} {key}: not in the cache" for kind, key in listed.keys() - cached.keys()}
     found |= {f"{kind} {key}: not in the API" for kind, key in cached.keys() - listed.keys()}
     for place in cached.keys() & listed.keys():
@@ -117,14 +119,14 @@ def compare(
     ask: Callable[[Callable[[Scheduler], Any]], Any],
     sleep: Callable[[float], object] = time.sleep,
 ) -> list[str]:
-    """Differences that last. `ask` runs a function on the loop's thread. Raises ApiError."""
+    """Differences that remain. `ask` runs a function on the loop's thread. Raises ApiError."""
     lasting: set[str] | None = None
     for look in range(_LOOKS):
         if look:
             sleep(_BETWEEN_SECONDS)
         listed = listed_versions(client)
         found = differences(ask(cached_versions), listed)
-        # The text names versions: an object that changes all the time is behind, not different.
+        # The text contains versions: an object that changes all the time is late, not different.
         lasting = found if lasting is None else lasting & found
         if not lasting:
             break
@@ -132,6 +134,6 @@ def compare(
 
 
 def report(client: Client, ask: Callable[[Callable[[Scheduler], Any]], Any]) -> bytes:
-    """The whole answer of the debugger as JSON. Raises ApiError."""
+    """The report of the debugger as JSON. Raises ApiError."""
     found = {"differences": compare(client, ask), **ask(dump)}
     return msgspec.json.format(msgspec.json.encode(found), indent=2)

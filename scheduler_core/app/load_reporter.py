@@ -1,10 +1,9 @@
-"""Fills NodeMetrics from the metrics API where no agent on the nodes does.
+"""Fills NodeMetrics from the metrics API in clusters without an agent on the nodes.
 
-Who may write what: a NodeMetric is ours if its annotation `muster.dev/reported-by` says so, which this
-reporter sets on those that it creates. All others belong to an agent and are never written. One of ours whose
-`status.updateTime` is not what we wrote last has found another writer: it is left alone until its report is
-older than two report intervals. Each write carries the resourceVersion that it was decided on, so an agent
-that writes at the same time wins.
+The annotation `muster.dev/reported-by` marks NodeMetrics that this reporter created. All other NodeMetrics
+belong to an agent and are never written. A marked one whose `status.updateTime` is not the last written time
+has another writer; it is skipped until its report is older than two report intervals. Each write carries the
+resourceVersion that it was computed from, so an agent that writes at the same time wins.
 """
 
 from __future__ import annotations
@@ -25,39 +24,41 @@ from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.load.priority import band_of
 from scheduler_core.model.collect_policy import DEFAULT_AGGREGATE_DURATION, DEFAULT_POLICY
-from scheduler_core.model.conditions import rfc3339
 from scheduler_core.model.kinds import NODE_METRICS, Resource
 from scheduler_core.model.meta import ObjectMeta
 from scheduler_core.model.names import MUSTER_SCHEDULER, REPORTER_ANNOTATION
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric, amounts
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import add
+from scheduler_core.model.timestamps import format_time
 from scheduler_core.model.writes import Patch
 
 log = logging.getLogger(__name__)
 
 NODE_USAGE: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_USAGE: Final = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
-# How often the metrics API is asked; metrics-server measures as often as this by default.
+# Interval of requests to the metrics API; the default interval of metrics-server.
 SAMPLE_SECONDS: Final = 15.0
-# A NodeMetric that another writer has touched is ours again after so many report intervals of silence.
+# A NodeMetric with another writer is written again after this number of report intervals without an update.
 _SILENT_INTERVALS: Final = 2
 
 
-class View(NamedTuple):
-    """What the reporter needs of the state: nodes and NodeMetrics by name, placed pods with their node."""
+class LoadView(NamedTuple):
+    """The part of the state that the reporter needs: nodes and NodeMetrics by name, placed pods with their
+    node.
+    """
 
     nodes: dict[str, Node]
     metrics: dict[str, NodeMetric]
     pods: dict[str, tuple[Pod, str]]
 
 
-def load_view(scheduler: Scheduler) -> View:
-    """The view of this moment; only the loop's thread may ask."""
+def load_view(scheduler: Scheduler) -> LoadView:
+    """The current view; for the loop's thread only."""
     state = scheduler.state
     names = state.nodes.names
-    return View(
+    return LoadView(
         {node.name: node for node in state.nodes.nodes if node is not None},
         dict(state.load.metrics),
         {item.pod.key: (item.pod, names[item.slot]) for item in state.placed.values()},
@@ -76,15 +77,15 @@ class _UsageWire(msgspec.Struct, frozen=True):
 
 
 class LoadReporter:
-    """Asks, remembers, writes. `turn` does it once; `run` does it until `stop`.
+    """Samples node usage and writes reports. `turn` does it once; `run` does it until `stop`.
 
-    `view` gives the state as it is now, `may_write` whether this process leads.
+    `view` returns the current state; `may_write` tells whether this process leads.
     """
 
     def __init__(
         self,
         client: Client,
-        view: Callable[[], View],
+        view: Callable[[], LoadView],
         may_write: Callable[[], bool],
         wall: Callable[[], float],
     ) -> None:
@@ -98,17 +99,17 @@ class LoadReporter:
         self._thread = threading.Thread(target=self.run, name="load-reporter", daemon=True)
 
     def start(self) -> None:
-        """Begin to report in a thread of its own."""
+        """Start the reporter's thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """End after the write under way, for at most `timeout` seconds."""
+        """Stop after the write in flight, for at most `timeout` seconds."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
     def run(self) -> None:
-        """Until stopped; an answer that fails is logged and asked for again."""
+        """Run until stopped; a request that fails is logged and repeated in the next round."""
         while not self._stopped.wait(SAMPLE_SECONDS):
             if self._may_write():
                 try:
@@ -117,7 +118,9 @@ class LoadReporter:
                     log.warning("reporting load: %s", error)
 
     def turn(self) -> None:
-        """One round: sample all nodes, report those that are due. Raises MusterError if nobody answers."""
+        """One round: sample all nodes, write the reports that are due. Raises MusterError if the API does not
+        answer.
+        """
         view, now = self._view(), self._wall()
         self._sample(view)
         due = [name for name in self._samples if self._is_due(view, name, now)]
@@ -141,7 +144,7 @@ class LoadReporter:
             except msgspec.DecodeError as error:
                 log.warning("%s cannot be read: %s", resource.kind, error)
 
-    def _sample(self, view: View) -> None:
+    def _sample(self, view: LoadView) -> None:
         self._samples = {name: found for name, found in self._samples.items() if name in view.nodes}
         for item in self._list(NODE_USAGE):
             name = item.metadata.name
@@ -156,8 +159,8 @@ class LoadReporter:
                 found = self._samples.setdefault(name, NodeSamples())
                 found.add(item.timestamp.timestamp(), usage, keep)
 
-    def _pod_usage(self, view: View) -> dict[str, list[dict[str, Any]]]:
-        """Entries of `status.podsMetric` by node; pods that are on no node we know of are left out."""
+    def _pod_usage(self, view: LoadView) -> dict[str, list[dict[str, Any]]]:
+        """Entries of `status.podsMetric` by node, without pods on unknown nodes."""
         found: dict[str, list[dict[str, Any]]] = {}
         for item in self._list(POD_USAGE):
             meta = item.metadata
@@ -174,8 +177,8 @@ class LoadReporter:
 
     # Reporting
 
-    def _is_due(self, view: View, name: str, now: float) -> bool:
-        """Whether a node's report may be written, and there is something new to say."""
+    def _is_due(self, view: LoadView, name: str, now: float) -> bool:
+        """Whether a node's report may be written, and there is a newer sample."""
         metric, newest = view.metrics.get(name), self._samples[name].newest
         if metric is None:
             return True
@@ -185,11 +188,11 @@ class LoadReporter:
             return True
         known = self._written.get(name)
         if metric.update_time != known:
-            # Another writer, or our own past life: wait until it has been silent for some time.
+            # Another writer, or this reporter before a restart: wait until it has stopped writing.
             return now - metric.update_time >= _SILENT_INTERVALS * metric.report_interval
         return newest - metric.update_time >= metric.report_interval - SAMPLE_SECONDS / 2
 
-    def _report(self, view: View, name: str, pods: list[dict[str, Any]]) -> None:
+    def _report(self, view: LoadView, name: str, pods: list[dict[str, Any]]) -> None:
         metric, samples = view.metrics.get(name), self._samples[name]
         if metric is None:
             mark = {REPORTER_ANNOTATION: MUSTER_SCHEDULER}
@@ -202,7 +205,7 @@ class LoadReporter:
         for entry in pods:
             of_pods = add(of_pods, amounts(entry["podUsage"]["resources"], "podUsage"))
         status = {
-            "updateTime": rfc3339(samples.newest),
+            "updateTime": format_time(samples.newest),
             "nodeMetric": node_status(samples, policy, of_pods),
             "podsMetric": pods,
         }
@@ -218,9 +221,9 @@ class _Created(msgspec.Struct, frozen=True):
 
 
 def _amounts(raw: dict[str, Any] | None) -> dict[str, int] | None:
-    """Use as integers, None where it cannot be read."""
+    """Usage as integers; None where it cannot be read."""
     try:
         return amounts(raw, "usage")
     except ModelError as error:
-        log.warning("use that cannot be read: %s", error)
+        log.warning("usage cannot be read: %s", error)
         return None

@@ -1,4 +1,4 @@
-"""Samples of node use over time, and what a report says of them: averages and percentiles per window."""
+"""Samples of node usage, and their aggregation for reports: averages and percentiles per window."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Amounts = Mapping[str, int]
 
 
 def windows_of(policy: CollectPolicy) -> dict[str, float]:
-    """Windows to report, by their text as Go prints it; faulty ones are left out."""
+    """The windows of a report in seconds, by their text in Go's format; invalid ones are left out."""
     found = {text: parse_duration(text) for text in policy.durations or DEFAULT_WINDOWS}
     return {format_duration(seconds): seconds for seconds in found.values() if seconds and seconds > 0}
 
 
 class NodeSamples:
-    """Use of one node over time; older samples than `keep` seconds before the newest are dropped."""
+    """Usage of one node over time, limited to the last `keep` seconds."""
 
     def __init__(self) -> None:
         self.times: array[float] = array("d")
@@ -39,7 +39,7 @@ class NodeSamples:
         return self.times[-1] if self.times else float("-inf")
 
     def add(self, moment: float, usage: Amounts, keep: float) -> None:
-        """Take a sample in, unless it is not newer than the last: the metrics API repeats itself."""
+        """Add a sample, unless it is not newer than the last one: the metrics API repeats samples."""
         if moment <= self.newest:
             return
         old = bisect_left(self.times, moment - keep)
@@ -50,27 +50,27 @@ class NodeSamples:
             del values[:old]
 
     def since(self, seconds: float) -> dict[str, list[int]]:
-        """Values of the last so many seconds per resource, sorted."""
+        """Sorted values of the last `seconds`, by resource."""
         first = bisect_left(self.times, self.newest - seconds)
         return {resource: sorted(column[first:]) for resource, column in self._values.items()}
 
     def covers(self, seconds: float) -> bool:
-        """Whether the samples reach back over at least half of a window; less would say little of it."""
+        """Whether the samples cover at least half of a window."""
         return bool(self.times) and self.newest - self.times[0] >= seconds / 2
 
 
 def average(values: list[int]) -> int:
-    """Floor of the mean, 0 of nothing."""
+    """Mean, rounded down; 0 without values."""
     return sum(values) // len(values) if values else 0
 
 
 def percentile(values: list[int], percent: int) -> int:
-    """Nearest rank: the smallest value that at least so many percent of sorted `values` do not exceed."""
+    """Nearest rank: the smallest of the sorted `values` that at least `percent` of them do not exceed."""
     return values[max(0, -(-percent * len(values) // 100) - 1)]
 
 
 def node_status(samples: NodeSamples, policy: CollectPolicy, pods: Amounts) -> dict[str, Any]:
-    """`status.nodeMetric`: average use, percentiles per window, and what is used outside of pods."""
+    """`status.nodeMetric`: average usage, percentiles per window, and usage outside of pods."""
     asked = policy.aggregate_duration
     recent = samples.since(asked if asked is not None and asked > 0 else DEFAULT_AGGREGATE_DURATION)
     usage = {resource: average(values) for resource, values in recent.items()}
@@ -93,5 +93,5 @@ def node_status(samples: NodeSamples, policy: CollectPolicy, pods: Amounts) -> d
 
 
 def resource_map(amounts: Amounts) -> dict[str, dict[str, str]]:
-    """Amounts as the API writes them."""
+    """Amounts in the format of the API."""
     return {"resources": {resource: format_resource(resource, value) for resource, value in amounts.items()}}

@@ -1,8 +1,7 @@
-"""Pods from the API, most of whose specs are known already.
+"""Reader of pods that parses each spec once.
 
-A binding and a status update leave all but `nodeName` of the spec as it was, and pods of one template have
-one spec. Such news costs a look at metadata and status instead of working out requests, affinity and the rest
-again, and such pods share what follows from the spec.
+Bindings and status updates leave all of the spec but `nodeName` unchanged, and pods of one template share a
+spec. For such pods only metadata and status are read, and everything derived from the spec is shared.
 """
 
 from __future__ import annotations
@@ -14,16 +13,17 @@ import msgspec
 from msgspec import structs
 
 from scheduler_core.decoding import decoder
-from scheduler_core.kube.reading import Sight
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reading import ReadObject
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model import names
 from scheduler_core.model.conditions import find
-from scheduler_core.model.meta import Wire, epoch
-from scheduler_core.model.pod import Pod, PodStatusWire, parse_pod, preempted_for
+from scheduler_core.model.meta import ApiObject
+from scheduler_core.model.pods.pod import Pod, PodStatusWire, parse_pod, preempted_for
+from scheduler_core.model.timestamps import epoch
 
 
-class PodNews(Wire, frozen=True, rename="camel"):
-    """A pod whose spec is left as it came."""
+class RawSpecPod(ApiObject, frozen=True, rename="camel"):
+    """A pod with a raw spec."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: PodStatusWire = PodStatusWire()
@@ -33,11 +33,11 @@ class _NodeWire(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-# Parts of a spec that are read together with the pod's own labels.
+# Fields of a spec that are interpreted together with the pod's labels.
 _READ_LABELS: Final = (b"abelKeys", b"opologySpread", b"odAffinity", b"odAntiAffinity")
 # Generic ephemeral volumes have claims named after their pod.
 _READ_NAME: Final = b'"ephemeral"'
-# The volume with the service account's token, whose name differs from pod to pod and says nothing.
+# The volume of the service account's token. Its name differs from pod to pod and has no meaning.
 _TOKEN: Final = b'"kube-api-access-'
 _TOKEN_VOLUME: Final = re.compile(rb'(?<="name":"kube-api-access-)[a-z0-9]{5}(?=",")')
 
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 
 class _Template(msgspec.Struct, frozen=True):
-    """A spec, and what of a pod beyond it has a say in what follows from it."""
+    """A parsed spec, and which other fields of a pod affect what is derived from the spec."""
 
     mark: int
     pod: Pod
@@ -55,9 +55,9 @@ class _Template(msgspec.Struct, frozen=True):
 
 
 class PodReader:
-    """Makes pods for a reflector, whose events pass through `forget_deleted`; on the reflector's thread.
+    """Builds pods for a reflector, on the reflector's thread; its events pass through `forget_deleted`.
 
-    Keeps the pod and the hash of its spec per uid, as long as the pod exists, and one pod for each of the
+    Stores the pod and the hash of its spec per uid, as long as the pod exists, and one pod for each of the
     newest `templates` specs.
     """
 
@@ -70,15 +70,15 @@ class PodReader:
     def __len__(self) -> int:
         return len(self._known)
 
-    def make(self, sight: Sight) -> Pod:
+    def make(self, read_object: ReadObject) -> Pod:
         """The same as `parse_pod`. Raises ModelError."""
-        wire: PodNews | None = sight.wire
+        wire: RawSpecPod | None = read_object.wire
         if wire is None:
-            return parse_pod(sight.raw())
+            return parse_pod(read_object.raw())
         uid = wire.metadata.uid
         if not uid or wire.status.changes_requests:
             self._known.pop(uid, None)
-            return parse_pod(sight.raw())
+            return parse_pod(read_object.raw())
         spec, node = _without_node(bytes(wire.spec))
         mark = hash(_TOKEN_VOLUME.sub(b"", spec) if _TOKEN in spec else spec)
         like = self._known.get(uid)
@@ -86,7 +86,7 @@ class PodReader:
             like = self._templates.get(mark)
         pod = _renewed(like, wire, node) if like is not None else None
         if pod is None or like is None:
-            pod = parse_pod(sight.raw())
+            pod = parse_pod(read_object.raw())
             like = self._remember(mark, pod, spec)
         else:
             self.reused += 1
@@ -101,23 +101,24 @@ class PodReader:
         return made
 
     def forget_deleted(self, event: Event) -> None:
-        """A pod that is gone will not be heard of again."""
+        """Forget a deleted pod."""
         if event.type == "DELETED":
             self._known.pop(event.uid, None)
 
 
 def _without_node(spec: bytes) -> tuple[bytes, str]:
-    """The spec's bytes with `nodeName` cut out where servers write it, and its value."""
+    """The spec's bytes without `nodeName`, in the form that servers write it, and the node's name."""
     if b'"nodeName":"' not in spec:
         return spec, ""
     node = _node.decode(spec).node_name
     return spec.replace(f'"nodeName":"{node}",'.encode(), b"", 1), node
 
 
-def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
-    """A pod with what metadata and status say; None where they change what follows from the spec."""
+def _renewed(known: _Template, wire: RawSpecPod, node: str) -> Pod | None:
+    """The pod with new metadata and status; None where they affect what is derived from the spec."""
     like, meta, status = known.pod, wire.metadata, wire.status
-    # What equals the template's is kept once: of thousands of waiting pods it would be most of the memory.
+    # Values equal to the template's are shared; with thousands of waiting pods they would take most of the
+    # memory.
     labels = _shared(meta.labels or {}, like.labels)
     # API servers add the node's topology labels with the binding; few specs depend on labels.
     if known.reads_labels and labels is not like.labels:
@@ -153,5 +154,5 @@ def _renewed(known: _Template, wire: PodNews, node: str) -> Pod | None:
 
 
 def _shared(value: _T, known: _T) -> _T:
-    """The value, as the object that is there already where both are equal."""
+    """The known object where both are equal, else the value."""
     return known if value == known else value

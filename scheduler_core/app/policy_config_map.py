@@ -1,4 +1,4 @@
-"""The Policy that a configuration of the oldest version has in a ConfigMap of the cluster."""
+"""Reader of the scheduler Policy that a legacy configuration keeps in a ConfigMap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler_core.config.policy_source import ReadConfigMap
+from scheduler_core.config.old.policy_source import ReadConfigMap
 from scheduler_core.decoding import decode
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
@@ -23,16 +23,17 @@ class _ConfigMap(msgspec.Struct, frozen=True):
 
 
 def config_maps_of(*, kubeconfig: str = "", context: str = "") -> ReadConfigMap:
-    """A reader that asks the cluster of `kubeconfig`, or else of the file that the configuration names.
+    """A reader of ConfigMaps in the cluster of `kubeconfig`, or else of the kubeconfig in the configuration.
 
-    One request, and no second try: a start that cannot be is one line. Raises KubeconfigError, ApiError.
+    It sends one request without retries, so that a failed start is reported at once. Raises KubeconfigError,
+    ApiError.
     """
 
     def read(namespace: str, name: str, own: str) -> Mapping[str, str] | None:
         client, _ = connect(Overrides(kubeconfig=kubeconfig or own, context=context))
         once = Client(client.session, retry_budget=0.0)
         try:
-            # Listed, not got: that is the right on ConfigMaps which the scheduler has anyway.
+            # A list instead of a get, because the scheduler has the right to list ConfigMaps anyway.
             page = once.get_page(CONFIG_MAPS, namespace, field_selector=f"metadata.name={name}")
         finally:
             client.session.close()

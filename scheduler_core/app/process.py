@@ -1,4 +1,4 @@
-"""One run of the scheduler: connect, watch, campaign, lead, and end in order."""
+"""The scheduler process: connects, watches, takes part in leader election, leads, and shuts down."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from prometheus_client import disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from scheduler_core.app import debugger
-from scheduler_core.app.delegated import DelegatedAccess
-from scheduler_core.app.plugin_loading import load_plugins
-from scheduler_core.app.wiring import Process
+from scheduler_core.app.delegated_auth import DelegatedAuthorizer
+from scheduler_core.app.entry_points import load_plugins
+from scheduler_core.app.wiring import RunningScheduler
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.config.render import view
 from scheduler_core.errors import MusterError
 from scheduler_core.health import JSON, HealthServer, Page
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.lease import LeaderElection, LeaseTimes
+from scheduler_core.kube.lease import LeaderElector, LeaseTimes
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import NODES
 from scheduler_core.model.names import SERVES_ANNOTATION
@@ -36,18 +36,18 @@ from scheduler_core.model.names import SERVES_ANNOTATION
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
-# Bindings under way get so long to end after SIGTERM, and then events; both end in milliseconds as a rule.
+# Seconds that bindings in flight have after SIGTERM, and after them events; both usually take milliseconds.
 _BIND_SECONDS: Final = 5.0
 _EVENT_SECONDS: Final = 2.0
-# Collections of garbage, by allocations: most of what is allocated stays, little of the rest is in cycles.
+# Thresholds of garbage collection. Most allocated objects stay, and few of the others are in cycles.
 _COLLECTIONS: Final = (50_000, 20, 20)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says beside the configuration. A `port` of 0 means no HTTP port.
+class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command-line options beside the configuration. A `port` of 0 means no HTTP port.
 
-    `manage_node_metrics`: keep a NodeMetric per node; `report_node_metrics`: fill those that nobody else
-    does.
+    `manage_node_metrics`: keep a NodeMetric per node. `report_node_metrics`: fill NodeMetrics without an
+    agent.
     """
 
     context: str = ""
@@ -60,15 +60,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Run:
     """A process of the scheduler from its first connection to its exit code."""
 
-    def __init__(self, config: SchedulerConfiguration, options: Options) -> None:
-        """Raises MusterError where the run cannot begin: kubeconfig, server, credentials, port."""
+    def __init__(self, config: SchedulerConfiguration, options: SchedulerOptions) -> None:
+        """Raises MusterError where the run cannot start: kubeconfig, server, credentials, port."""
         self._config = config
         self._signals: queue.SimpleQueue[int | str] = queue.SimpleQueue()
         self.identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
         self._client = _connected(config, options)
         self._lease = self._election(self._client) if config.leader_election.leader_elect else None
         may_write = self._lease.is_leader if self._lease else lambda: True
-        self.process = Process(
+        self.process = RunningScheduler(
             config,
             self._client,
             self.identity,
@@ -79,7 +79,7 @@ class Run:
         self._server = self._http(options) if options.port else None
 
     def run(self) -> int:
-        """Until SIGTERM or SIGINT (0), or until leadership or a vital thread is lost (1)."""
+        """Run until SIGTERM or SIGINT (returns 0), or until leadership or a required thread is lost (1)."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
             signal.signal(number, lambda number, _: self._signals.put(number))
         if self._server is not None:
@@ -100,13 +100,13 @@ class Run:
         return 0
 
     def _wait(self, campaign: threading.Thread | None) -> str:
-        """Why the run must end with an error; empty where it was asked to end."""
+        """The reason to end with an error; empty after a signal."""
         while True:
             with suppress(queue.Empty):
-                said = self._signals.get(timeout=_LOOK_SECONDS)
-                if isinstance(said, str):
-                    return said
-                if said != signal.SIGUSR2:
+                received = self._signals.get(timeout=_LOOK_SECONDS)
+                if isinstance(received, str):
+                    return received
+                if received != signal.SIGUSR2:
                     return ""
                 threading.Thread(target=self._log_report, name="debugger", daemon=True).start()
             if problem := self.process.problem():
@@ -115,7 +115,7 @@ class Run:
                 return "the leader election ended"
 
     def _stop(self, campaign: threading.Thread | None) -> None:
-        """Finish what was begun, let another lead, post the rest of the events."""
+        """Finish the writes in flight, release the Lease, post the remaining events."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.process.stop_deciding(_BIND_SECONDS)
         if self._lease is not None and campaign is not None:
@@ -126,21 +126,23 @@ class Run:
         if self._server is not None:
             self._server.stop()
         self._client.session.close()
-        log.info("ended as asked")
+        log.info("shut down")
 
     def _lead(self) -> None:
         log.info("leading", extra=fields(identity=self.identity))
         self.process.lead()
 
-    def _election(self, client: Client) -> LeaderElection:
+    def _election(self, client: Client) -> LeaderElector:
         election = self._config.leader_election
-        return LeaderElection(
+        return LeaderElector(
             client,
             election.resource_namespace,
             election.resource_name,
             self.identity,
             times=LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period),
-            notes={SERVES_ANNOTATION: ",".join(profile.scheduler_name for profile in self._config.profiles)},
+            annotations={
+                SERVES_ANNOTATION: ",".join(profile.scheduler_name for profile in self._config.profiles)
+            },
             on_started=self._lead,
             on_lost=lambda reason: self._signals.put(f"leadership lost: {reason}"),
             on_error=lambda error: log.warning("lease: %s", error),
@@ -148,7 +150,7 @@ class Run:
 
     # The HTTP port
 
-    def _http(self, options: Options) -> HealthServer:
+    def _http(self, options: SchedulerOptions) -> HealthServer:
         process = self.process
         alive = [("process", process.problem)]
         pages: dict[str, Callable[[], Page]] = {
@@ -161,8 +163,8 @@ class Run:
             "/livez": alive,
             "/readyz": [*alive, ("watches", process.unsynced), ("events", process.loop.lag.problem)],
         }
-        # What names objects of others, and how the cluster is run, is for those who may see it.
-        gate = DelegatedAccess(Client(self._client.session, retry_budget=0.0))
+        # Pages with object names, and with the cluster's configuration, need authorization.
+        gate = DelegatedAuthorizer(Client(self._client.session, retry_budget=0.0))
         guarded = frozenset({"/configz", "/debug/cache"})
         return HealthServer(options.address, options.port, checks, pages, guarded, gate)
 
@@ -180,20 +182,20 @@ class Run:
             log.warning("the cache cannot be compared: %s", error)
 
 
-def _connected(config: SchedulerConfiguration, options: Options) -> Client:
-    """A client of a server that answers us. Raises MusterError."""
+def _connected(config: SchedulerConfiguration, options: SchedulerOptions) -> Client:
+    """A client of a server that answers. Raises MusterError."""
     connection = config.client_connection
     overrides = Overrides(kubeconfig=connection.kubeconfig, context=options.context)
     client, _ = connect(overrides, qps=connection.qps, burst=connection.burst)
-    # Asked once at the start, so that a wrong address or right is one line and not a process that waits.
+    # One request at the start, so that a wrong address or missing right ends the process with one line.
     Client(client.session, retry_budget=0.0).get_page(NODES, limit=1)
     return client
 
 
-def run(config: SchedulerConfiguration, options: Options, say: Callable[[str], None]) -> int:
-    """Run a scheduler; its exit code. What prevents the start is said in one line."""
+def run(config: SchedulerConfiguration, options: SchedulerOptions, say: Callable[[str], None]) -> int:
+    """Run a scheduler; returns its exit code. A failed start is reported in one line."""
     gc.set_threshold(*_COLLECTIONS)
-    # The time of a series' first value is of no use to anybody and doubles what is scraped.
+    # The creation time of series has no use here, and doubles the size of a scrape.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     try:
         started = Run(config, options)

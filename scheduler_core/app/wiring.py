@@ -1,4 +1,4 @@
-"""The composition root: everything that a scheduler process is made of, put together."""
+"""Composition root of the scheduler: builds and connects its parts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
 
-from scheduler_core.app.clock import SteadyClock
-from scheduler_core.app.contracts import Controller
-from scheduler_core.app.crowds import home_of
-from scheduler_core.app.effects import Effects
-from scheduler_core.app.extender_metrics import ExtenderMetrics
-from scheduler_core.app.extenders import ExtenderCalls
-from scheduler_core.app.load_reporter import LoadReporter, View, load_view
-from scheduler_core.app.loop import Loop
-from scheduler_core.app.malformed import MalformedPods
-from scheduler_core.app.metrics import Metrics, SampledMetrics
-from scheduler_core.app.node_texts import NodeTexts
-from scheduler_core.app.outcomes import Answered, Ask
-from scheduler_core.app.plugin_loading import Plugins, load_plugins
-from scheduler_core.app.pod_reader import PodNews, PodReader
-from scheduler_core.app.pulse import Watchdog, where
-from scheduler_core.app.sample import Sample, take_sample
-from scheduler_core.app.solver_loading import load_solvers
-from scheduler_core.app.watches import WatchMetrics
+from scheduler_core.app.api_dispatcher import ApiDispatcher
+from scheduler_core.app.entry_points import Plugins, load_plugins, load_solvers
+from scheduler_core.app.extenders.chain import ExtenderChain
+from scheduler_core.app.extenders.metrics import ExtenderMetrics
+from scheduler_core.app.failures.event_aggregator import aggregation_object
+from scheduler_core.app.failures.malformed_pods import MalformedPods
+from scheduler_core.app.load_reporter import LoadReporter, LoadView, load_view
+from scheduler_core.app.loop.clock import SteadyClock
+from scheduler_core.app.loop.inbox import ExtenderAnswered, StateQuery
+from scheduler_core.app.loop.loop import Loop
+from scheduler_core.app.loop.progress import Watchdog, call_stack
+from scheduler_core.app.metrics.metrics import SampledMetrics, SchedulerMetrics, WatchMetrics
+from scheduler_core.app.metrics.sample import Sample, take_sample
+from scheduler_core.app.pod_reader import PodReader, RawSpecPod
+from scheduler_core.app.raw_nodes import RawNodes
 from scheduler_core.config import SchedulerConfiguration
-from scheduler_core.controllers.annotation_problems import AnnotationProblems
-from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
+from scheduler_core.controllers.controller import Controller
 from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
+from scheduler_core.controllers.problem_events import AnnotationProblems, CollectPolicyProblems
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.scheduler import Scheduler
@@ -42,11 +39,11 @@ from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.reading import Reader
-from scheduler_core.kube.recorder import Recorder
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.tracker import Event
-from scheduler_core.kube.writer import Writer
+from scheduler_core.kube.watch.reading import ObjectReader
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.kube.writes.recorder import EventRecorder
+from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
@@ -61,16 +58,17 @@ _ANSWER_SECONDS: Final = 5.0
 
 
 class LoopBusy(MusterError):
-    """The loop did not answer a question in time."""
+    """The loop did not answer a query in time."""
 
     def __str__(self) -> str:
         return f"the scheduling loop did not answer within {_ANSWER_SECONDS:g} s"
 
 
-class Process:
-    """A scheduler on one API server. `start` watches, `lead` decides, `stop_deciding` and `close` end both.
+class RunningScheduler:
+    """A scheduler for one API server: `start` watches, `lead` schedules, `stop_deciding` and `close` end
+    both.
 
-    `may_write` says whether this process leads at this very moment.
+    `may_write` tells whether this process leads now.
     """
 
     def __init__(
@@ -98,24 +96,25 @@ class Process:
         scheduler.state.topology.solvers = load_solvers()
         wall = wall or SteadyClock()
         self._wall = wall
-        self.metrics = Metrics(VERSION, profiles)
+        self.metrics = SchedulerMetrics(VERSION, profiles)
         resources = [resource for resource, _ in WATCHED]
         controllers = _controllers(profiles)
         if manage_node_metrics or report_node_metrics:
             policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
             controllers += [policy, CollectPolicyProblems()]
         self.loop = Loop(scheduler, controllers, resources, self.metrics, may_decide=may_write, wall=wall)
-        # Reads and writes of several requests share the bindings' rate; events have the same rate again.
-        events_limiter = client.limiter.twin() if client.limiter is not None else None
-        self.writer = Writer(client, may_write=may_write, limiters=(client.limiter, events_limiter))
-        self.recorder = Recorder(
+        # Reads, and writes of several requests, share the rate limit of bindings; events have a separate
+        # limit of the same rate.
+        events_limiter = client.limiter.clone() if client.limiter is not None else None
+        self.writer = ApiWriter(client, may_write=may_write, limiters=(client.limiter, events_limiter))
+        self.recorder = EventRecorder(
             client, writer=self.writer, limiter=events_limiter, on_error=_events_failed, wall=wall
         )
-        self._watchdog = Watchdog(self.loop.pulse)
+        self._watchdog = Watchdog(self.loop.heartbeat)
         self.metrics.oldest_event.set_function(self.loop.lag.age)
         watching = Client(client.session)
-        self.node_texts = NodeTexts(watching) if _want_nodes(config) else None
-        self.effects = Effects(
+        self.node_texts = RawNodes(watching) if _want_nodes(config) else None
+        self.dispatcher = ApiDispatcher(
             client,
             self.writer,
             self.recorder,
@@ -124,10 +123,10 @@ class Process:
             self.metrics,
             wall,
             waiting=scheduler.queue.get,
-            home=partial(home_of, scheduler.state),
+            home=partial(aggregation_object, scheduler.state),
             extenders=self._extender_calls(config, client) if config.extenders else None,
         )
-        record, submit = self.recorder.record, self.effects.submit_write
+        record, submit = self.recorder.record, self.dispatcher.submit_write
         pods = PodReader()
         self.malformed_pods = MalformedPods(profiles, submit, record, identity, wall, pods.make)
         self.reflectors = self._reflectors(watching, pods)
@@ -138,22 +137,22 @@ class Process:
         self.metrics.add(SampledMetrics(self.sample))
         self._thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
 
-    def _extender_calls(self, config: SchedulerConfiguration, client: Client) -> ExtenderCalls:
-        """What asks the extenders; reads of the pods asked about have a rate of their own."""
-        limiter = client.limiter.twin() if client.limiter is not None else None
+    def _extender_calls(self, config: SchedulerConfiguration, client: Client) -> ExtenderChain:
+        """The caller of the HTTP extenders; its reads of pods have a separate rate limit."""
+        limiter = client.limiter.clone() if client.limiter is not None else None
         reading, put = Client(client.session, limiter=limiter), self.loop.inbox.put
-        return ExtenderCalls(
+        return ExtenderChain(
             config.extenders,
-            lambda answer: put(Answered(answer)),
+            lambda answer: put(ExtenderAnswered(answer)),
             lambda pod: reading.get(PODS, pod.namespace, pod.name),
             self.node_texts.get if self.node_texts is not None else lambda name: None,
             ExtenderMetrics(self.metrics.registry),
         )
 
     def _reflectors(self, client: Client, pods: PodReader) -> list[Reflector]:
-        """One per watched resource; all feed the loop's inbox."""
-        readers: dict[Resource, Parse | Reader] = dict(WATCHED)
-        readers[PODS] = Reader(PodNews, self.malformed_pods.make)
+        """One reflector per watched resource; all send events to the loop's inbox."""
+        readers: dict[Resource, Parse | ObjectReader] = dict(WATCHED)
+        readers[PODS] = ObjectReader(RawSpecPod, self.malformed_pods.make)
         put = self.loop.inbox.put
 
         def put_pod(event: Event) -> None:
@@ -176,7 +175,7 @@ class Process:
         return [*self.reflectors, *([self.node_texts.reflector] if self.node_texts is not None else [])]
 
     def start(self) -> None:
-        """Fill the state from the API; decisions wait for `lead`."""
+        """Fill the state from the API; scheduling starts with `lead`."""
         for reflector in self._all_reflectors():
             reflector.start()
         self.writer.start()
@@ -184,22 +183,22 @@ class Process:
         self._thread.start()
 
     def lead(self) -> None:
-        """Begin to decide."""
+        """Start to schedule."""
         self.metrics.leader.set(1)
-        self.loop.carrier = self.effects
+        self.loop.dispatcher = self.dispatcher
         self.malformed_pods.lead()
         if self.reporter is not None:
             self.reporter.start()
 
     def stop_deciding(self, timeout: float) -> None:
-        """No new decisions; bindings under way are finished, for at most `timeout` seconds."""
+        """Stop scheduling and finish bindings in flight, for at most `timeout` seconds."""
         self.loop.stop()
         self._thread.join(timeout)
-        self.effects.stop(timeout)
+        self.dispatcher.stop(timeout)
         self.metrics.leader.set(0)
 
     def close(self, timeout: float) -> None:
-        """Post the events that wait, for at most `timeout` seconds, and end all threads."""
+        """Post the queued events, for at most `timeout` seconds, and end all threads."""
         if self.reporter is not None:
             self.reporter.stop(timeout)
         for reflector in self._all_reflectors():
@@ -207,10 +206,10 @@ class Process:
         self.writer.stop(timeout)
         self.recorder.stop(timeout)
 
-    # Questions from other threads
+    # Queries from other threads
 
     def ask(self, question: Callable[[Scheduler], Any]) -> Any:
-        """The answer of a function that runs on the loop's thread. Raises LoopBusy."""
+        """The result of a function that runs on the loop's thread. Raises LoopBusy."""
         answer: Future[Any] = Future()
 
         def act(scheduler: Scheduler) -> None:
@@ -219,22 +218,22 @@ class Process:
             except MemoryError:
                 raise
             except Exception as error:
-                # A question that cannot be answered is the asker's trouble, not the loop's.
+                # An exception of the query is for its caller; the loop goes on.
                 answer.set_exception(error)
 
-        self.loop.inbox.put(Ask(act))
+        self.loop.inbox.put(StateQuery(act))
         try:
             return answer.result(_ANSWER_SECONDS)
         except TimeoutError:
             raise LoopBusy from None
 
-    def _load_view(self) -> View:
-        """What the reporter needs. Raises LoopBusy."""
-        found: View = self.ask(load_view)
+    def _load_view(self) -> LoadView:
+        """The state for the load reporter. Raises LoopBusy."""
+        found: LoadView = self.ask(load_view)
         return found
 
     def sample(self) -> Sample | None:
-        """Gauges of this moment, or None if the loop is too busy to say."""
+        """Gauges of this moment, or None if the loop did not answer in time."""
         try:
             found: Sample = self.ask(take_sample)
         except LoopBusy:
@@ -242,7 +241,7 @@ class Process:
         return found
 
     def problem(self) -> str:
-        """Why the process is of no use any more, or empty."""
+        """Why the process cannot work any more, or empty."""
         if not self._thread.is_alive():
             return "the scheduling loop ended"
         if hangs := self._watchdog.look():
@@ -253,11 +252,11 @@ class Process:
         return "" if self.writer.alive else "the writer ended"
 
     def doing(self) -> str:
-        """What the loop is at, for whoever wants to know why it hangs."""
-        return where(self._thread)
+        """The call stack of the loop's thread, for the diagnosis of a hang."""
+        return call_stack(self._thread)
 
     def unsynced(self) -> str:
-        """Which resources have not been listed yet, or empty."""
+        """The resources that have not been listed yet, or empty."""
         waited_for = (item for item in self._all_reflectors() if not item.synced.is_set())
         names = dict.fromkeys(reflector.resource.plural for reflector in waited_for)
         return f"not listed yet: {', '.join(names)}" if names else ""
@@ -268,7 +267,7 @@ class Process:
 
 
 def _want_nodes(config: SchedulerConfiguration) -> bool:
-    """Whether an extender wants to be sent nodes whole."""
+    """Whether an extender needs whole nodes."""
     return any(
         not extender.node_cache_capable and (extender.filter_verb or extender.prioritize_verb)
         for extender in config.extenders
@@ -276,7 +275,7 @@ def _want_nodes(config: SchedulerConfiguration) -> bool:
 
 
 def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
-    """Those that every process has."""
+    """The controllers that run in every process."""
     return [
         QuotaStatus(enforced=enforcing(profiles)),
         GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),

@@ -1,1 +1,1 @@
-"""Columns of integers: the resource index and the growable tables that the state is made of."""
+"""Array building blocks: the resource index, interning, change logs, element types, and reprieve."""

@@ -1,4 +1,4 @@
-"""Change logs: which nodes changed since somebody last looked, at a cost of what changed."""
+"""Change logs: the nodes that changed since a reader last looked, in time proportional to the changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 
 _KEEP: Final = 65536
 

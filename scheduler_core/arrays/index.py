@@ -1,26 +1,24 @@
-"""The resource index: which row of every `[R, N]` array belongs to which resource."""
+"""The resource index: the row of each resource in every `[R, N]` array."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scheduler_core.arrays.types import Int64
 from scheduler_core.model import names
 from scheduler_core.model.resources import ResourceList
 
-Int64 = NDArray[np.int64]
-
 PODS_ROW: Final = 3  # in the order that ResourceIndex begins with
 
-# What is counted of a resource in one place at most, so that int64 holds it beside as much again.
-# Whoever names the node itself is not asked whether a pod fits there, and may request any number.
+# The largest amount of a resource that counts in one place, so that the sum of two still fits an int64. A pod
+# that sets spec.nodeName bypasses the fit filter and may request any number.
 MOST_COUNTED: Final = 2**62
 
 # The fit filter reports two bits per resource in a uint64; beyond this a resource gets no row.
 MAX_ROWS: Final = 31
-# Pods may name any resource, so they make rows only up to here: the others are for what nodes have.
+# Pods may name any resource, so they add rows only up to here; the other rows are for resources of nodes.
 MAX_ROWS_OF_PODS: Final = 16
 
 
@@ -38,11 +36,11 @@ class ResourceIndex:
         return len(self.names)
 
     def row(self, name: str) -> int | None:
-        """Row of a resource, or None if nobody has named it yet."""
+        """Row of a resource, or None if it is not known yet."""
         return self._rows.get(name)
 
     def ensure(self, resources: ResourceList, most: int = MAX_ROWS) -> bool:
-        """Give every resource a row; True if the index grew. Resources beyond so many rows get none."""
+        """Give every resource a row; True if the index grew. Resources beyond the limit get no row."""
         before = len(self.names)
         for name in resources:
             if name not in self._rows and len(self.names) < most:

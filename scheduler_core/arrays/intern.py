@@ -6,11 +6,11 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from scheduler_core.arrays.types import Int32
 
 V = TypeVar("V", bound=Hashable)
 
-Int32 = NDArray[np.int32]
 ABSENT = -1
 
 

@@ -1,4 +1,4 @@
-"""Documents from one API version to a newer one."""
+"""Converts configuration documents to a newer API version."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from scheduler_core.config.documents import parse_document
-from scheduler_core.config.legacy import to_v1alpha2
+from scheduler_core.config.old.policy_source import NO_READERS, PolicyReaders
+from scheduler_core.config.old.v1alpha1 import to_v1alpha2
 from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, MULTI_POINT
-from scheduler_core.config.policy_source import NO_READERS, PolicyReaders
 from scheduler_core.config.problems import ConfigErrors, not_supported
 from scheduler_core.config.profiles import start_up_errors
-from scheduler_core.config.render import extender_document, plugin_config_entry
-from scheduler_core.config.schema import Plugin, Profile, SchedulerConfiguration
+from scheduler_core.config.render import extender_document, plugin_config_entry, plugin_entry
+from scheduler_core.config.schema import ProfileConfig, SchedulerConfiguration
 from scheduler_core.config.validation import validate
 from scheduler_core.config.versions import (
     V1,
@@ -25,10 +25,10 @@ from scheduler_core.config.versions import (
 )
 from scheduler_core.errors import ConfigError
 
-# What keeps the scheduler from starting with a valid configuration.
+# Finds the errors that keep the scheduler from starting with a valid configuration.
 Problems = Callable[[SchedulerConfiguration], Sequence[ConfigError]]
 TARGETS: Final = ("v1alpha2", "v1")
-# Fields that v1 no longer has; what disablePreemption and bindTimeoutSeconds meant is in the profiles.
+# Fields that v1 no longer has; the profiles express disablePreemption and bindTimeoutSeconds.
 _GONE: Final = ("healthzBindAddress", "metricsBindAddress", "disablePreemption", "bindTimeoutSeconds")
 
 
@@ -38,10 +38,10 @@ def convert_document(
     readers: PolicyReaders = NO_READERS,
     problems: Problems = start_up_errors,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The document in version `target`, and warnings for what is not as the file says.
+    """The document in version `target`, and warnings for settings that do not apply as written.
 
-    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. A document in v1 is valid,
-    and `problems` has nothing to say of it; one in v1alpha2 may carry mistakes on, as warnings. Raises
+    Without a target a v1alpha1 document becomes v1alpha2 and every other one v1. A document in v1 is valid
+    and passes `problems`; errors of a document in v1alpha2 are returned as warnings. Raises
     ConfigErrors for a document that cannot be read or would not run in v1, and for a target that is older.
     """
     raw = parse_document(text)
@@ -92,18 +92,14 @@ def _as_v1(raw: dict[str, Any], config: SchedulerConfiguration) -> dict[str, Any
     return document
 
 
-def _profile(profile: Profile) -> dict[str, Any]:
+def _profile(profile: ProfileConfig) -> dict[str, Any]:
     plugins: dict[str, Any] = {MULTI_POINT: {"disabled": [{"name": ALL}]}}
     for point in EXTENSION_POINTS:
         enabled = profile.plugins[point].enabled if point in profile.plugins else ()
         if enabled:
-            plugins[point] = {"enabled": [_plugin(plugin) for plugin in enabled]}
+            plugins[point] = {"enabled": [plugin_entry(plugin) for plugin in enabled]}
     return {
         "schedulerName": profile.scheduler_name,
         "plugins": plugins,
         "pluginConfig": [plugin_config_entry(entry) for entry in profile.plugin_config],
     }
-
-
-def _plugin(plugin: Plugin) -> dict[str, Any]:
-    return {"name": plugin.name, "weight": plugin.weight} if plugin.weight else {"name": plugin.name}

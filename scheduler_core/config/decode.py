@@ -1,4 +1,4 @@
-"""Plain values to typed structs, strictly: unknown fields and wrong types are errors with a path."""
+"""Decodes plain values to typed structs, strictly: unknown fields and wrong types are errors with a path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def decode(value: Any, kind: type[T], base: str, errors: list[ConfigError]) -> T:
-    """`value` as a `kind`; what is wrong goes to `errors` and leaves the field at its default.
+    """`value` as a `kind`; errors are added to `errors`, and the field keeps its default.
 
     `base` is the path of `value` in the file. Every field of `kind` needs a default. A null is an absent
     field, as Kubernetes reads it.
@@ -86,7 +86,7 @@ class _StrictReader:
         return tuple(items)
 
     def _absent(self, shape: inspect.Type) -> Any:
-        """What a null list item stands for: the empty value of its type."""
+        """The value of a null list item: the empty value of its type."""
         if isinstance(shape, inspect.StructType):
             return shape.cls()
         return "" if isinstance(shape, inspect.StrType) else None

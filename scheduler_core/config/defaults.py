@@ -1,103 +1,104 @@
-"""Default plugins per API version, and how a profile's lists merge with them."""
+"""Default plugins per API version; merges the lists of a profile with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from scheduler_core.config.plugin_args import default_args
+from scheduler_core.config.args.typed import default_args
 from scheduler_core.config.plugins import ALL, EXTENSION_POINTS, LEFT_OUT, LEFT_OUT_POINTS, MULTI_POINT
 from scheduler_core.config.problems import child
-from scheduler_core.config.schema import Plugin, PluginConfig, Plugins, PluginSet
+from scheduler_core.config.schema import PluginConfig, PluginEntry, Plugins, PluginSet
+from scheduler_core.model import names
 
 _NO_POINT: Final = "Muster does not have this extension point"
 
 
 def _listed(*plugins: str | tuple[str, int]) -> PluginSet:
-    return PluginSet(tuple(Plugin(p) if isinstance(p, str) else Plugin(*p) for p in plugins))
+    return PluginSet(tuple(PluginEntry(p) if isinstance(p, str) else PluginEntry(*p) for p in plugins))
 
 
 # Kubernetes' defaults without the plugins that Muster does not implement.
 MULTI_POINT_DEFAULTS: Final[Plugins] = {
     MULTI_POINT: _listed(
-        "SchedulingGates",
-        "PrioritySort",
-        "NodeUnschedulable",
-        "NodeName",
-        ("TaintToleration", 3),
-        ("NodeAffinity", 2),
-        "NodePorts",
-        ("NodeResourcesFit", 1),
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        ("PodTopologySpread", 2),
-        ("InterPodAffinity", 2),
-        "DefaultPreemption",
-        ("NodeResourcesBalancedAllocation", 1),
-        ("ImageLocality", 1),
-        "DefaultBinder",
+        names.SCHEDULING_GATES,
+        names.PRIORITY_SORT,
+        names.NODE_UNSCHEDULABLE,
+        names.NODE_NAME,
+        (names.TAINT_TOLERATION, 3),
+        (names.NODE_AFFINITY, 2),
+        names.NODE_PORTS,
+        (names.NODE_RESOURCES_FIT, 1),
+        names.VOLUME_RESTRICTIONS,
+        names.NODE_VOLUME_LIMITS,
+        names.VOLUME_BINDING,
+        names.VOLUME_ZONE,
+        (names.POD_TOPOLOGY_SPREAD, 2),
+        (names.INTER_POD_AFFINITY, 2),
+        names.DEFAULT_PREEMPTION,
+        (names.NODE_RESOURCES_BALANCED_ALLOCATION, 1),
+        (names.IMAGE_LOCALITY, 1),
+        names.DEFAULT_BINDER,
     )
 }
 
 # Before v1beta3 every point had its own list, and user preferences weighed less.
 PER_POINT_DEFAULTS: Final[Plugins] = {
-    "preEnqueue": _listed("SchedulingGates"),
-    "queueSort": _listed("PrioritySort"),
+    "preEnqueue": _listed(names.SCHEDULING_GATES),
+    "queueSort": _listed(names.PRIORITY_SORT),
     "preFilter": _listed(
-        "NodeResourcesFit",
-        "NodePorts",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "PodTopologySpread",
-        "InterPodAffinity",
-        "VolumeBinding",
-        "VolumeZone",
-        "NodeAffinity",
+        names.NODE_RESOURCES_FIT,
+        names.NODE_PORTS,
+        names.VOLUME_RESTRICTIONS,
+        names.NODE_VOLUME_LIMITS,
+        names.POD_TOPOLOGY_SPREAD,
+        names.INTER_POD_AFFINITY,
+        names.VOLUME_BINDING,
+        names.VOLUME_ZONE,
+        names.NODE_AFFINITY,
     ),
     "filter": _listed(
-        "NodeUnschedulable",
-        "NodeName",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        "PodTopologySpread",
-        "InterPodAffinity",
+        names.NODE_UNSCHEDULABLE,
+        names.NODE_NAME,
+        names.TAINT_TOLERATION,
+        names.NODE_AFFINITY,
+        names.NODE_PORTS,
+        names.NODE_RESOURCES_FIT,
+        names.VOLUME_RESTRICTIONS,
+        names.NODE_VOLUME_LIMITS,
+        names.VOLUME_BINDING,
+        names.VOLUME_ZONE,
+        names.POD_TOPOLOGY_SPREAD,
+        names.INTER_POD_AFFINITY,
     ),
-    "postFilter": _listed("DefaultPreemption"),
+    "postFilter": _listed(names.DEFAULT_PREEMPTION),
     "preScore": _listed(
-        "InterPodAffinity",
-        "PodTopologySpread",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodeResourcesFit",
-        "NodeResourcesBalancedAllocation",
+        names.INTER_POD_AFFINITY,
+        names.POD_TOPOLOGY_SPREAD,
+        names.TAINT_TOLERATION,
+        names.NODE_AFFINITY,
+        names.NODE_RESOURCES_FIT,
+        names.NODE_RESOURCES_BALANCED_ALLOCATION,
     ),
     "score": _listed(
-        ("NodeResourcesBalancedAllocation", 1),
-        ("ImageLocality", 1),
-        ("InterPodAffinity", 1),
-        ("NodeResourcesFit", 1),
-        ("NodeAffinity", 1),
-        ("PodTopologySpread", 2),
-        ("TaintToleration", 1),
+        (names.NODE_RESOURCES_BALANCED_ALLOCATION, 1),
+        (names.IMAGE_LOCALITY, 1),
+        (names.INTER_POD_AFFINITY, 1),
+        (names.NODE_RESOURCES_FIT, 1),
+        (names.NODE_AFFINITY, 1),
+        (names.POD_TOPOLOGY_SPREAD, 2),
+        (names.TAINT_TOLERATION, 1),
     ),
-    "reserve": _listed("VolumeBinding"),
-    "preBind": _listed("VolumeBinding"),
-    "bind": _listed("DefaultBinder"),
+    "reserve": _listed(names.VOLUME_BINDING),
+    "preBind": _listed(names.VOLUME_BINDING),
+    "bind": _listed(names.DEFAULT_BINDER),
 }
 
 
 def without_left_out(plugins: Plugins, path: str, more: Mapping[str, str]) -> tuple[Plugins, tuple[str, ...]]:
-    """The lists of the profile at `path` without plugins that do nothing here, and a warning for each.
+    """The lists of the profile at `path` without plugins that Muster leaves out, and a warning for each.
 
-    `more`: those of the file's version beside `LEFT_OUT`, with their reasons.
+    `more` maps further plugins that the version of the file leaves out to their reasons.
     """
     left_out = {**LEFT_OUT, **more}
     warnings = []
@@ -114,7 +115,7 @@ def without_left_out(plugins: Plugins, path: str, more: Mapping[str, str]) -> tu
 
 
 def merge_plugins(defaults: Plugins, custom: Plugins) -> dict[str, PluginSet]:
-    """The profile's lists over the defaults, point by point; points with nothing are left out."""
+    """The profile's lists over the defaults, point by point; empty points are left out."""
     merged = {
         point: merge_plugin_set(defaults.get(point, PluginSet()), custom.get(point, PluginSet()))
         for point in (*EXTENSION_POINTS, MULTI_POINT)
@@ -131,7 +132,7 @@ def merge_plugin_set(defaults: PluginSet, custom: PluginSet) -> PluginSet:
     disabled = custom.disabled + defaults.disabled
     names = {plugin.name for plugin in disabled}
     last = {plugin.name: i for i, plugin in enumerate(custom.enabled)}
-    enabled: list[Plugin] = []
+    enabled: list[PluginEntry] = []
     replaced: set[int] = set()
     for plugin in () if ALL in names else defaults.enabled:
         if plugin.name in names:
@@ -142,7 +143,7 @@ def merge_plugin_set(defaults: PluginSet, custom: PluginSet) -> PluginSet:
             plugin = custom.enabled[position]
         enabled.append(plugin)
     enabled.extend(plugin for i, plugin in enumerate(custom.enabled) if i not in replaced)
-    return PluginSet(tuple(enabled), tuple(Plugin(plugin.name) for plugin in disabled))
+    return PluginSet(tuple(enabled), tuple(PluginEntry(plugin.name) for plugin in disabled))
 
 
 def with_default_args(given: Iterable[PluginConfig], plugins: Plugins) -> tuple[PluginConfig, ...]:

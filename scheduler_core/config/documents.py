@@ -1,4 +1,4 @@
-"""YAML or JSON text to plain values: duplicate keys refused, YAML 1.1 surprises left out.
+"""Parses YAML or JSON text to plain values; refuses duplicate keys.
 
 Scalars resolve as the Kubernetes tools resolve them, not as YAML 1.1 does: no base-60 numbers, no
 timestamps; `yes`, `no`, `on` and `off` are booleans.
@@ -61,7 +61,7 @@ def parse_document(text: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Structs and tuples as the dicts and lists that `parse_document` would give."""
+    """Structs and tuples converted to dicts and lists, as `parse_document` returns them."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

@@ -1,6 +1,6 @@
-"""Command line flags over a configuration.
+"""Applies command line flags to a configuration.
 
-With a configuration file only the leader election flags and `--also-known-as` count. Without one, the flags
+With a configuration file, only the leader election flags and `--also-known-as` apply. Without one, the flags
 that Kubernetes deprecated act on the default profile and on the connection.
 """
 
@@ -11,18 +11,19 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from scheduler_core.config.args import InterPodAffinityArgs, NodeResourcesFitArgs
+from scheduler_core.config.args.kubernetes import InterPodAffinityArgs, NodeResourcesFitArgs
+from scheduler_core.config.args.typed import decode_args
 from scheduler_core.config.load import default_config
-from scheduler_core.config.plugin_args import decode_args
-from scheduler_core.config.policy import provider_algorithm
+from scheduler_core.config.old.policy import provider_algorithm
 from scheduler_core.config.problems import ConfigErrors, invalid, required
 from scheduler_core.config.qualified import qualified_name_problem
-from scheduler_core.config.schema import PluginArgs, PluginConfig, Profile, SchedulerConfiguration
+from scheduler_core.config.schema import PluginArgs, PluginConfig, ProfileConfig, SchedulerConfiguration
 from scheduler_core.config.validation import validate
+from scheduler_core.model.names import INTER_POD_AFFINITY
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags that were given; None means not given. Durations in seconds."""
+    """The values of the flags; None for a flag that is not given. Durations are in seconds."""
 
     leader_elect: bool | None = None
     leader_elect_lease_duration: float | None = None
@@ -81,7 +82,7 @@ def apply_flags(
 
 
 def ignored_flags(flags: Flags) -> list[str]:
-    """The given flags that do nothing beside a configuration file."""
+    """The given flags that have no effect with a configuration file."""
     given = (field.name for field in structs.fields(flags) if getattr(flags, field.name) is not None)
     return [f"--{name.replace('_', '-')}" for name in given if name not in _BESIDE_A_FILE]
 
@@ -116,7 +117,7 @@ def _deprecated(flags: Flags, config: SchedulerConfiguration) -> SchedulerConfig
     )
 
 
-def _profile(flags: Flags, profile: Profile) -> Profile:
+def _profile(flags: Flags, profile: ProfileConfig) -> ProfileConfig:
     if flags.scheduler_name is not None:
         if not flags.scheduler_name:
             raise ConfigErrors([required("--scheduler-name")])
@@ -127,7 +128,7 @@ def _profile(flags: Flags, profile: Profile) -> Profile:
             rule = "not in valid range [0, 100]"
             raise ConfigErrors([invalid("--hard-pod-affinity-symmetric-weight", weight, rule)])
         args = InterPodAffinityArgs(hard_pod_affinity_weight=weight)
-        profile = _with_args(profile, "InterPodAffinity", args)
+        profile = _with_args(profile, INTER_POD_AFFINITY, args)
     if flags.algorithm_provider is not None:
         algorithm = provider_algorithm(flags.algorithm_provider, "--algorithm-provider")
         for name, raw in algorithm.args.items():
@@ -137,7 +138,7 @@ def _profile(flags: Flags, profile: Profile) -> Profile:
     return profile
 
 
-def _with_args(profile: Profile, name: str, args: PluginArgs) -> Profile:
+def _with_args(profile: ProfileConfig, name: str, args: PluginArgs) -> ProfileConfig:
     entries = tuple(
         PluginConfig(name, args) if entry.name == name else entry for entry in profile.plugin_config
     )

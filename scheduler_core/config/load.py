@@ -1,13 +1,16 @@
-"""Reading a configuration: decode, convert, default, validate."""
+"""Loads configurations: decodes, converts, applies defaults and validates; includes the built-in one."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from scheduler_core.config.documents import parse_document
-from scheduler_core.config.policy_source import PolicyReaders, ReadConfigMap, ReadFile
+from scheduler_core.config.old.policy_source import PolicyReaders, ReadConfigMap, ReadFile
 from scheduler_core.config.problems import ConfigErrors
 from scheduler_core.config.schema import SchedulerConfiguration
 from scheduler_core.config.validation import validate
 from scheduler_core.config.versions import KIND, V1, read_document
+from scheduler_core.model.names import CAPACITY_SCHEDULING, COSCHEDULING, MUSTER_SCHEDULER
 
 
 def load_config(
@@ -33,3 +36,27 @@ def load_config(
 def default_config() -> SchedulerConfiguration:
     """The configuration of a scheduler that was given no file: one default profile."""
     return read_document({"apiVersion": V1, "kind": KIND})
+
+
+BUILTIN: Final = f"""\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection:
+  qps: 1000
+  burst: 1000
+leaderElection:
+  resourceName: {MUSTER_SCHEDULER}
+  resourceNamespace: kube-system
+profiles:
+- schedulerName: {MUSTER_SCHEDULER}
+  plugins:
+    multiPoint:
+      enabled:
+      - name: {CAPACITY_SCHEDULING}
+      - name: {COSCHEDULING}
+"""
+
+
+def muster_config() -> SchedulerConfiguration:
+    """One profile, `muster-scheduler`: the default plugins, elastic quotas and gangs."""
+    return load_config(BUILTIN, "built-in configuration")

@@ -1,9 +1,11 @@
-"""Which plugins exist: the ones Muster runs, with their extension points, and the ones it does not."""
+"""The known plugins: those that Muster runs, with their extension points, and unsupported ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+
+from scheduler_core.model import names
 
 # Extension points in the order of a scheduling attempt; multiPoint exists only in configurations.
 EXTENSION_POINTS: Final = (
@@ -32,42 +34,42 @@ _FILTERS: Final = _points("preFilter", "filter")
 _FILTERS_AND_SCORES: Final = _points("preFilter", "filter", "preScore", "score")
 
 KNOWN_PLUGINS: Final[Mapping[str, frozenset[str]]] = {
-    "SchedulingGates": _points("preEnqueue"),
-    "PrioritySort": _points("queueSort"),
-    "NodeUnschedulable": _points("filter"),
-    "NodeName": _points("filter"),
-    "TaintToleration": _points("filter", "preScore", "score"),
-    "NodeAffinity": _FILTERS_AND_SCORES,
-    "NodePorts": _FILTERS,
-    "NodeResourcesFit": _FILTERS_AND_SCORES,
-    "VolumeRestrictions": _FILTERS,
-    "NodeVolumeLimits": _FILTERS,
-    "VolumeBinding": _FILTERS_AND_SCORES | _points("reserve", "preBind"),
-    "VolumeZone": _FILTERS,
-    "PodTopologySpread": _FILTERS_AND_SCORES,
-    "InterPodAffinity": _FILTERS_AND_SCORES,
-    "DefaultPreemption": _points("postFilter"),
-    "NodeResourcesBalancedAllocation": _points("preScore", "score"),
-    "ImageLocality": _points("score"),
-    "DefaultBinder": _points("bind"),
-    "CapacityScheduling": _points("preFilter", "postFilter", "reserve"),
-    "Coscheduling": _points("preFilter", "postFilter", "permit", "reserve", "postBind"),
-    "LoadAwareScheduling": _points("preFilter", "filter", "score", "reserve"),
-    "ClusterTopologyPlacementGroup": _points(
+    names.SCHEDULING_GATES: _points("preEnqueue"),
+    names.PRIORITY_SORT: _points("queueSort"),
+    names.NODE_UNSCHEDULABLE: _points("filter"),
+    names.NODE_NAME: _points("filter"),
+    names.TAINT_TOLERATION: _points("filter", "preScore", "score"),
+    names.NODE_AFFINITY: _FILTERS_AND_SCORES,
+    names.NODE_PORTS: _FILTERS,
+    names.NODE_RESOURCES_FIT: _FILTERS_AND_SCORES,
+    names.VOLUME_RESTRICTIONS: _FILTERS,
+    names.NODE_VOLUME_LIMITS: _FILTERS,
+    names.VOLUME_BINDING: _FILTERS_AND_SCORES | _points("reserve", "preBind"),
+    names.VOLUME_ZONE: _FILTERS,
+    names.POD_TOPOLOGY_SPREAD: _FILTERS_AND_SCORES,
+    names.INTER_POD_AFFINITY: _FILTERS_AND_SCORES,
+    names.DEFAULT_PREEMPTION: _points("postFilter"),
+    names.NODE_RESOURCES_BALANCED_ALLOCATION: _points("preScore", "score"),
+    names.IMAGE_LOCALITY: _points("score"),
+    names.DEFAULT_BINDER: _points("bind"),
+    names.CAPACITY_SCHEDULING: _points("preFilter", "postFilter", "reserve"),
+    names.COSCHEDULING: _points("preFilter", "postFilter", "permit", "reserve", "postBind"),
+    names.LOAD_AWARE_SCHEDULING: _points("preFilter", "filter", "score", "reserve"),
+    names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP: _points(
         "preEnqueue", "queueSort", "postFilter", "preScore", "score", "reserve", "permit", "postBind"
     ),
 }
 
-# Points that a plugin takes only where they name it: enabling it at multiPoint must leave the queue's order,
-# of which there can be one, to PrioritySort.
+# Points that multiPoint does not enable for a plugin. There is only one queueSort plugin, so a plugin that is
+# enabled at multiPoint must not replace PrioritySort.
 LISTED_ONLY: Final[Mapping[str, frozenset[str]]] = {
-    "ClusterTopologyPlacementGroup": _points("queueSort"),
+    names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP: _points("queueSort"),
 }
 
 _CSI: Final = "its volumes are served by CSI drivers, whose limits NodeVolumeLimits enforces"
 _OLD_SCORE: Final = "replaced by NodeResourcesFit with args.scoringStrategy.type {}"
 
-# Of kube-scheduler's default lists, its feature gates included: accepted, and left out with a warning.
+# Plugins in the default lists of kube-scheduler (feature gates included) that are left out with a warning.
 LEFT_OUT: Final[Mapping[str, str]] = {
     "DynamicResources": "resource claims are not allocated yet; pods that carry them are refused",
     "NodeDeclaredFeatures": "Muster does not read the features that nodes declare",
@@ -81,20 +83,20 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "DeferredPodScheduling": "Muster has no such queue; pods wait in backoff or for the event that helps",
 }
 
-# Of the default lists before v1beta2 alone.
+# Further plugins of the default lists before v1beta2.
 OLD_LEFT_OUT: Final[Mapping[str, str]] = {
-    "NodePreferAvoidPods": "Kubernetes removed the annotation that it reads",
+    names.NODE_PREFER_AVOID_PODS: "Kubernetes removed the annotation that it reads",
 }
-# Points of Kubernetes 1.36 at which nothing runs here.
+# Extension points of Kubernetes 1.36 that Muster does not have.
 LEFT_OUT_POINTS: Final = ("placementGenerate", "placementScore")
 
 NOT_IMPLEMENTED: Final[Mapping[str, str]] = {
-    "DefaultPodTopologySpread": "replaced by PodTopologySpread with its default constraints",
-    "SelectorSpread": "replaced by PodTopologySpread with its default constraints",
+    names.DEFAULT_POD_TOPOLOGY_SPREAD: "replaced by PodTopologySpread with its default constraints",
+    names.SELECTOR_SPREAD: "replaced by PodTopologySpread with its default constraints",
     **OLD_LEFT_OUT,
-    "NodeLabel": "replaced by NodeAffinity with args.addedAffinity",
-    "ServiceAffinity": "replaced by InterPodAffinity",
-    "NodeResourcesLeastAllocated": _OLD_SCORE.format("LeastAllocated"),
-    "NodeResourcesMostAllocated": _OLD_SCORE.format("MostAllocated"),
-    "RequestedToCapacityRatio": _OLD_SCORE.format("RequestedToCapacityRatio"),
+    names.NODE_LABEL: "replaced by NodeAffinity with args.addedAffinity",
+    names.SERVICE_AFFINITY: "replaced by InterPodAffinity",
+    names.NODE_RESOURCES_LEAST_ALLOCATED: _OLD_SCORE.format("LeastAllocated"),
+    names.NODE_RESOURCES_MOST_ALLOCATED: _OLD_SCORE.format("MostAllocated"),
+    names.REQUESTED_TO_CAPACITY_RATIO: _OLD_SCORE.format(names.REQUESTED_TO_CAPACITY_RATIO),
 }

@@ -11,7 +11,7 @@ from scheduler_core.errors import ConfigError, MusterError
 
 
 class ConfigErrors(MusterError):
-    """Everything that is wrong with one configuration, in the order of its fields; never empty."""
+    """All errors of one configuration, in the order of its fields; never empty."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)

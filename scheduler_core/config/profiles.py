@@ -1,4 +1,4 @@
-"""From a profile's lists to the plugins that run at each extension point."""
+"""Expands the lists of a profile to the plugins that run at each extension point."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scheduler_core.config.plugins import (
 )
 from scheduler_core.config.problems import ConfigErrors, child, index, invalid, not_found
 from scheduler_core.config.schema import (
-    Plugin,
     PluginArgs,
     PluginConfig,
+    PluginEntry,
     PluginSet,
-    Profile,
+    ProfileConfig,
     SchedulerConfiguration,
 )
 from scheduler_core.errors import ConfigError
@@ -35,7 +35,7 @@ class PluginRef(NamedTuple):
 
 
 def effective_plugins(
-    profile: Profile,
+    profile: ProfileConfig,
     registry: Registry = KNOWN_PLUGINS,
     listed_only: Registry = LISTED_ONLY,
     path: str = "",
@@ -59,7 +59,7 @@ def effective_plugins(
 
 
 def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_PLUGINS) -> list[ConfigError]:
-    """What keeps the scheduler from starting with a valid configuration, over all profiles."""
+    """The errors of all profiles that keep the scheduler from starting with a valid configuration."""
     errors: list[ConfigError] = []
     sorters: list[PluginRef] = []
     for i, profile in enumerate(config.profiles):
@@ -78,7 +78,7 @@ def start_up_errors(config: SchedulerConfiguration, registry: Registry = KNOWN_P
     return errors
 
 
-def plugin_args(profile: Profile, name: str) -> PluginArgs | object | None:
+def plugin_args(profile: ProfileConfig, name: str) -> PluginArgs | object | None:
     """The arguments of a plugin in this profile, None if it has none.
 
     Typed for the plugins that Muster knows, the raw value of the file for others.
@@ -92,7 +92,7 @@ def plugin_args(profile: Profile, name: str) -> PluginArgs | object | None:
 class _Expansion:
     """One profile's expansion; collects errors so that all of them are reported."""
 
-    def __init__(self, profile: Profile, registry: Registry, listed_only: Registry, path: str) -> None:
+    def __init__(self, profile: ProfileConfig, registry: Registry, listed_only: Registry, path: str) -> None:
         self.errors: list[ConfigError] = []
         self._plugins = profile.plugins
         self._registry = registry
@@ -129,7 +129,7 @@ class _Expansion:
         has_point = point in self._registry.get(name, frozenset())
         return has_point and point not in self._listed_only.get(name, frozenset())
 
-    def _listed(self, point: str, plugins: Iterable[Plugin]) -> dict[str, None]:
+    def _listed(self, point: str, plugins: Iterable[PluginEntry]) -> dict[str, None]:
         listed: dict[str, None] = {}
         self._check_exist(point, plugins)
         for plugin in plugins:
@@ -145,7 +145,7 @@ class _Expansion:
             listed[plugin.name] = None
         return listed
 
-    def _check_exist(self, point: str, plugins: Iterable[Plugin]) -> None:
+    def _check_exist(self, point: str, plugins: Iterable[PluginEntry]) -> None:
         for plugin in plugins:
             if plugin.name in self._registry:
                 continue
@@ -182,7 +182,7 @@ def _count_errors(name: str, plugins: Mapping[str, list[PluginRef]], path: str) 
         yield ConfigError(child(path, "bind"), problem, kind="Required")
 
 
-def _score_weights(profile: Profile) -> dict[str, int]:
+def _score_weights(profile: ProfileConfig) -> dict[str, int]:
     """The first weight that score, then multiPoint, gives a plugin; 0 counts as 1."""
     weights: dict[str, int] = {}
     for point in ("score", MULTI_POINT):

@@ -1,4 +1,4 @@
-"""Kubernetes' rules for qualified names (label keys, resource names)."""
+"""Checks qualified names (label keys, resource names) by the rules of Kubernetes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NATIVE: Final = "kubernetes.io/"
 
 
 def qualified_name_problem(text: str) -> str | None:
-    """What keeps `text` from being `[prefix/]name`, or None."""
+    """The reason why `text` is not a valid `[prefix/]name`, or None."""
     prefix, slash, name = text.rpartition("/")
     if slash and not prefix:
         return "prefix part must be non-empty"

@@ -1,4 +1,4 @@
-"""A configuration as plain values for people and programs."""
+"""Renders a configuration as plain values for output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from scheduler_core.config.documents import plain
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.problems import index
 from scheduler_core.config.profiles import PluginRef, Registry, effective_plugins
-from scheduler_core.config.schema import Extender, OpaqueArgs, PluginConfig, Profile, SchedulerConfiguration
+from scheduler_core.config.schema import (
+    Extender,
+    OpaqueArgs,
+    PluginConfig,
+    PluginEntry,
+    ProfileConfig,
+    SchedulerConfiguration,
+)
 from scheduler_core.model.duration import format_duration
 
 _DURATIONS = frozenset(
@@ -24,7 +31,7 @@ _DURATIONS = frozenset(
 
 
 def view(config: SchedulerConfiguration, registry: Registry = KNOWN_PLUGINS) -> dict[str, Any]:
-    """What runs: the settings, and per profile the plugins of every extension point and their arguments.
+    """The effective configuration: settings, and for each profile its plugins per extension point.
 
     Everything has its defaults. Raises ConfigErrors for a configuration that would not start.
     """
@@ -52,17 +59,18 @@ def _settings(config: SchedulerConfiguration) -> dict[str, Any]:
     return settings
 
 
-def _profile(profile: Profile, plugins: Mapping[str, list[PluginRef]]) -> dict[str, Any]:
+def _profile(profile: ProfileConfig, plugins: Mapping[str, list[PluginRef]]) -> dict[str, Any]:
     shown: dict[str, Any] = {"schedulerName": profile.scheduler_name}
     if profile.percentage_of_nodes_to_score is not None:
         shown["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
-    shown["plugins"] = {point: [_plugin(ref) for ref in refs] for point, refs in plugins.items()}
+    shown["plugins"] = {point: [plugin_entry(ref) for ref in refs] for point, refs in plugins.items()}
     shown["pluginConfig"] = [plugin_config_entry(entry) for entry in profile.plugin_config]
     return shown
 
 
-def _plugin(ref: PluginRef) -> dict[str, Any]:
-    return {"name": ref.name, "weight": ref.weight} if ref.weight else {"name": ref.name}
+def plugin_entry(plugin: PluginRef | PluginEntry) -> dict[str, Any]:
+    """A plugin as written in a list of plugins, without a weight of 0."""
+    return {"name": plugin.name, "weight": plugin.weight} if plugin.weight else {"name": plugin.name}
 
 
 def plugin_config_entry(entry: PluginConfig) -> dict[str, Any]:

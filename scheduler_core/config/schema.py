@@ -1,4 +1,4 @@
-"""The configuration after decoding, conversion and defaults: what the rest of Muster reads."""
+"""The internal configuration, after decoding, conversion and defaults; the rest of Muster reads only this."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Extender(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ignorable: bool = False
 
 
-class Plugin(msgspec.Struct, frozen=True, rename="camel"):
+class PluginEntry(msgspec.Struct, frozen=True, rename="camel"):
     """A plugin in a list; weight 0 means that none was given."""
 
     name: str = ""
@@ -76,8 +76,8 @@ class Plugin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PluginSet(msgspec.Struct, frozen=True, rename="camel"):
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
 
 
 # Extension point, or multiPoint, to its lists; a point without lists may be missing.
@@ -92,7 +92,7 @@ class PluginArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self
 
     def problems(self, path: str) -> Iterable[ConfigError]:
-        """What is wrong with the arguments, which stand at `path`."""
+        """The errors of the arguments at `path`."""
         return ()
 
 
@@ -107,10 +107,10 @@ class PluginConfig(msgspec.Struct, frozen=True):
     args: PluginArgs | OpaqueArgs | None = None
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One scheduler name with its plugins. `plugins` is already merged with the defaults.
 
-    `warnings`: what the file says and Muster does otherwise, each with its path.
+    `warnings` lists the settings that Muster does not apply as written, each with its path.
     """
 
     scheduler_name: str = DEFAULT_SCHEDULER
@@ -135,10 +135,10 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     delay_cache_until_active: bool = False
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[ProfileConfig, ...] = ()
     extenders: tuple[Extender, ...] = ()
 
     @property
     def warnings(self) -> list[str]:
-        """What the file says and Muster does otherwise, each with its path."""
+        """The settings that Muster does not apply as written, each with its path."""
         return [warning for profile in self.profiles for warning in profile.warnings]

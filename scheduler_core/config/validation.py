@@ -1,4 +1,4 @@
-"""What a configuration must obey, with the paths and words of Kubernetes. All errors, in field order."""
+"""Validates a configuration with the paths and texts of Kubernetes; finds all errors, in field order."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ from scheduler_core.config.schema import (
     PluginArgs,
     PluginConfig,
     PluginSet,
-    Profile,
+    ProfileConfig,
     SchedulerConfiguration,
 )
 from scheduler_core.config.versions import V1BETA2, V1BETA3, VERSIONS
 from scheduler_core.errors import ConfigError
+from scheduler_core.model import names
 from scheduler_core.model.duration import format_duration
 
-# Plugins that a version no longer knows, in Kubernetes' own words "invalid" from there on.
+# Plugins that were removed, with the first version that calls them "invalid", as Kubernetes does.
 _REMOVED: Final[Mapping[str, str]] = {
-    "NodeLabel": V1BETA2,
-    "ServiceAffinity": V1BETA2,
-    "NodePreferAvoidPods": V1BETA2,
-    "NodeResourcesLeastAllocated": V1BETA2,
-    "NodeResourcesMostAllocated": V1BETA2,
-    "RequestedToCapacityRatio": V1BETA2,
-    "SelectorSpread": V1BETA3,
+    names.NODE_LABEL: V1BETA2,
+    names.SERVICE_AFFINITY: V1BETA2,
+    names.NODE_PREFER_AVOID_PODS: V1BETA2,
+    names.NODE_RESOURCES_LEAST_ALLOCATED: V1BETA2,
+    names.NODE_RESOURCES_MOST_ALLOCATED: V1BETA2,
+    names.REQUESTED_TO_CAPACITY_RATIO: V1BETA2,
+    names.SELECTOR_SPREAD: V1BETA3,
 }
 
 
 def validate(config: SchedulerConfiguration) -> list[ConfigError]:
-    """What is wrong with `config`; empty if nothing is."""
+    """The errors of `config`, in field order."""
     return [*_errors(config)]
 
 
@@ -133,7 +134,7 @@ def _removed_rule(name: str, version: str) -> str | None:
     return f'was invalid in version "{since}" (KubeSchedulerConfiguration is version "{version}")'
 
 
-def _removed_errors(path: str, profile: Profile, version: str) -> Iterator[ConfigError]:
+def _removed_errors(path: str, profile: ProfileConfig, version: str) -> Iterator[ConfigError]:
     for point, lists in profile.plugins.items():
         for i, plugin in enumerate(lists.enabled):
             rule = _removed_rule(plugin.name, version)
@@ -142,7 +143,7 @@ def _removed_errors(path: str, profile: Profile, version: str) -> Iterator[Confi
                 yield invalid(place, plugin.name, rule)
 
 
-def _plugin_config_errors(path: str, profile: Profile, version: str) -> Iterator[ConfigError]:
+def _plugin_config_errors(path: str, profile: ProfileConfig, version: str) -> Iterator[ConfigError]:
     seen: set[str] = set()
     for i, entry in enumerate(profile.plugin_config):
         place = index(path, i)
@@ -158,7 +159,7 @@ def _plugin_config_errors(path: str, profile: Profile, version: str) -> Iterator
             yield from entry.args.problems(child(place, "args"))
 
 
-def _queue_sort_errors(profiles: tuple[Profile, ...]) -> Iterator[ConfigError]:
+def _queue_sort_errors(profiles: tuple[ProfileConfig, ...]) -> Iterator[ConfigError]:
     """There is one queue, so all profiles must sort it alike."""
     first, *others = profiles
     canon = first.plugins.get("queueSort", PluginSet())

@@ -1,4 +1,4 @@
-"""From a configuration document of any known version to the internal configuration."""
+"""Converts a configuration document of any known version to the internal configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from scheduler_core.config.args import LIST_DEFAULTING
+from scheduler_core.config.args.kubernetes import LIST_DEFAULTING
+from scheduler_core.config.args.typed import GROUP, decode_args
 from scheduler_core.config.decode import decode
 from scheduler_core.config.defaults import (
     MULTI_POINT_DEFAULTS,
@@ -16,34 +17,38 @@ from scheduler_core.config.defaults import (
     with_default_args,
     without_left_out,
 )
-from scheduler_core.config.legacy import to_v1alpha2
-from scheduler_core.config.old_scores import translated
-from scheduler_core.config.old_spread import with_owners_spread
-from scheduler_core.config.plugin_args import GROUP, decode_args
+from scheduler_core.config.old.policy_source import NO_READERS, PolicyReaders
+from scheduler_core.config.old.scores import translated
+from scheduler_core.config.old.spread import with_owners_spread
+from scheduler_core.config.old.v1alpha1 import to_v1alpha2
 from scheduler_core.config.plugins import OLD_LEFT_OUT
-from scheduler_core.config.policy_source import NO_READERS, PolicyReaders
 from scheduler_core.config.problems import ConfigErrors, child, index
 from scheduler_core.config.schema import (
     ClientConnection,
     Extender,
     LeaderElection,
-    Plugin,
     PluginConfig,
+    PluginEntry,
     Plugins,
     PluginSet,
-    Profile,
+    ProfileConfig,
     SchedulerConfiguration,
 )
-from scheduler_core.config.wire import (
+from scheduler_core.config.versioned import (
     ConfigV1,
     ConfigV1Alpha2,
     ConfigV1Beta1,
     ConfigV1Beta2,
     ConfigV1Beta3,
-    PluginConfigWire,
+    VersionedPluginConfig,
 )
 from scheduler_core.errors import ConfigError
-from scheduler_core.model.names import DEFAULT_SCHEDULER
+from scheduler_core.model.names import (
+    DEFAULT_PREEMPTION,
+    DEFAULT_SCHEDULER,
+    POD_TOPOLOGY_SPREAD,
+    VOLUME_BINDING,
+)
 
 KIND: Final = "KubeSchedulerConfiguration"
 # From the oldest to the newest.
@@ -52,8 +57,8 @@ VERSIONS: Final = tuple(
 )
 V1ALPHA1, V1ALPHA2, V1BETA1, V1BETA2, V1BETA3, V1 = VERSIONS
 
-Wire = ConfigV1 | ConfigV1Beta3 | ConfigV1Beta2 | ConfigV1Beta1 | ConfigV1Alpha2
-_WIRES: Final[Mapping[str, type[Wire]]] = {
+VersionedConfig = ConfigV1 | ConfigV1Beta3 | ConfigV1Beta2 | ConfigV1Beta1 | ConfigV1Alpha2
+_VERSIONED: Final[Mapping[str, type[VersionedConfig]]] = {
     V1ALPHA2: ConfigV1Alpha2,
     V1BETA1: ConfigV1Beta1,
     V1BETA2: ConfigV1Beta2,
@@ -87,70 +92,70 @@ def read_document(raw: Any, readers: PolicyReaders = NO_READERS) -> SchedulerCon
     if version == V1ALPHA1:
         raw = to_v1alpha2(raw, readers)
     errors: list[ConfigError] = []
-    wire = decode(raw, _WIRES[V1ALPHA2 if version == V1ALPHA1 else version], "", errors)
-    config = _internal(wire, version, errors)
+    versioned = decode(raw, _VERSIONED[V1ALPHA2 if version == V1ALPHA1 else version], "", errors)
+    config = _internal(versioned, version, errors)
     if errors:
         raise ConfigErrors(errors)
     return config
 
 
-def _internal(wire: Wire, version: str, errors: list[ConfigError]) -> SchedulerConfiguration:
-    contention = wire.enable_contention_profiling
+def _internal(versioned: VersionedConfig, version: str, errors: list[ConfigError]) -> SchedulerConfiguration:
+    contention = versioned.enable_contention_profiling
     config = SchedulerConfiguration(
         api_version=version,
-        leader_election=_election(wire),
-        client_connection=_connection(wire.client_connection),
-        enable_profiling=wire.enable_profiling,
-        enable_contention_profiling=wire.enable_profiling if contention is None else contention,
-        percentage_of_nodes_to_score=wire.percentage_of_nodes_to_score,
-        pod_initial_backoff_seconds=wire.pod_initial_backoff_seconds,
-        pod_max_backoff_seconds=wire.pod_max_backoff_seconds,
-        profiles=_profiles(wire, errors),
-        extenders=tuple(_extender(extender) for extender in wire.extenders),
+        leader_election=_election(versioned),
+        client_connection=_connection(versioned.client_connection),
+        enable_profiling=versioned.enable_profiling,
+        enable_contention_profiling=versioned.enable_profiling if contention is None else contention,
+        percentage_of_nodes_to_score=versioned.percentage_of_nodes_to_score,
+        pod_initial_backoff_seconds=versioned.pod_initial_backoff_seconds,
+        pod_max_backoff_seconds=versioned.pod_max_backoff_seconds,
+        profiles=_profiles(versioned, errors),
+        extenders=tuple(_extender(extender) for extender in versioned.extenders),
     )
-    if not isinstance(wire, ConfigV1Alpha2):
-        config = structs.replace(config, parallelism=wire.parallelism)
-    if isinstance(wire, ConfigV1):
-        config = structs.replace(config, delay_cache_until_active=wire.delay_cache_until_active)
-    if isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta1 | ConfigV1Beta2):
+    if not isinstance(versioned, ConfigV1Alpha2):
+        config = structs.replace(config, parallelism=versioned.parallelism)
+    if isinstance(versioned, ConfigV1):
+        config = structs.replace(config, delay_cache_until_active=versioned.delay_cache_until_active)
+    if isinstance(versioned, ConfigV1Alpha2 | ConfigV1Beta1 | ConfigV1Beta2):
         config = structs.replace(
             config,
-            healthz_bind_address=wire.healthz_bind_address,
-            metrics_bind_address=wire.metrics_bind_address,
+            healthz_bind_address=versioned.healthz_bind_address,
+            metrics_bind_address=versioned.metrics_bind_address,
         )
     return config
 
 
-def _profiles(wire: Wire, errors: list[ConfigError]) -> tuple[Profile, ...]:
-    given = wire.profiles
+def _profiles(versioned: VersionedConfig, errors: list[ConfigError]) -> tuple[ProfileConfig, ...]:
+    given = versioned.profiles
     if not given:
-        return (_profile(wire, None, {}, (), "", errors),)
+        return (_profile(versioned, None, {}, (), "", errors),)
     profiles = []
     for i, item in enumerate(given):
         name = item.scheduler_name
         if name is None and len(given) > 1:
             name = ""
         plugins = item.plugins.by_point()
-        profile = _profile(wire, name, plugins, item.plugin_config, index("profiles", i), errors)
+        profile = _profile(versioned, name, plugins, item.plugin_config, index("profiles", i), errors)
         percentage = getattr(item, "percentage_of_nodes_to_score", None)
         profiles.append(structs.replace(profile, percentage_of_nodes_to_score=percentage))
     return tuple(profiles)
 
 
 def _profile(
-    wire: Wire,
+    versioned: VersionedConfig,
     name: str | None,
     custom: Plugins,
-    entries: Iterable[PluginConfigWire],
+    entries: Iterable[VersionedPluginConfig],
     path: str,
     errors: list[ConfigError],
-) -> Profile:
-    if isinstance(wire, ConfigV1 | ConfigV1Beta3):
+) -> ProfileConfig:
+    if isinstance(versioned, ConfigV1 | ConfigV1Beta3):
         defaults = MULTI_POINT_DEFAULTS
     else:
         defaults = PER_POINT_DEFAULTS
     place = child(path, "pluginConfig")
-    before_v1beta2 = isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta1)
+    before_v1beta2 = isinstance(versioned, ConfigV1Alpha2 | ConfigV1Beta1)
     config = tuple(
         PluginConfig(
             entry.name, decode_args(entry.name, _args(entry, before_v1beta2), index(place, i), errors)
@@ -162,11 +167,11 @@ def _profile(
         custom, config, of_scores = translated(custom, config, path, errors)
         custom, config, of_spread = with_owners_spread(custom, config, path)
         warnings += of_scores + of_spread
-    if isinstance(wire, ConfigV1Alpha2):
-        custom = _old_lists(custom, wire.disable_preemption)
-        config = _old_bind_timeout(config, wire.bind_timeout_seconds)
+    if isinstance(versioned, ConfigV1Alpha2):
+        custom = _old_lists(custom, versioned.disable_preemption)
+        config = _old_bind_timeout(config, versioned.bind_timeout_seconds)
     plugins = merge_plugins(defaults, custom)
-    return Profile(
+    return ProfileConfig(
         scheduler_name=DEFAULT_SCHEDULER if name is None else name,
         plugins=plugins,
         plugin_config=with_default_args(config, plugins),
@@ -174,10 +179,10 @@ def _profile(
     )
 
 
-def _args(entry: PluginConfigWire, before_v1beta2: bool) -> Any:
+def _args(entry: VersionedPluginConfig, before_v1beta2: bool) -> Any:
     """The arguments as written; constraints of PodTopologySpread needed no type before v1beta2."""
     args = entry.args
-    if not before_v1beta2 or entry.name != "PodTopologySpread" or not isinstance(args, dict):
+    if not before_v1beta2 or entry.name != POD_TOPOLOGY_SPREAD or not isinstance(args, dict):
         return args
     untyped = args.get("defaultConstraints") and not args.get("defaultingType")
     return {**args, "defaultingType": LIST_DEFAULTING} if untyped else args
@@ -193,22 +198,22 @@ def _old_lists(custom: Plugins, disable_preemption: bool) -> dict[str, PluginSet
     lists["reserve"] = PluginSet(reserve.enabled + more, reserve.disabled)
     if disable_preemption:
         post = lists.get("postFilter", PluginSet())
-        lists["postFilter"] = PluginSet(post.enabled, (*post.disabled, Plugin("DefaultPreemption")))
+        lists["postFilter"] = PluginSet(post.enabled, (*post.disabled, PluginEntry(DEFAULT_PREEMPTION)))
     return lists
 
 
 def _old_bind_timeout(config: tuple[PluginConfig, ...], seconds: int | None) -> tuple[PluginConfig, ...]:
-    if seconds is None or any(entry.name == "VolumeBinding" for entry in config):
+    if seconds is None or any(entry.name == VOLUME_BINDING for entry in config):
         return config
-    args = decode_args("VolumeBinding", {"bindTimeoutSeconds": seconds}, "", [])
-    return (*config, PluginConfig("VolumeBinding", args))
+    args = decode_args(VOLUME_BINDING, {"bindTimeoutSeconds": seconds}, "", [])
+    return (*config, PluginConfig(VOLUME_BINDING, args))
 
 
-def _election(wire: Wire) -> LeaderElection:
+def _election(versioned: VersionedConfig) -> LeaderElection:
     """Empty and zero fields are unset fields; the lock of old versions also wrote a lease."""
-    given, default = wire.leader_election, LeaderElection()
+    given, default = versioned.leader_election, LeaderElection()
     lock = given.resource_lock or default.resource_lock
-    if isinstance(wire, ConfigV1Alpha2 | ConfigV1Beta1) and lock in _OLD_LOCKS:
+    if isinstance(versioned, ConfigV1Alpha2 | ConfigV1Beta1) and lock in _OLD_LOCKS:
         lock = default.resource_lock
     return LeaderElection(
         leader_elect=given.leader_elect,

@@ -1,1 +1,1 @@
-"""Pure reconcilers: the state and the time in, writes out."""
+"""Controllers: pure functions from the cluster state and the time to writes."""

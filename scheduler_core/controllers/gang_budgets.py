@@ -1,8 +1,8 @@
-"""A PodDisruptionBudget for every gang that runs, so that other schedulers and evictors do not tear it apart.
+"""Maintains a PodDisruptionBudget per running gang, so that no other component evicts it below minMembers.
 
-Coscheduling seed, "Priority/Preemption". Members that run get a label with the uid of their group, which is
-taken from all other pods; the budget selects it, and wants as many of them available as the gang needs.
-Muster itself evicts gangs as a whole, by deletion, which asks no budget.
+See docs/gangs.md#protection-from-other-evictions. Running members get a label with the uid of their group,
+which is removed from all other pods. The budget selects the label and requires as many available pods as the
+gang needs. Muster itself evicts gangs as a whole by deletion, which ignores budgets.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.controllers.portion import portion
+from scheduler_core.controllers.pacing import portion
 from scheduler_core.framework.profile import Profile
-from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.kinds import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
 from scheduler_core.model.names import GANG_BUDGET_PREFIX, PROTECTED_GROUP_LABEL
 from scheduler_core.model.pdb import PodDisruptionBudget
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import IN, Requirement, Selector
 from scheduler_core.model.writes import Create, Delete, Patch, Write
-from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.gangs import take_census
 
-# Writes whose effect was not seen are made again after so long, and then after twice as long each time.
+# Writes without a visible effect are repeated after RETRY_SECONDS, doubling up to LONGEST_SECONDS.
 RETRY_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 320.0
 
 
 class _Sent(msgspec.Struct):
-    """The writes of a group, by name, whose effect is awaited for so many seconds."""
+    """The writes of a gang by name, due again at `due`; `waits`: the current interval in seconds."""
 
     due: float
     waits: float
@@ -38,11 +38,11 @@ class _Sent(msgspec.Struct):
 
 
 class GangBudgets:
-    """Looks only at groups whose pods, object or budgets changed (`state.gangs.budgets`).
+    """Reviews only gangs whose pods, object or budgets changed (`state.gangs.budgets`).
 
-    `schedulers` are the profiles whose gangs are protected. Budgets that Muster made and that are not wanted
-    any more are deleted, also where it protects none; those of others are never touched. A gang of which some
-    pod has a budget of somebody else's gets none: an eviction that concerns two is refused as an error.
+    `schedulers`: the profiles whose gangs are protected. Budgets made by Muster are deleted when they are no
+    longer needed; budgets of others are never changed. A gang with a pod that another budget selects gets
+    none, because the API refuses the eviction of a pod with two budgets.
     """
 
     def __init__(self, schedulers: Collection[str]) -> None:
@@ -50,10 +50,10 @@ class GangBudgets:
         self._sent: dict[str, _Sent] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Budgets and labels that are due."""
+        """The writes of budgets and labels that are due."""
         budgets = state.gangs.budgets
         if not (self._schedulers or budgets.own):
-            # Most clusters: nobody pays for what nobody asked for.
+            # Most clusters do not use gang budgets: no cost.
             budgets.dirty.clear()
             budgets.changed.clear()
             return []
@@ -72,14 +72,14 @@ class GangBudgets:
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
-        """When to look whether the last writes came through; at once where there was too much."""
+        """When to check the last writes; at once if gangs are left from the last pass."""
         budgets = state.gangs.budgets
         if budgets.changed or budgets.dirty:
             return 0.0
         return min((sent.due for sent in self._sent.values()), default=None)
 
     def _fresh(self, key: str, wanted: list[Write], now: float) -> list[Write]:
-        """Those of the writes that were not sent yet, all of them where nothing came of them for long."""
+        """The writes that were not sent yet; all of them if they had no effect until they are due again."""
         sent = self._sent.get(key)
         if not wanted:
             self._sent.pop(key, None)
@@ -102,12 +102,12 @@ class GangBudgets:
         return [*labels, *_budget(state, gang, own, wanted)]
 
     def _wanted(self, state: ClusterState, gang: Gang) -> int:
-        """How many members must stay available, 0 where no budget is wanted."""
+        """The number of members that must stay available; 0 if the gang gets no budget."""
         members = state.gangs.members(gang.key).values()
         if not self._schedulers.intersection(pod.scheduler_name for pod in members):
             return 0
         if gang.ref.dialect == "native-PodGroup" and gang.min_members == 1:
-            # Without a gang policy: pods that need not be together.
+            # No gang policy: pods that need not start together.
             return 0
         census = take_census(state, gang.key)
         if census.allocated <= census.binding:
@@ -120,7 +120,7 @@ class GangBudgets:
 
 
 def protecting(profiles: Mapping[str, Profile]) -> frozenset[str]:
-    """The scheduler names of the profiles that ask for budgets."""
+    """The scheduler names of the profiles with `disruptionBudgets`."""
     return frozenset(
         name
         for name, profile in profiles.items()
@@ -129,12 +129,12 @@ def protecting(profiles: Mapping[str, Profile]) -> frozenset[str]:
 
 
 def gang_selector(uid: str) -> Selector:
-    """What a group's budget selects."""
+    """The selector of a gang's budget."""
     return Selector((Requirement(PROTECTED_GROUP_LABEL, IN, (uid,)),))
 
 
 def _name(write: Write) -> str:
-    """Unlike that of any other write of the same group."""
+    """A name that is unique among the writes of a gang."""
     kind = type(write).__name__
     return f"{kind} {write.namespace if isinstance(write, Create) else write.name}"
 
@@ -144,14 +144,14 @@ def _mark(pod: Pod) -> str:
 
 
 def _running(state: ClusterState, gang: Gang) -> list[Pod]:
-    """Members on a node that did not end, by uid."""
+    """Members on a node that have not finished, in order of uid."""
     members = state.gangs.members(gang.key)
     pods = (members[uid] for uid in sorted(members))
     return [pod for pod in pods if pod.assigned and not (pod.finished or pod.terminating)]
 
 
 def _budget(state: ClusterState, gang: Gang, own: PodDisruptionBudget | None, wanted: int) -> list[Write]:
-    """The write that makes the budget, or makes it right."""
+    """The write that creates or corrects the budget, if any."""
     name = GANG_BUDGET_PREFIX + gang.uid
     spec: dict[str, Any] = {
         "minAvailable": wanted,
@@ -191,14 +191,14 @@ def _creation(state: ClusterState, gang: Gang, name: str, spec: dict[str, Any]) 
 
 
 def _orphans(state: ClusterState) -> list[Write]:
-    """Deletions of budgets whose group is gone."""
+    """Deletions of budgets whose gang is gone."""
     own = state.gangs.budgets.own
     known = {gang.uid for gang in state.gangs.gangs.values()} if own else set()
     return [_deletion(budget) for uid, budget in sorted(own.items()) if uid not in known]
 
 
 def _cleared(state: ClusterState) -> list[Write]:
-    """The label is taken from pods that are not of the group that it names."""
+    """Removes the label from pods that do not belong to the gang that it names."""
     budgets = state.gangs.budgets
     writes: list[Write] = []
     for pod in list(budgets.suspects.values()):

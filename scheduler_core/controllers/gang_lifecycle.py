@@ -1,8 +1,8 @@
-"""Gangs that fell below minMembers while some of their pods run (coscheduling reference, item 7).
+"""Reports and restarts running gangs that fell below minMembers (docs/gangs.md#lifecycle).
 
-An Unschedulable event on the PodGroup tells its owner, once for every set of pods that is left. With the
-annotation `muster.dev/lifecycle-policy: restart` those pods are evicted, all of them, and whoever owns them
-starts the gang anew; without it nothing else is done.
+An Unschedulable event on the PodGroup is written once per set of remaining pods. With the annotation
+`muster.dev/lifecycle-policy: restart` all remaining pods are evicted, so that their owner starts the gang
+again; without it nothing else is done.
 """
 
 from __future__ import annotations
@@ -12,34 +12,33 @@ from typing import Final
 import msgspec
 
 from scheduler_core.controllers.events import warning
-from scheduler_core.controllers.portion import portion
-from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.controllers.pacing import portion
+from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.names import REASON_GANG_RESTART, REASON_UNSCHEDULABLE
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Evict, Write
-from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census
+from scheduler_core.state.gangs.gangs import Census, take_census
 
 RETRY_SECONDS: Final = 30.0
 
 
-def torn(gang: Gang, census: Census) -> bool:
-    """Whether members run but too few are left to ever be a gang again."""
+def is_below_min_members(gang: Gang, census: Census) -> bool:
+    """Whether members run, but too few members are left to reach minMembers."""
     return census.running > 0 and census.succeeded + census.waiting + census.allocated < gang.min_members
 
 
 class _Told(msgspec.Struct):
-    """The members that were left when the gang was told of, and when their evictions are due again."""
+    """The members that were left when the gang was reported, and when their evictions are due again."""
 
     uids: frozenset[str]
     due: float = 0.0
 
 
 class GangLifecycle:
-    """Looks only at gangs whose members or object changed (`state.gangs.unreviewed`), or evictions are due.
+    """Reviews only gangs whose members or object changed (`state.gangs.unreviewed`), or evictions are due.
 
-    An eviction that had no effect for half a minute is asked for again.
+    An eviction without effect is repeated after half a minute.
     """
 
     def __init__(self) -> None:
@@ -47,14 +46,14 @@ class GangLifecycle:
         self._more = False
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Events and evictions for the gangs that are torn apart."""
+        """Events and evictions for the gangs below minMembers."""
         writes: list[Write] = []
         due = {key for key, told in self._told.items() if 0.0 < told.due <= now}
         for key in sorted(due.union(portion(state.gangs.unreviewed, lambda key: True))):
             gang = state.gangs.gangs.get(key)
             census = take_census(state, key)
             left = _left(state, key)
-            if gang is None or not left or not torn(gang, census):
+            if gang is None or not left or not is_below_min_members(gang, census):
                 self._told.pop(key, None)
                 continue
             writes += self._review(gang, census, left, now)
@@ -64,7 +63,7 @@ class GangLifecycle:
     def _review(self, gang: Gang, census: Census, left: list[Pod], now: float) -> list[Write]:
         uids = frozenset(pod.uid for pod in left)
         told = self._told.get(gang.key)
-        # Evicted members go one by one: fewer of them is then no news.
+        # Evicted members go one by one: fewer of them is not reported again.
         known = told is not None and (uids <= told.uids if gang.restarts else uids == told.uids)
         if told is None or not known:
             told = self._told[gang.key] = _Told(uids)
@@ -76,23 +75,23 @@ class GangLifecycle:
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
-        """When evictions that had no effect are due again, at once where there was too much, or None."""
+        """When evictions without effect are due again, at once if gangs are left to review, or None."""
         if self._more:
             return 0.0
         return min((told.due for told in self._told.values() if told.due), default=None)
 
 
 def _left(state: ClusterState, key: str) -> list[Pod]:
-    """The members that run or are about to, by uid."""
+    """The members that hold a node and stay, in order of uid."""
     members = state.gangs.members(key)
     pods = (members[uid] for uid in sorted(members))
     return [pod for pod in pods if not (pod.terminating or pod.finished) and _stays(state, pod.uid)]
 
 
 def _stays(state: ClusterState, uid: str) -> bool:
-    """Whether a pod holds a node and nobody has decided to evict it."""
+    """Whether a pod holds a node and is not being evicted."""
     placement = state.placed.get(uid)
-    return placement is not None and not state.table.going[placement.row]
+    return placement is not None and not state.table.leaving[placement.row]
 
 
 def _numbers(gang: Gang, census: Census) -> str:

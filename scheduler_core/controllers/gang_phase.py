@@ -1,4 +1,4 @@
-"""Where a gang stands, as one word and in numbers: follows from its pods as they are."""
+"""Computes the phase of a gang and the numbers of its members, from its pods alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from scheduler_core.model.gang import Gang
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.gangs import Census
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.gangs.gangs import Census
 
 PENDING: Final = "Pending"
 SCHEDULING: Final = "Scheduling"
@@ -16,7 +16,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 
 
 def phase_of(gang: Gang, census: Census, *, refused: bool) -> str:
-    """Where the group stands. `refused`: members that wait were told so after the others got their nodes."""
+    """The phase of a gang. `refused`: waiting members were rejected after the others got their nodes."""
     if census.running >= gang.min_members:
         return "Running"
     active = census.waiting + census.allocated
@@ -31,14 +31,14 @@ def phase_of(gang: Gang, census: Census, *, refused: bool) -> str:
         return "Running" if census.succeeded else "Scheduled"
     if not census.allocated:
         return PENDING
-    # Of a gang that is being bound the API shows some members on their nodes, and the others not yet.
+    # While a gang is being bound the API shows only some of its members on nodes.
     return UNSCHEDULABLE if refused or there + census.waiting < gang.min_members else SCHEDULING
 
 
 def refused_since(members: Iterable[Pod]) -> bool:
-    """Whether a member that waits was told that it cannot start later than any other was bound.
+    """Whether a waiting member was rejected after the last member was bound.
 
-    What was said before that was of another moment: the gang as a whole has found nodes since.
+    Earlier rejections are outdated: the gang has found nodes since.
     """
     bound: datetime | None = None
     told: list[datetime | None] = []
@@ -57,7 +57,7 @@ def refused_since(members: Iterable[Pod]) -> bool:
 
 
 def numbers(gang: Gang, census: Census) -> str:
-    """`minMembers 3: 2 have a node, 1 wait, 0 succeeded, 0 failed`, and what else is the case."""
+    """`minMembers 3: 2 have a node, 1 wait, 0 succeeded, 0 failed`, with pods being bound or leaving."""
     if not census.members:
         return f"minMembers {gang.min_members}: no pod names the group"
     more = f", {census.binding} are being bound" if census.binding else ""

@@ -1,6 +1,6 @@
-"""Keeps the status of PodGroups true: counts in the group's own namespace, conditions, phase.
+"""Maintains the status of PodGroups: counts, conditions and phase (docs/gangs.md#status-and-conditions).
 
-Coscheduling reference, item 9. Nothing is terminal: members that come back change everything again.
+Only pods in the group's own namespace count. No phase is final: new members change it again.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from scheduler_core.controllers.gang_elsewhere import elsewhere_condition
-from scheduler_core.controllers.gang_kept import kept_condition
-from scheduler_core.controllers.gang_lifecycle import torn
+from scheduler_core.controllers.gang_conditions import (
+    elsewhere_condition,
+    kept_condition,
+    reserved_condition,
+    topology_condition,
+)
+from scheduler_core.controllers.gang_lifecycle import is_below_min_members
 from scheduler_core.controllers.gang_phase import numbers, phase_of, refused_since
-from scheduler_core.controllers.gang_reserved import reserved_condition
-from scheduler_core.controllers.gang_topology import topology_condition
-from scheduler_core.controllers.portion import Rests, portion
+from scheduler_core.controllers.pacing import RecentWrites, portion
 from scheduler_core.model.conditions import condition, find
-from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.writes import Patch, Write
-from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs import Census
+from scheduler_core.state.gangs.gangs import Census, take_census
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -28,23 +29,23 @@ MIN_INTERVAL_SECONDS: Final = 1.0
 
 
 class GangStatusController:
-    """Looks only at gangs whose members, object or reservation changed (`state.gangs.dirty`).
+    """Reviews only gangs whose members, object or reservation changed (`state.gangs.dirty`).
 
-    `others` are schedulers that no member should be with.
+    `others`: names of schedulers whose pods are reported in the condition MembersElsewhere.
     """
 
     def __init__(
         self, min_interval: float = MIN_INTERVAL_SECONDS, others: Collection[str] = frozenset()
     ) -> None:
-        self._rests = Rests(min_interval)
+        self._recent_writes = RecentWrites(min_interval)
         self._others = others
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Status patches that are due; gangs written less than a second ago, or too many, stay dirty."""
+        """Status patches that are due; gangs beyond the rate limits stay dirty."""
         writes: list[Write] = []
-        state.gangs.dirty |= state.gangs.keeping.changed
-        state.gangs.keeping.changed.clear()
-        for key in portion(state.gangs.dirty, lambda key: self._rests.end(key) <= now):
+        state.gangs.dirty |= state.gangs.kept_nodes.changed
+        state.gangs.kept_nodes.changed.clear()
+        for key in portion(state.gangs.dirty, lambda key: self._recent_writes.end(key) <= now):
             gang = state.gangs.gangs.get(key)
             if gang is None or gang.ref.dialect != "PodGroup":
                 continue
@@ -59,13 +60,13 @@ class GangStatusController:
             refused = refused_since(state.gangs.members(key).values())
             patch = _patch(gang, census, phase_of(gang, census, refused=refused), conditions)
             if patch is not None:
-                self._rests.begin(key, now)
+                self._recent_writes.begin(key, now)
                 writes.append(patch)
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._rests.end, state.gangs.dirty), default=None)
+        return min(map(self._recent_writes.end, state.gangs.dirty), default=None)
 
 
 def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
@@ -75,7 +76,7 @@ def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
     scheduled = condition(
         SCHEDULED, enough, "GangPlaced" if enough else "GangWaits", text, now, find(old, SCHEDULED)
     )
-    below = torn(gang, census)
+    below = is_below_min_members(gang, census)
     reason = "BelowMinMembers" if below else "EnoughMembers"
     torn_apart = condition(UNSCHEDULABLE, below, reason, text, now, find(old, UNSCHEDULABLE))
     return [scheduled, torn_apart]

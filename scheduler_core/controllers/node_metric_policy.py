@@ -1,4 +1,4 @@
-"""One NodeMetric per node, told how to measure by the ConfigMap `slo-controller-config`."""
+"""Maintains one NodeMetric per node, with the collect policy of the ConfigMap `slo-controller-config`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from scheduler_core.model.node_metric import CollectPolicy, NodeMetric
 from scheduler_core.model.writes import Create, Delete, Patch, Write
 from scheduler_core.state.cluster import ClusterState
 
-# A write whose effect was not seen is made again after so long.
+# A write without a visible effect is repeated after this time.
 RETRY_SECONDS: Final = 10.0
 
 
 class NodeMetricPolicy:
-    """Creates, corrects and deletes NodeMetrics; looks only at nodes whose labels or report changed.
+    """Creates, corrects and deletes NodeMetrics; reviews only nodes whose labels or NodeMetric changed.
 
-    Without `creates` that is left to Muster's reporter, which creates them with their first numbers, so that
-    no node counts as silent before. With `only_own` those that somebody else keeps are left alone. With
-    `needs_config` nothing is done before a readable ConfigMap was seen.
+    Without `creates`, Muster's reporter creates them with their first numbers, so that no node counts as
+    silent before. With `only_own`, NodeMetrics of other reporters are not changed. With `needs_config`
+    nothing is written before a readable ConfigMap was seen.
     """
 
     def __init__(self, *, only_own: bool = False, creates: bool = True, needs_config: bool = False) -> None:
@@ -62,7 +62,7 @@ class NodeMetricPolicy:
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
-        """When to look whether the last writes came through."""
+        """When to check the last writes."""
         return min(self._due.values(), default=None)
 
     def _changed_nodes(self, state: ClusterState) -> set[str]:
@@ -74,7 +74,7 @@ class NodeMetricPolicy:
         return {names[slot] for slot in slots}
 
     def _config_changed(self, state: ClusterState) -> bool:
-        """Whether there is a new readable ConfigMap. One that is missing or faulty leaves what was said."""
+        """Whether there is a new readable ConfigMap. A missing or faulty one keeps the last configuration."""
         found = state.config_maps.get(f"{SLO_CONFIG_NAMESPACE}/{SLO_CONFIG_NAME}")
         if found is None or not isinstance(found.content, CollectConfig) or found.content == self._config:
             return False
@@ -98,9 +98,9 @@ class NodeMetricPolicy:
         return Patch(NODE_METRICS, "", name, body, uid=metric.uid)
 
     def _wanted(self, node: Node, metric: NodeMetric) -> CollectPolicy:
-        """What the configuration says; without one, what the NodeMetric says already, else the defaults.
+        """The configured policy; without a configuration that of the NodeMetric, else the defaults.
 
-        Windows of percentiles that the configuration does not name stay as they are.
+        Aggregation windows that the configuration does not name stay as they are.
         """
         said = metric.policy
         if self._config is not None:
@@ -116,12 +116,12 @@ class NodeMetricPolicy:
 
 
 def ours(metric: NodeMetric) -> bool:
-    """Whether Muster fills this NodeMetric; all others belong to an agent on the node."""
+    """Whether Muster reports this NodeMetric; all others belong to an agent on the node."""
     return metric.annotations.get(REPORTER_ANNOTATION) == MUSTER_SCHEDULER
 
 
 def new_node_metric(node: Node, policy: CollectPolicy, annotations: Mapping[str, str]) -> Create:
-    """A NodeMetric of a node, that goes when the node does."""
+    """The creation of a node's NodeMetric, with the node as owner."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
     body = {
         "apiVersion": NODE_METRICS.api_version,

@@ -1,6 +1,7 @@
-"""Keeps `status.used` and the conditions of every ElasticQuota true, from the ledger that enforces.
+"""Maintains `status.used` and the conditions of every ElasticQuota (docs/quota.md#status).
 
-At most one write per quota and second, each with the resourceVersion it was computed on (reference rule 18).
+The numbers are those of the ledger that enforces the quotas. At most one write per quota and second, each
+with the resourceVersion that it was computed from.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler_core.controllers.portion import Rests, portion
+from scheduler_core.controllers.pacing import RecentWrites, portion
 from scheduler_core.framework.profile import Profile
-from scheduler_core.model.conditions import condition, find, rfc3339_micro
-from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
 from scheduler_core.model.names import (
+    CAPACITY_SCHEDULING,
     EVENT_WARNING,
     MUSTER_SCHEDULER,
     QUOTA_ABOVE_MAX,
@@ -22,52 +23,54 @@ from scheduler_core.model.names import (
     QUOTA_OVERCOMMITTED,
 )
 from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import to_strings
+from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Create, Patch, Write
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import above_max, above_max_text, borrowed
-from scheduler_core.quota.rules import overcommitted
+from scheduler_core.quota.validation import overcommitted
 from scheduler_core.state.cluster import ClusterState
 
 MIN_INTERVAL_SECONDS: Final = 1.0
-CAPACITY: Final = "CapacityScheduling"
-# The status of a condition that is worth a Warning.
+CAPACITY: Final = CAPACITY_SCHEDULING
+# The condition status that is reported as a Warning.
 _BAD: Final = {QUOTA_ENFORCED: "False", QUOTA_OVERCOMMITTED: "True", QUOTA_ABOVE_MAX: "True"}
 
 
 def enforcing(profiles: Mapping[str, Profile]) -> bool:
-    """Whether any of the profiles holds pods to quotas."""
+    """Whether any profile enforces quotas."""
     return any(CAPACITY in profile.enabled for profile in profiles.values())
 
 
 class QuotaStatus:
-    """Looks only at namespaces whose use or quota changed since the last pass (`state.quota_dirty`).
+    """Reviews only namespaces whose use or quota changed since the last pass (`state.quota_dirty`).
 
-    `enforced`: some profile has the plugin that holds pods to quotas.
+    `enforced`: some profile has the plugin that enforces quotas.
     """
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS, *, enforced: bool = True) -> None:
         self._enforced = enforced
-        self._rests = Rests(min_interval)
+        self._recent_writes = RecentWrites(min_interval)
         self._short: dict[str, tuple[int, int]] | None = None
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Status patches that are due; namespaces written less than a second ago, or too many, stay dirty."""
+        """Status patches that are due; namespaces beyond the rate limits stay dirty."""
         short = overcommitted(state.ledger.total_min, state.nodes.allocatable_total())
         if short != self._short:
             self._short = short
             state.quota_dirty.update(quota.namespace for quota in state.ledger.quotas())
         writes: list[Write] = []
-        for namespace in portion(state.quota_dirty, lambda key: self._rests.end(key) <= now):
+        for namespace in portion(state.quota_dirty, lambda key: self._recent_writes.end(key) <= now):
             found = self._namespace(state, namespace, now)
             if found:
-                self._rests.begin(namespace, now)
+                self._recent_writes.begin(namespace, now)
                 writes.extend(found)
         return writes
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
-        return min(map(self._rests.end, state.quota_dirty), default=None)
+        return min(map(self._recent_writes.end, state.quota_dirty), default=None)
 
     def _namespace(self, state: ClusterState, namespace: str, now: float) -> list[Write]:
         bound = state.ledger.quota_of(namespace)
@@ -142,7 +145,7 @@ class QuotaStatus:
 
 
 def _above_max(ledger: QuotaLedger, quota: ElasticQuota, now: float) -> list[dict[str, Any]]:
-    """Says by how much a quota uses more than its max, and that it does not any more."""
+    """The condition AboveMax: by how much a quota uses more than its max; False once it no longer does."""
     was, over = find(quota.conditions, QUOTA_ABOVE_MAX), above_max(ledger, quota)
     if not over and was is None:
         return []
@@ -153,7 +156,7 @@ def _above_max(ledger: QuotaLedger, quota: ElasticQuota, now: float) -> list[dic
 
 
 def _warnings(quota: ElasticQuota, writes: list[Write], now: float) -> list[Write]:
-    """Events for the conditions of a quota that turn bad with these writes."""
+    """Warning Events for conditions of a quota that become bad with these writes."""
     events: list[Write] = []
     patches = [w for w in writes if isinstance(w, Patch) and w.name == quota.name]
     for patch in patches:
@@ -167,7 +170,7 @@ def _warnings(quota: ElasticQuota, writes: list[Write], now: float) -> list[Writ
 
 
 def _event(quota: ElasticQuota, item: dict[str, Any], now: float) -> Create:
-    """A Warning on the quota, named so that a repeated write is refused instead of doubled."""
+    """A Warning on the quota; its name makes the API refuse a repeated write."""
     name = f"{quota.name}.{item['type'].lower()}.{int(now * 1000):x}"
     regarding = {
         "apiVersion": ELASTIC_QUOTAS.api_version,
@@ -180,7 +183,7 @@ def _event(quota: ElasticQuota, item: dict[str, Any], now: float) -> Create:
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {"name": name, "namespace": quota.namespace},
-        "eventTime": rfc3339_micro(now),
+        "eventTime": format_micro_time(now),
         "type": EVENT_WARNING,
         "reason": item["type"] if item["status"] == "True" else f"Not{item['type']}",
         "action": "Checking",
@@ -193,7 +196,7 @@ def _event(quota: ElasticQuota, item: dict[str, Any], now: float) -> Create:
 
 
 def _use(quota: ElasticQuota, used: dict[str, int]) -> str:
-    """`cpu 4/6, memory 8Gi`: used of max per resource, only used where there is no max."""
+    """`cpu 4/6, memory 8Gi`: used/max per resource; only used if there is no max."""
     parts = []
     for name, value in used.items():
         limit = f"/{format_resource(name, quota.max[name])}" if name in quota.max else ""

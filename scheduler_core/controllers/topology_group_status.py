@@ -1,7 +1,7 @@
-"""Writes the results of groups on the topology: into a group ConfigMap's data, or a PodGroup's annotation.
+"""Writes topology results into the data of group ConfigMaps and an annotation of PodGroups.
 
-What users write there (`name`, `size`, `priority`, `constraints`) is never touched, and what this process
-says nothing about stays. A write that is refused, or undone by somebody, is tried again after growing times.
+Fields of users (`name`, `size`, `priority`, `constraints`) are never changed, and results that this process
+does not know stay. A write that is refused or undone is repeated after growing intervals.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.controllers.gang_status import MIN_INTERVAL_SECONDS
-from scheduler_core.controllers.portion import portion
+from scheduler_core.controllers.pacing import portion
 from scheduler_core.controllers.topology_results import results_of, shortened
 from scheduler_core.model import names
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.gang import RESOURCES, Gang
+from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
@@ -26,12 +26,12 @@ from scheduler_core.state.topology import is_constrained
 # Characters of results. The API takes 1 MiB of data, and 256 KiB of annotations of all writers together.
 MOST_DATA: Final = 900_000
 MOST_ANNOTATION: Final = 200_000
-# The same write again waits twice as long each time, up to so many intervals.
+# A repeated write waits twice as long each time, up to this many intervals.
 _LONGEST_WAIT: Final = 64
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The last write of a group: when, what, and how often in a row."""
+    """The last write of a group, its time, and how often it was repeated."""
 
     time: float
     patch: Patch
@@ -39,14 +39,14 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 class TopologyGroupStatus:
-    """Looks only at groups whose members or object changed (`state.gangs.group_dirty`)."""
+    """Reviews only groups whose members or object changed (`state.gangs.group_dirty`)."""
 
     def __init__(self, min_interval: float = MIN_INTERVAL_SECONDS) -> None:
         self._min_interval = min_interval
         self._written: dict[str, _Written] = {}
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Patches that are due; groups written less than a second ago, or too many, stay dirty."""
+        """Patches that are due; groups beyond the rate limits stay dirty."""
         writes: list[Write] = []
         for key in portion(state.gangs.group_dirty, lambda key: self._due(key) <= now):
             gang = state.gangs.gangs.get(key)
@@ -80,7 +80,7 @@ def _patch(state: ClusterState, gang: Gang) -> Patch | None:
 
 
 def _data_patch(config_map: ConfigMap, results: Mapping[str, str]) -> Patch | None:
-    """Fields are patched one by one, so two writers cannot lose each other's."""
+    """A patch of changed fields only, so that two writers do not overwrite each other's fields."""
     changes = {
         field: value or None
         for field, value in shortened(dict(results), MOST_DATA).items()
@@ -93,7 +93,7 @@ def _data_patch(config_map: ConfigMap, results: Mapping[str, str]) -> Patch | No
 
 
 def _annotated(state: ClusterState, gang: Gang) -> Patch | None:
-    """The annotation is one text, made from what it was: written only over the version that was read."""
+    """A patch of the annotation. It is one text, so it is written only over the version that was read."""
     text = _annotation(state, gang)
     if text == gang.results:
         return None
@@ -109,7 +109,7 @@ def _annotated(state: ClusterState, gang: Gang) -> Patch | None:
 
 
 def _annotation(state: ClusterState, gang: Gang) -> str:
-    """The results as JSON, the placement as an object in it; empty for a group without constraints."""
+    """The results as JSON, with the placement as an object; empty for a group without constraints."""
     if not is_constrained(gang):
         return ""
     before = _read(gang.results)
@@ -124,7 +124,7 @@ def _annotation(state: ClusterState, gang: Gang) -> str:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """What the annotation says; nothing where somebody else wrote something else into it."""
+    """The fields in the annotation; empty if it is not a JSON object."""
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""The engine: the queue, the cycles of pods, gangs and groups, and the reasons they give."""
+"""The scheduling engine: the queue, the scheduling cycles of pods and gangs, and their decisions."""

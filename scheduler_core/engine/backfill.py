@@ -1,7 +1,7 @@
-"""Backfill: who has ended before a kept gang can start is tried as if nothing were kept.
+"""Backfill: a pod that ends before a gang can start may use the nodes that are kept for the gang.
 
-Only starting is backfill. Victims take time to end, and who evicts goes before what is kept: so evictions are
-looked for with all that is kept, by the rights that there are beside it.
+Such a pod is tried as if no nodes were kept. Preemption is not backfill: victims take time to terminate, so
+PostFilter runs with the kept nodes in place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scheduler_core.state.nominations import Nominations
 
 
 class Backfill:
-    """What is put aside while one unit is tried."""
+    """The nominations of kept nodes that are removed while one unit is tried."""
 
     def __init__(self, nominations: Nominations) -> None:
         self._nominations = nominations
@@ -22,7 +22,7 @@ class Backfill:
 
     @contextmanager
     def aside(self, kept: Collection[str], keep: Callable[[], None]) -> Iterator[None]:
-        """Without what is kept for some pods (uids); `keep` keeps it for them again."""
+        """Run without the kept nodes of some pods (uids); `keep` nominates them again afterwards."""
         self._remove(kept)
         self._kept, self._keep = kept, keep
         try:
@@ -33,7 +33,7 @@ class Backfill:
 
     @contextmanager
     def all_kept(self) -> Iterator[None]:
-        """With all that is kept, also while some of it is put aside."""
+        """Run with all kept nodes in place, also inside `aside`."""
         keep = self._keep
         if keep is None:
             yield

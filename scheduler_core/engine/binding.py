@@ -1,18 +1,17 @@
-"""The binding cycle: what plugins say once a pod has a node, and the writes that come of it."""
+"""The binding cycle: Reserve and Permit of a placed pod, and the writes of PreBind, Bind and PostBind."""
 
 from __future__ import annotations
 
 import msgspec
 
-from scheduler_core.framework.agenda import Agenda
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.profile import Agenda, Profile
 from scheduler_core.framework.status import SUCCESS, Status
 from scheduler_core.model.writes import Write
 
 
-class Reservation(msgspec.Struct, frozen=True):
-    """A pod that holds its node in the state, with the writes that make it real."""
+class ReservedPod(msgspec.Struct, frozen=True):
+    """A pod that passed Reserve and Permit and is assumed on its node, with the writes of its binding."""
 
     cycle: Cycle
     slot: int
@@ -22,7 +21,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 def reserve_plugins(agenda: Agenda, cycle: Cycle, slot: int) -> Status:
-    """Reserve and Permit: the first that is no success, or SUCCESS."""
+    """Run Reserve and Permit: the first status that is not a success, else SUCCESS."""
     for plugin in agenda.reserve:
         cycle.calling = (plugin.name, "reserve")
         status = plugin.reserve(cycle, slot)
@@ -36,8 +35,8 @@ def reserve_plugins(agenda: Agenda, cycle: Cycle, slot: int) -> Status:
     return SUCCESS
 
 
-def writes_around(profile: Profile, agenda: Agenda, cycle: Cycle, slot: int) -> Reservation:
-    """PreBind, Bind and PostBind. Raises ValueError if nobody binds."""
+def writes_around(profile: Profile, agenda: Agenda, cycle: Cycle, slot: int) -> ReservedPod:
+    """Collect the writes of PreBind, Bind and PostBind. Raises ValueError if no plugin binds."""
     pre_bind: list[Write] = []
     for plugin in agenda.pre_bind:
         cycle.calling = (plugin.name, "preBind")
@@ -54,4 +53,4 @@ def writes_around(profile: Profile, agenda: Agenda, cycle: Cycle, slot: int) -> 
     for after in agenda.post_bind:
         cycle.calling = (after.name, "postBind")
         post_bind.extend(after.post_bind(cycle, slot))
-    return Reservation(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))
+    return ReservedPod(cycle, slot, bind, tuple(pre_bind), tuple(post_bind))

@@ -1,4 +1,4 @@
-"""What the engine decides, as values. `app.effects` and the simulation turn them into writes and events."""
+"""The engine's decisions as values. `app.api_dispatcher` and the simulation carry them out as API writes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import msgspec
 from scheduler_core.framework.status import Diagnosis
 from scheduler_core.model.extending import Question
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Write
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A pod has a node: the writes before its binding, the binding, and the writes after it."""
+    """A pod has a node: the binding, and the writes before (PreBind) and after it (PostBind)."""
 
     pod: Pod
     node: str
@@ -23,11 +23,11 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A pod has no node now. `event` is the reason of its event: Unschedulable where the group, not a node,
+    """A pod has no node now.
 
-    is what is missing (coscheduling seed). `nominated` is the node it waits for, if any.
-
-    `writes` prepare that node for the pod (volumes to be made there).
+    `event` is the reason of its Event: Unschedulable where its group is incomplete, else FailedScheduling
+    (docs/gangs.md#status-and-conditions). `nominated` is the node that it waits for, if any; `writes` prepare
+    that node for the pod (volumes to be provisioned there).
     """
 
     pod: Pod
@@ -41,7 +41,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Evicted(msgspec.Struct, frozen=True):
-    """A victim must go, so that `preemptor` can run."""
+    """A pod is to be evicted so that `preemptor` can run."""
 
     pod: Pod
     preemptor: Pod
@@ -50,7 +50,7 @@ class Evicted(msgspec.Struct, frozen=True):
 
 
 class Noticed(msgspec.Struct, frozen=True):
-    """Something to say of an object that is no pod: an event on a group."""
+    """An Event on an object that is not a pod, such as a PodGroup."""
 
     api_version: str
     kind: str
@@ -63,7 +63,7 @@ class Noticed(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A pod is decided once HTTP extenders have answered; the answer goes to `Asking.answered`."""
+    """A question to HTTP extenders about a pod; the answer goes to `Asking.answered`."""
 
     pod: Pod
     profile: str

@@ -1,11 +1,11 @@
 """The scheduling cycle of one pod.
 
-1. PreFilter: may the pod be tried at all (quota, and what depends on the cluster as a whole)?
-2. The class of equal pods brings its filter bits and scores up to date with what changed.
-3. Filters and scores of CLUSTER scope, for this attempt alone.
-4. The best node, ties by the pod's rotation.
-5. No node: a diagnosis, then PostFilter, which may nominate a node and name victims.
-6. A node: Reserve in the state and the plugins, Permit, and the writes around the binding.
+1. PreFilter: quota and other checks that do not depend on a node.
+2. Filter and Score of STATIC and USAGE scope: cached per class of equal pods, updated for changed nodes.
+3. Filter and Score of CLUSTER scope: computed for this attempt alone.
+4. The node with the highest score is chosen; ties are broken by the pod's rotation.
+5. No node: a Diagnosis, then PostFilter, which may nominate a node and choose victims.
+6. A node: assume the pod, then Reserve, Permit and the writes of the binding cycle.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.backfill import Backfill
-from scheduler_core.engine.binding import Reservation, reserve_plugins, writes_around
-from scheduler_core.engine.class_cache import ClassCache
-from scheduler_core.engine.evaluate import Reevaluation
-from scheduler_core.engine.explain import diagnose
-from scheduler_core.engine.node_scores import INFEASIBLE, NodeScores
-from scheduler_core.engine.select import best_slot, rotation
-from scheduler_core.engine.signature import usage_signature
+from scheduler_core.engine.binding import ReservedPod, reserve_plugins, writes_around
+from scheduler_core.engine.diagnosis import diagnose
+from scheduler_core.engine.evaluation import Reevaluation
+from scheduler_core.engine.scores.class_cache import ClassCache
+from scheduler_core.engine.scores.node_scores import INFEASIBLE, NodeScores
+from scheduler_core.engine.scores.select import best_slot, rotation
+from scheduler_core.engine.scores.signature import usage_signature
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.agenda import Agenda
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.obstacles import searched_for
-from scheduler_core.framework.preemption.nominated import nominated_room
-from scheduler_core.framework.preemption.nominated_neighbours import closed_beside
-from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.preemption.nominated import closed_by_anti_affinity, nominated_room
+from scheduler_core.framework.profile import Agenda, Profile
+from scheduler_core.framework.queueing.obstacles import searched_for
 from scheduler_core.framework.status import SUCCESS, Bits, Code, Diagnosis, Status, unresolvable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent
 
@@ -43,7 +41,7 @@ DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 
 class Attempt(msgspec.Struct):
-    """Outcome of a cycle: a slot, or a diagnosis (and what PostFilter made of it)."""
+    """The outcome of a cycle: a slot, or a diagnosis and the result of PostFilter."""
 
     cycle: Cycle
     slot: int = -1
@@ -52,7 +50,7 @@ class Attempt(msgspec.Struct):
 
 
 class PodCycle:
-    """Finds nodes for single pods and reserves them. Holds what is kept per class, and what is put aside."""
+    """Finds nodes for single pods and reserves them. Owns the class cache and the backfill switch."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
@@ -75,16 +73,16 @@ class PodCycle:
         now: float,
         *,
         post_filter: bool = True,
-        spared: frozenset[int] = frozenset(),
+        excluded_slots: frozenset[int] = frozenset(),
     ) -> Attempt:
         """Try one pod; the state is unchanged afterwards. Raises PluginError for broken plugin code.
 
-        Without `post_filter` a pod that fits nowhere is only diagnosed. On the `spared` slots nobody is
-        evicted for its room.
+        Without `post_filter` a pod that fits nowhere is only diagnosed. No pod on the
+        `excluded_slots` is evicted.
         """
         cycle = self.new_cycle(profile, pod, now)
-        refused = self.state.extending.spared.get(pod.uid)
-        cycle.spared = spared | self._slots(refused) if refused else spared
+        refused = self.state.extending.excluded_nodes.get(pod.uid)
+        cycle.excluded_slots = excluded_slots | self._slots(refused) if refused else excluded_slots
         scores = None
         try:
             status = self.pre_filter(profile, cycle)
@@ -110,12 +108,12 @@ class PodCycle:
         return frozenset(slot for slot in found if slot is not None)
 
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
-        """The first refusal of the plugins that are asked for every attempt, or None.
+        """The first refusal of the PreFilter plugins, or None; an UNRESOLVABLE one precedes all others.
 
-        One that no eviction can help (UNRESOLVABLE) goes before one that it might.
-        All of them are asked, so that each leaves what its Filter needs; one that refused is not asked again.
+        All plugins are asked, because each prepares its Filter; the Filter of one that refused is skipped.
         """
-        agenda = cycle.agenda = profile.agendas.of(self.state, cycle.pod)
+        agenda = profile.agendas.of(self.state, cycle.pod)
+        cycle.idle = agenda.idle
         cycle.skipped |= agenda.idle
         if cycle.pod.needs_claims:
             # Kubernetes' DynamicResources decides these; without it no node may be taken for the pod.
@@ -129,7 +127,7 @@ class PodCycle:
             cycle.skipped.add(plugin.name)
             if status.code is not Code.SKIP:
                 cycle.refused.add(plugin.name)
-                # What no eviction can help goes before what one might.
+                # A refusal that no eviction can resolve precedes one that an eviction might.
                 hopeless = (
                     status.code is Code.UNRESOLVABLE and first is not None and first.code is not status.code
                 )
@@ -137,10 +135,9 @@ class PodCycle:
         return first
 
     def feasible(self, profile: Profile, pod: Pod, now: float) -> Int64:
-        """int64 [N]: the score of every node that takes the pod now, INFEASIBLE elsewhere.
+        """int64 [N]: the score of every node that the pod fits now, INFEASIBLE elsewhere.
 
-        What nominated pods that go first ask of the nodes counts; their ports and rules do not. Raises
-        PluginError.
+        Requests of nominated pods that go first count; their ports and rules do not. Raises PluginError.
         """
         cycle = self.new_cycle(profile, pod, now)
         try:
@@ -164,7 +161,7 @@ class PodCycle:
         return self._without_nominated(cycle, total)[0] if len(self.state.nominations) else total
 
     def scores_for(self, profile: Profile, cycle: Cycle) -> NodeScores:
-        """The kept answers for the pod's class, brought up to date."""
+        """The cached filter results and scores of the pod's class, brought up to date."""
         return self.classes.current(profile, cycle)
 
     def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
@@ -179,14 +176,15 @@ class PodCycle:
         return best_slot(total, start) if asks_cluster else scores.best(start)
 
     def _agenda(self, profile: Profile, cycle: Cycle) -> Agenda:
-        """Who has something to do for the pod: as PreFilter found it, or as of now."""
-        return cycle.agenda or profile.agendas.of(self.state, cycle.pod)
+        """The plugins with work for the pod: those that PreFilter found, else computed now."""
+        agendas = profile.agendas
+        return agendas.of(self.state, cycle.pod) if cycle.idle is None else agendas.without(cycle.idle)
 
     def _beside_nominated(self, profile: Profile, cycle: Cycle, total: Int64, start: int) -> int:
-        """The pod's own nominated node if it fits, else the best one that takes no nominated pod's room.
+        """The pod's own nominated node if it fits, else the best node with room beside nominated pods.
 
-        Only pods of at least its priority count. Resources are checked on all nodes at once, the other
-        filters on the node that would be chosen.
+        Only nominated pods of at least its priority count. Resources are checked on all nodes at once, the
+        other filters only on the node that would be chosen.
         """
         total, room = self._without_nominated(cycle, total)
         own = self.state.nominations.get(cycle.pod.uid)
@@ -200,20 +198,20 @@ class PodCycle:
         return slot
 
     def _without_nominated(self, cycle: Cycle, total: Int64) -> tuple[Int64, Int64]:
-        """(scores without the nodes that nominated pods leave no room on, what they will take: [R, N]).
+        """(scores, room): INFEASIBLE where nominated pods leave no room; room: their requests, int64 [R, N].
 
-        Nor do nodes count where one of them and the pod could not be in the same domain.
+        Nodes in a domain that nominated pods close to the pod by (anti-)affinity are INFEASIBLE as well.
         """
         nodes, size = self.state.nodes, self.state.nodes.size
         room = nominated_room(self.state, cycle.pod)  # [R, N]
         free = nodes.allocatable[:, :size] - nodes.requested[:, :size] - room
         asked = cycle.vector[:, None]
         taken = ((asked > free[: len(asked)]) & (asked > 0)).any(axis=0) & (room > 0).any(axis=0)
-        closed = closed_beside(self.state, cycle.pod)
+        closed = closed_by_anti_affinity(self.state, cycle.pod)
         return np.where(taken if closed is None else taken | closed, INFEASIBLE, total), room
 
     def _with_cluster(self, agenda: Agenda, cycle: Cycle, total: Int64) -> Int64:
-        """Apply the filters and scores that are computed anew for every attempt."""
+        """Apply the filters and scores of CLUSTER scope, which are computed for every attempt."""
         view = NodeView.all(self.state.nodes)
         feasible = total != INFEASIBLE
         asked = [plugin for plugin in agenda.filter if plugin.name not in cycle.skipped]
@@ -243,7 +241,7 @@ class PodCycle:
         return skipped
 
     def filter_bits(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> dict[str, Bits]:
-        """uint64 [N] per filter in the profile's order, skipped ones left out."""
+        """uint64 [N] per filter in the profile's order, without skipped filters."""
         known = self.classes.bits(scores, cycle)
         view = NodeView.all(self.state.nodes)
         for plugin in profile.cluster_filter:
@@ -268,8 +266,8 @@ class PodCycle:
             cycle.calling = (plugin.name, "postFilter")
             result = plugin.post_filter(cycle, diagnosis)
             if result.message:
-                # It was its case: it may find victims after what its own hints accept, those of the filters
-                # that refused the nodes which it looked at, or what makes others victims.
+                # The plugin looked for victims. It may find some after an event that its own hints accept,
+                # those of the filters that refused nodes, or those of the preemption obstacles.
                 asked = (
                     diagnosis.plugins
                     | {plugin.name}
@@ -283,8 +281,8 @@ class PodCycle:
 
     # Step 6
 
-    def reserve(self, profile: Profile, attempt: Attempt) -> Reservation | Status:
-        """Take the node. On refusal everything is undone, and the refusing status returned."""
+    def reserve(self, profile: Profile, attempt: Attempt) -> ReservedPod | Status:
+        """Assume the pod, run Reserve and Permit. On refusal undo everything and return the status."""
         cycle, slot = attempt.cycle, attempt.slot
         try:
             agenda = self._agenda(profile, cycle)
@@ -303,7 +301,7 @@ class PodCycle:
             raise PluginError(*cycle.calling, cycle.pod.key, error) from error
 
     def unreserve(self, profile: Profile, cycle: Cycle, slot: int) -> list[ClusterEvent]:
-        """Undo a reservation: the plugins in reverse order, then the state. Idempotent."""
+        """Undo `reserve`: Unreserve of the plugins in reverse order, then the state. Idempotent."""
         for plugin in reversed(profile.reserve):
             plugin.unreserve(cycle, slot)
         return self.state.forget(cycle.pod.uid)

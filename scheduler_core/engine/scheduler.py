@@ -1,4 +1,7 @@
-"""The scheduler: objects in, decisions out. Deterministic: same objects, same `now`, same decisions."""
+"""The scheduler: takes objects in and gives decisions out.
+
+Deterministic: equal objects and an equal `now` give equal decisions.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,56 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from scheduler_core.engine.aftermath import nodes_given
-from scheduler_core.engine.alike import traits_of
-from scheduler_core.engine.asking import Asking
-from scheduler_core.engine.binding import Reservation
+from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
-from scheduler_core.engine.gang_cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_group
-from scheduler_core.engine.gang_reservation import GangReservations
-from scheduler_core.engine.group_cycle import GroupCycle, no_clock
-from scheduler_core.engine.herald import Herald
-from scheduler_core.engine.intake import let_lapse, take_in, take_out
-from scheduler_core.engine.known_refusals import KnownRefusals
-from scheduler_core.engine.listeners import Listeners
-from scheduler_core.engine.loans import with_loans
-from scheduler_core.engine.messages import topology_notices
+from scheduler_core.engine.events import (
+    EventNotifier,
+    QueueingHints,
+    assigned_nodes,
+    expire_charges,
+    put_object,
+    remove_object,
+    with_borrowing_events,
+)
+from scheduler_core.engine.extenders.asking import Asking
+from scheduler_core.engine.gang.cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_gang
+from scheduler_core.engine.gang.kept_nodes import NodeKeeper
+from scheduler_core.engine.gang.topology_cycle import TopologyCycle, no_clock
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.engine.queue import SchedulingQueue
-from scheduler_core.engine.reviews import Reviews
-from scheduler_core.engine.set_up import set_up
-from scheduler_core.engine.signature import schedules_differently
-from scheduler_core.engine.unit import QueuedUnit
-from scheduler_core.engine.verdicts import gang_evictions, members_wait, not_reserved, rejected
-from scheduler_core.engine.waiting_table import NodesOfKinds, WaitingTable
+from scheduler_core.engine.profile_settings import apply_profiles
+from scheduler_core.engine.queue.equivalence import traits_of
+from scheduler_core.engine.queue.known_refusals import KnownRefusals
+from scheduler_core.engine.queue.reviews import WaitingReviews
+from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
+from scheduler_core.engine.queue.unit import QueuedUnit
+from scheduler_core.engine.queue.waiting_table import NodesOfKinds, WaitingTable
+from scheduler_core.engine.scheduling_failure import (
+    evict_for_gang,
+    members_wait,
+    rejected,
+    reserve_failed,
+    topology_notices,
+)
+from scheduler_core.engine.scores.signature import schedules_differently
 from scheduler_core.errors import PluginError
-from scheduler_core.framework.preemption.crowding import crowded_out
+from scheduler_core.framework.preemption.stale_nominations import stale_nominations
 from scheduler_core.framework.profile import Profile
-from scheduler_core.framework.quota_obstacles import of_a_gang
+from scheduler_core.framework.queueing.quota_obstacles import of_a_gang
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.gang import Gang, group_of
+from scheduler_core.model.groups.gang import Gang, group_of
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.census import take_census
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
-from scheduler_core.state.events import ClusterEvent, Happened
-from scheduler_core.state.gangs import missing
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.gangs.gangs import missing, take_census
 
 
 class Scheduler:
-    """One queue and one state for all profiles. Only the loop's thread may call it.
+    """One queue and one cluster state for all profiles. Only the loop's thread may call it.
 
-    `clock` gives seconds whose differences limit searches for placements; without one they are not limited.
+    `clock` gives seconds that limit searches for topology placements; without one they are not limited.
     """
 
     def __init__(
@@ -63,10 +74,10 @@ class Scheduler:
         self.state = state
         self.profiles = profiles
         self.cycle = PodCycle(state)
-        self.gangs = GangCycle(self.cycle)
-        self.groups = GroupCycle(self.cycle, clock)
-        set_up(state, profiles)
-        listeners = Listeners(profiles.values())
+        self.gang_cycle = GangCycle(self.cycle)
+        self.topology_cycle = TopologyCycle(self.cycle, clock)
+        apply_profiles(state, profiles)
+        listeners = QueueingHints(profiles.values())
         traits = partial(traits_of, state, profiles)
         self.queue = SchedulingQueue(
             next(iter(profiles.values())).queue_sort.sort_key,
@@ -77,10 +88,10 @@ class Scheduler:
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )
-        self.reservations = GangReservations(self.cycle, self.queue, profiles)
+        self.kept_nodes = NodeKeeper(self.cycle, self.queue, profiles)
         self.asking = Asking(self.cycle, self.queue, profiles)
-        self.reviews = Reviews(self.queue, state.topology, state.nominations, self._decide)
-        self._herald = Herald(state, self.queue, listeners, self.reviews)
+        self.reviews = WaitingReviews(self.queue, state.topology, state.nominations, self._decide)
+        self._notifier = EventNotifier(state, self.queue, listeners, self.reviews)
         self.refusals = KnownRefusals(state, self.cycle.classes, self.queue, self.reviews, traits)
 
     # Objects come and go
@@ -94,8 +105,8 @@ class Scheduler:
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
-            self.tell(take_in(self.state, obj, now), now)
-        self._herald.tell_freed(now)
+            self.tell(put_object(self.state, obj, now), now)
+        self._notifier.tell_freed(now)
 
     def remove(self, obj: Any, now: float) -> None:
         """An object is gone from the API; `obj` is its last known form."""
@@ -107,8 +118,8 @@ class Scheduler:
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
-            self.tell(take_out(self.state, obj, now), now)
-        self._herald.tell_freed(now)
+            self.tell(remove_object(self.state, obj, now), now)
+        self._notifier.tell_freed(now)
 
     def _put_pod(self, pod: Pod, now: float) -> None:
         events = self.state.put_pod(pod, now)
@@ -122,14 +133,14 @@ class Scheduler:
             else:
                 self.queue.refresh(pod)
         if events:
-            if pod.assigned and any(event.what is Happened.POD_ADD for event in events):
-                self.reservations.look_after(None, {pod.node_name}, now)
-            self.tell(with_loans(self.state, events), now)
+            if pod.assigned and any(event.what is EventKind.POD_ADD for event in events):
+                self.kept_nodes.recheck(None, {pod.node_name}, now)
+            self.tell(with_borrowing_events(self.state, events), now)
 
     def _enqueue(self, pod: Pod, now: float) -> None:
-        """Add a waiting pod to its unit: its gang where its profile schedules gangs, else itself."""
+        """Add a waiting pod to its gang's unit if its profile schedules gangs, else to a unit of its own."""
         ref = group_of(pod)
-        if ref is None or not schedules_group(self.profiles[pod.scheduler_name], ref):
+        if ref is None or not schedules_gang(self.profiles[pod.scheduler_name], ref):
             self.queue.put(pod, pod.key, pod.created, now)
             return
         gang = self.state.gangs.gangs.get(ref.key)
@@ -151,14 +162,14 @@ class Scheduler:
             self._remove_gang(gang, now)
         for gang in changed.come:
             self._put_gang(gang, now)
-        self._herald.tell_config_map(changed, now)
+        self._notifier.tell_config_map(changed, now)
 
     def tell(self, events: Iterable[ClusterEvent], now: float) -> None:
-        """Let cluster events wake what they may help."""
-        self._herald.tell(events, now)
+        """Let cluster events wake the units that they may help."""
+        self._notifier.tell(events, now)
 
     def _gate(self, unit: QueuedUnit) -> str:
-        """The plugin that keeps a unit out: for a gang only if it keeps every member out."""
+        """The PreEnqueue plugin that holds a unit back; a gang is held back only if all its members are."""
         gates = [self._gated_by(pod) for pod in unit.pods.values()]
         return gates[0] if all(gates) else ""
 
@@ -170,10 +181,10 @@ class Scheduler:
 
     # Decisions
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
-        """Try active units, highest first, until none is left or `limit` were tried."""
-        self.reservations.limits.look(now)
-        self.tell(let_lapse(self.state, now), now)
-        self._herald.tell_freed(now)
+        """Try active units in queue order until none is left or `limit` were tried."""
+        self.kept_nodes.limits.enforce(now)
+        self.tell(expire_charges(self.state, now), now)
+        self._notifier.tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
         while limit is None or tried < limit:
@@ -191,15 +202,15 @@ class Scheduler:
         return decisions
 
     def _decide(self, unit: QueuedUnit, now: float) -> list[Decision]:
-        """Try a unit that was taken out of the queue, and let others know what that changed."""
+        """Try a popped unit, and wake the units that the decisions may help."""
         before = {uid for uid in unit.pods if self.state.nominations.node_of(uid)}
-        decisions = self.reservations.aside(unit, now, partial(self.asking.decide, schedule=self._schedule))
-        given = nodes_given(decisions)
-        self.reservations.look_after(unit, given, now)
-        self._herald.tell_decided(decisions, before, now)
-        self.queue.reactivate(crowded_out(self.state, given), now)
-        self._herald.tell_freed(now)
-        self.reviews.heed()
+        decisions = self.kept_nodes.schedule(unit, now, partial(self.asking.decide, schedule=self._schedule))
+        given = assigned_nodes(decisions)
+        self.kept_nodes.recheck(unit, given, now)
+        self._notifier.tell_decided(decisions, before, now)
+        self.queue.reactivate(stale_nominations(self.state, given), now)
+        self._notifier.tell_freed(now)
+        self.reviews.follow_nominations()
         return decisions
 
     def _schedule(self, unit: QueuedUnit, now: float) -> list[Decision]:
@@ -213,16 +224,16 @@ class Scheduler:
         if plugins is None:
             self.queue.retry(unit, now)
         elif not plugins and unit.key in self.queue.units:
-            self.queue.activate(unit, now)  # Who is left is kept out by a gate.
+            self.queue.activate(unit, now)  # The pods that are left are gated.
         elif plugins:
-            due = self.reservations.due(unit, now) if unit.gang else math.inf
+            due = self.kept_nodes.due(unit, now) if unit.gang else math.inf
             self.queue.failed(unit, of_a_gang(plugins) if unit.gang else plugins, now, due=due)
             self.reviews.tried(unit, now)
             self.refusals.learn(unit, decisions, plugins)
         return decisions
 
     def _try(self, pod: Pod, now: float) -> tuple[list[Decision], frozenset[str] | None]:
-        """Decide one pod; also the plugins that rejected it: none if it was placed, None after an error."""
+        """(decisions, plugins that rejected the pod): no plugins if it was placed, None after an error."""
         profile = self.profiles[pod.scheduler_name]
         try:
             attempt = self.cycle.attempt(profile, pod, now)
@@ -231,7 +242,7 @@ class Scheduler:
                 decisions, plugins = rejected(self.state, profile, attempt)
                 if found is None or not found.nominated or found.victims:
                     return decisions, plugins
-                # Nobody has to go, and with a node of its own it may not even have to wait.
+                # Nominated without victims: the pod may start on its nominated node at once.
                 attempt = self.cycle.attempt(profile, pod, now, post_filter=False)
                 if attempt.slot < 0:
                     return decisions, plugins
@@ -239,10 +250,10 @@ class Scheduler:
         except PluginError as error:
             return [Rejected(pod, profile.name, REASON_SCHEDULER_ERROR, str(error))], None
         if isinstance(reserved, Status):
-            return [not_reserved(self.state, profile, attempt, reserved)], frozenset({reserved.plugin})
+            return [reserve_failed(self.state, profile, attempt, reserved)], frozenset({reserved.plugin})
         return [self._placed(profile, reserved)], frozenset()
 
-    def _placed(self, profile: Profile, reserved: Reservation) -> Placed:
+    def _placed(self, profile: Profile, reserved: ReservedPod) -> Placed:
         pod = reserved.cycle.pod
         self.queue.remove(pod.uid)
         node = self.state.nodes.names[reserved.slot]
@@ -253,36 +264,36 @@ class Scheduler:
     def _try_gang(
         self, unit: QueuedUnit, gang: Gang | None, members: list[Pod], now: float, *, again: bool = False
     ) -> tuple[list[Decision], frozenset[str] | None]:
-        """Decide a gang's waiting members: together up to minMembers, the others one by one."""
+        """(decisions, plugins) of a gang's waiting members: together up to minMembers, then one by one."""
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
         whole = gang is not None and missing(gang, take_census(self.state, unit.key)) > 0
-        self.reservations.begin(unit, members, whole=whole)
+        self.kept_nodes.before_attempt(unit, members, whole=whole)
         try:
-            outcome = self.groups.run(gang, pairs, now, unit.came)
+            outcome = self.topology_cycle.run(gang, pairs, now, unit.came)
             if outcome is None:
                 if gang is None or not whole:
-                    self.reservations.not_whole(unit)
+                    self.kept_nodes.members_tried_singly(unit)
                     decisions, plugins = self._try_each(members, now)
-                    return decisions, plugins and plugins | self._of_groups(pairs)
-                outcome = self.gangs.run(gang, pairs, now)
+                    return decisions, plugins and plugins | self._gang_plugins(pairs)
+                outcome = self.gang_cycle.run(gang, pairs, now)
         except PluginError as error:
             return [Rejected(p, of.name, REASON_SCHEDULER_ERROR, str(error)) for of, p in pairs], None
         decisions = [self._placed(*item) for item in outcome.reserved]
         if outcome.preemption is not None:
-            decisions += gang_evictions(self.state, outcome.preemption)
+            decisions += evict_for_gang(self.state, outcome.preemption)
             if not outcome.preemption.victims and not again:
-                # Nobody has to go, and with nodes of its own the gang may not even have to wait.
+                # Nominated without victims: the gang may start on its nominated nodes at once.
                 return self._try_gang(unit, gang, members, now, again=True)
-        self.reservations.tried(unit, pairs, outcome, now)
+        self.kept_nodes.after_attempt(unit, pairs, outcome, now)
         if outcome.reserved and not outcome.on_topology:
-            # Members that the start does not need are on their own: each may preempt like any pod.
+            # Members beyond minMembers are tried one by one; each may preempt like any pod.
             made, plugins = self._try_each([pod for pod in members if pod.uid in outcome.refused], now)
-            return decisions + made, plugins and plugins | self._of_groups(pairs)
+            return decisions + made, plugins and plugins | self._gang_plugins(pairs)
         decisions += members_wait(self.state, gang, pairs, outcome, now)
-        return decisions, outcome.plugins | self._of_groups(pairs) if outcome.refused else frozenset()
+        return decisions, outcome.plugins | self._gang_plugins(pairs) if outcome.refused else frozenset()
 
-    def _of_groups(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
-        """The plugins by which members wait for what happens to their group, whatever refused them."""
+    def _gang_plugins(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
+        """The gang plugins of the members' profiles, whose events always concern a waiting member."""
         return frozenset({COSCHEDULING, TOPOLOGY}).intersection(*(profile.enabled for profile, _ in members))
 
     def _try_each(self, members: list[Pod], now: float) -> tuple[list[Decision], frozenset[str] | None]:
@@ -297,7 +308,7 @@ class Scheduler:
         return decisions, None if failed else rejected
 
     def bind_failed(self, pod: Pod, now: float) -> None:
-        """The API refused a binding: take the reservation back and try the pod again after its backoff."""
+        """The API refused a binding: unreserve the pod and requeue it after its backoff."""
         placement = self.state.placed.get(pod.uid)
         if placement is None or not placement.assumed:
             return
@@ -305,15 +316,15 @@ class Scheduler:
         cycle = self.cycle.new_cycle(profile, current, now)
         events = self.cycle.unreserve(profile, cycle, slot)
         if self.state.gangs.of(current) is not None:
-            # Its siblings may be bound already: the gang must be able to become whole again.
+            # Other members may be bound already: keep the node so that the gang can become complete.
             self.state.nominations.put(current, self.state.nodes.names[slot], cycle.vector)
         self._enqueue(current, now)
         self.queue.undone(current.uid, now)
         self.tell(events, now)
 
     def evict_failed(self, victim: Pod, preemptor: Pod, now: float) -> None:
-        """The API refused an eviction: the pod stays, and whoever counted on its room looks anew."""
+        """The API refused an eviction: the victim stays, and units that counted on its room are requeued."""
         self.state.reprieve(victim.uid)
         self.queue.undone(preemptor.uid, now)
-        loan = ClusterEvent(Happened.LOAN, namespace=victim.namespace)
-        self.tell([loan, ClusterEvent(Happened.NOMINATION)], now)
+        borrowing = ClusterEvent(EventKind.LOAN, namespace=victim.namespace)
+        self.tell([borrowing, ClusterEvent(EventKind.NOMINATION)], now)

@@ -1,1 +1,1 @@
-"""The scheduling framework: extension points as Protocols, and what passes between them."""
+"""The scheduling framework: extension points as Protocols, and the data that plugins and engine exchange."""

@@ -1,4 +1,4 @@
-"""How full a node would be, as points: the scoring strategies of NodeResourcesFit."""
+"""Scoring strategies of NodeResourcesFit: points for how much of a node would be allocated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.interface import MAX_NODE_SCORE
 from scheduler_core.framework.scoring import Numbers, percent
 
@@ -17,7 +17,7 @@ from scheduler_core.framework.scoring import Numbers, percent
 Points = Callable[[Numbers, Numbers], Numbers]
 
 
-class Strategy(msgspec.Struct, frozen=True):
+class ResourceScoring(msgspec.Struct, frozen=True):
     """Points of one resource, and how those of several are averaged.
 
     The mean is weighted and rounded down. With `scored_only` a resource without points does not count, and
@@ -73,5 +73,5 @@ def _on_line(shape: Sequence[tuple[int, int]], use: int) -> int:
     return shape[-1][1] * scale
 
 
-LEAST: Final = Strategy(least_allocated)
-MOST: Final = Strategy(most_allocated)
+LEAST: Final = ResourceScoring(least_allocated)
+MOST: Final = ResourceScoring(most_allocated)

@@ -1,19 +1,16 @@
-"""One scheduling cycle: the pod, the state it is decided on, the time, and what plugins leave each other."""
+"""The data of one scheduling cycle: the pod, the state, the time, and what plugins store for each other."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.evaluation import Evaluation
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-
-if TYPE_CHECKING:
-    from scheduler_core.framework.agenda import Agenda
 
 
 class Cycle(msgspec.Struct, eq=False):
@@ -21,10 +18,10 @@ class Cycle(msgspec.Struct, eq=False):
 
     `vector` is the pod's requests, int64 [R], one of `pods` included. `calling` is the plugin and the point
     that run now, so that broken code can be named. `enabled` are the profile's plugins, `signature` is what
-    the pod shares with equal pods; `agenda` says, from PreFilter on, who has anything to do for the pod.
-    `refused` are the plugins whose PreFilter refused the pod.
-    `evaluation` is there for PostFilter, and while it looks again `after_leaving` says that pods on their
-    way out do not count any more. For room on the `spared` slots nobody is to be evicted.
+    the pod shares with equal pods. `idle` are the plugins that have nothing to do for the pod; None before
+    PreFilter. `refused` are the plugins whose PreFilter refused the pod. `evaluation` is set for PostFilter;
+    while it runs the filters again, `after_leaving` says that leaving pods do not count. Preemption must not
+    choose victims on the slots in `excluded_slots`.
     """
 
     state: ClusterState
@@ -40,5 +37,5 @@ class Cycle(msgspec.Struct, eq=False):
     calling: tuple[str, str] = ("", "")
     evaluation: Evaluation | None = None
     after_leaving: bool = False
-    spared: frozenset[int] = frozenset()
-    agenda: Agenda | None = None
+    excluded_slots: frozenset[int] = frozenset()
+    idle: frozenset[str] | None = None

@@ -1,13 +1,10 @@
-"""What the engine does for a plugin that must look again: the filters on the state as it is now."""
+"""The contract by which a plugin runs all filters again on the current state."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-Bool = NDArray[np.bool_]
+from scheduler_core.arrays.types import Bool
 
 
 class Evaluation(Protocol):
@@ -19,16 +16,16 @@ class Evaluation(Protocol):
         ...
 
     def fits(self, slot: int) -> bool:
-        """Whether PreFilter and every filter let the pod onto one node.
+        """Whether the pod passes PreFilter and every filter on one node.
 
-        Pods on their way out are taken as gone, nominated pods of at least the pod's priority as there.
+        Leaving pods count as gone; nominated pods of at least the pod's priority count as placed.
         """
         ...
 
     def hopeless(self) -> Bool:
-        """bool [N]: nodes that no eviction can make fit."""
+        """bool [N]: nodes on which no eviction can make the pod fit."""
         ...
 
     def beyond_resources(self) -> Bool:
-        """bool [N]: nodes refused by a filter other than that of resources, which evictions might clear."""
+        """bool [N]: nodes refused by a filter other than NodeResourcesFit, where evictions might help."""
         ...

@@ -1,16 +1,17 @@
-"""The extension points of a scheduling plugin, as contracts.
+"""The extension points of a scheduling plugin, as Protocols.
 
 A plugin is any object with a `name` and the methods of one or more of these Protocols. Rules for all of them:
 
 - No I/O, no clock, no randomness, no logging. `cycle.now` is the time; reasons and writes are values.
 - No state of its own beyond its args. Data of one attempt lives in `cycle.slots[self.name]`.
 - Arrays seen through a NodeView are read-only. An answer for M nodes has M entries, in the view's order.
-- An exception is broken code: the engine names plugin and point, retries the pod with backoff, and goes on.
+- An exception is broken code: the engine reports the plugin and the extension point, retries the pod with
+  backoff, and goes on.
 
-A filter or score declares its `scope`, which decides what the engine recomputes after a placement:
-STATIC answers depend on the pod and on one node's labels, taints, allocatable and the like; USAGE answers
-also on that node's requested columns (as the view gives them, which may be hypothetical); CLUSTER answers
-depend on several nodes or on the pods that run there, and are computed anew for every attempt.
+A filter or score declares its `scope`, which decides what the engine recomputes after a placement: STATIC
+answers depend on the pod and on one node's labels, taints, allocatable and the like; USAGE answers also on
+that node's requested columns (as the view gives them, which may be hypothetical); CLUSTER answers depend on
+several nodes or on the pods that run there, and are computed for every attempt.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint, Room
+from scheduler_core.framework.queueing.hints import Hint, Room
 from scheduler_core.framework.status import Bits, Diagnosis, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
+from scheduler_core.state.events import EventKind
 
 MAX_NODE_SCORE = 100
 
 
 class Scope(Enum):
-    """What an answer depends on; see the module's text."""
+    """The inputs that an answer depends on; see the module docstring."""
 
     STATIC = "static"
     USAGE = "usage"
@@ -45,7 +46,7 @@ class Scope(Enum):
 
 
 class Unit(Protocol):
-    """What the queue orders: a pod alone, or a whole gang."""
+    """An item of the queue: a single pod, or a whole gang."""
 
     @property
     def priority(self) -> int:
@@ -54,7 +55,7 @@ class Unit(Protocol):
 
     @property
     def created(self) -> float:
-        """When it came to be: the pod's, or the group's creation time."""
+        """Creation time of the pod, or of the group."""
         ...
 
     @property
@@ -65,44 +66,44 @@ class Unit(Protocol):
 
 @runtime_checkable
 class Plugin(Protocol):
-    """Anything that a profile can enable."""
+    """A plugin that a profile can enable."""
 
     @property
     def name(self) -> str:
-        """The name in configurations, events and metrics; a class attribute will do."""
+        """The name in configurations, events and metrics; a class attribute is enough."""
         ...
 
 
 @runtime_checkable
 class ConcernPlugin(Plugin, Protocol):
-    """Optional, for any plugin that most pods are no business of."""
+    """Optional, for a plugin that has nothing to do for most pods."""
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
-        """Whether there is anything to do for a pod; must be cheap.
+        """Whether the plugin has anything to do for a pod; must be cheap.
 
-        False promises what the plugin would answer until the attempt ends: SKIP at PreFilter and PreScore, no
-        bits, SUCCESS at Reserve and Permit, no writes. It is then not asked. PreEnqueue, PostFilter, Bind
-        and what is kept per class of equal pods are asked all the same.
+        False states the answers of the plugin until the attempt ends: SKIP at PreFilter and PreScore, no
+        bits, SUCCESS at Reserve and Permit, no writes. The plugin is then not called, except at PreEnqueue,
+        PostFilter and Bind, and for answers that are kept per class of equal pods.
         """
         ...
 
 
 @runtime_checkable
 class RoomPlugin(Plugin, Protocol):
-    """Optional, for the plugin that counts what nodes have: what hints of others can rely on."""
+    """Optional, for the plugin that counts the resources of nodes; hints of other plugins call it."""
 
     def has_room_on(self, state: ClusterState, pod: Pod, slot: int) -> bool:
         """Whether a pod fits a node, now or after evictions there."""
         ...
 
     def room_on(self, state: ClusterState, slot: int) -> Room:
-        """What is free on a node, and what evictions there may add."""
+        """The free resources of a node, and those that evictions there may add."""
         ...
 
 
 @runtime_checkable
 class MeetsOthersPlugin(Plugin, Protocol):
-    """Optional, for a plugin that asks another one of its profile."""
+    """Optional, for a plugin that calls another plugin of its profile."""
 
     def meet(self, others: Mapping[str, Plugin]) -> None:
         """The plugins of the profile by name, itself among them; called once, before anything else."""
@@ -111,7 +112,7 @@ class MeetsOthersPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Called before a pod enters the active queue; not SUCCESS keeps it out until something changes."""
+    """Called before a pod enters the active queue; any status but SUCCESS keeps the pod out."""
 
     def pre_enqueue(self, state: ClusterState, pod: Pod) -> Status:
         """SUCCESS, or UNRESOLVABLE/UNSCHEDULABLE with the reason."""
@@ -146,7 +147,7 @@ class FilterPlugin(Plugin, Protocol):
 
     @property
     def scope(self) -> Scope:
-        """What the answer depends on; a class attribute will do."""
+        """The scope of the answer; a class attribute is enough."""
         ...
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
@@ -159,7 +160,7 @@ class FilterPlugin(Plugin, Protocol):
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """What a PostFilter found: the node to nominate (empty: none), the victims, a text for the message."""
+    """Result of a PostFilter: the node to nominate (empty for none), the victims, a text for the message."""
 
     status: Status
     nominated: str = ""
@@ -187,11 +188,11 @@ class PreScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
-    """How good each node is: raw int64 values, 0..100 after `normalize`."""
+    """Scores of nodes: raw int64 values, 0..100 after `normalize`."""
 
     @property
     def scope(self) -> Scope:
-        """What the answer depends on; a class attribute will do."""
+        """The scope of the answer; a class attribute is enough."""
         ...
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
@@ -214,10 +215,10 @@ class NormalizePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    """Told when a pod takes a node in the state, and when that is undone."""
+    """Called when a pod is placed on a node in the state, and when that is undone."""
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
-        """Not SUCCESS undoes all: `unreserve` of every plugin, in reverse order."""
+        """Any other status than SUCCESS calls `unreserve` of every plugin, in reverse order."""
         ...
 
     def unreserve(self, cycle: Cycle, slot: int) -> None:
@@ -227,7 +228,7 @@ class ReservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
-    """Last word before binding."""
+    """Called after Reserve; may delay or prevent the binding."""
 
     def permit(self, cycle: Cycle, slot: int) -> tuple[Status, float]:
         """SUCCESS, WAIT with the seconds to wait at most, or UNSCHEDULABLE."""
@@ -236,7 +237,7 @@ class PermitPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
-    """Writes that must be in the API before the binding (volumes, labels)."""
+    """Writes that must succeed before the binding (volumes, labels)."""
 
     def pre_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
         """The writes, done in order; one that fails ends the attempt."""
@@ -245,7 +246,7 @@ class PreBindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class BindPlugin(Plugin, Protocol):
-    """How a pod gets its node. The first plugin that answers with a write binds."""
+    """Binds a pod to its node. The first plugin that returns a write binds."""
 
     def bind(self, cycle: Cycle, slot: int) -> Write | None:
         """The binding, or None to leave it to the next plugin."""
@@ -263,10 +264,10 @@ class PostBindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class EventsPlugin(Plugin, Protocol):
-    """Which cluster events may make a pod schedulable that this plugin rejected."""
+    """Registers the cluster events that may make a pod schedulable which this plugin rejected."""
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """Events (unions are fine) to a hint; None: always worth a try. A hint must be cheap and pure."""
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Hints by event, or union of events; None accepts every event. A hint must be cheap and pure."""
         ...
 
 

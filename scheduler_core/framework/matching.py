@@ -1,4 +1,4 @@
-"""Node selectors over label columns: which of M nodes match, without looking at any node one by one."""
+"""Matches node selectors and node affinity against the label columns of M nodes at once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.intern import ABSENT, Interner
+from scheduler_core.arrays.types import Bool
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import NodeAffinity
 from scheduler_core.model.names import FIELD_NODE_NAME
+from scheduler_core.model.pods.affinity import PodNodeAffinity
 from scheduler_core.model.selectors import (
     EXISTS,
     GT,
@@ -21,8 +22,6 @@ from scheduler_core.model.selectors import (
     Requirement,
     integer,
 )
-
-Bool = NDArray[np.bool_]
 
 
 def _in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:
@@ -91,7 +90,7 @@ def match_any(nodes: NodeView, terms: Sequence[NodeTerm]) -> Bool:
     return out
 
 
-def match_required(nodes: NodeView, selector: Sequence[tuple[str, str]], affinity: NodeAffinity) -> Bool:
+def match_required(nodes: NodeView, selector: Sequence[tuple[str, str]], affinity: PodNodeAffinity) -> Bool:
     """bool [M]: nodes that a pod's nodeSelector and required node affinity allow."""
     out: Bool = np.ones(len(nodes), dtype=np.bool_)  # [M]
     for key, value in selector:

@@ -1,20 +1,20 @@
-"""What the affinity terms of a pod reach: namespaces and labels of other pods, as selections to count."""
+"""Converts affinity terms of a pod into selections of pods by namespace and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler_core.model.affinity import PodTerm
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.affinity import PodTerm
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import EVERYTHING, Selector
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.selections import Selection
+from scheduler_core.state.neighbours.selections import Selection
 
 
 def namespaces_of(state: ClusterState, pod: Pod, term: PodTerm) -> frozenset[str] | None:
-    """Namespaces that a term of a pod reaches, None for all.
+    """Namespaces that a term of a pod selects, None for all.
 
-    As in kube-scheduler: those named and those whose labels match, the pod's own if the term says nothing.
+    As in kube-scheduler: the listed ones and those whose labels match; the pod's own by default.
     """
     if term.namespace_selector is None:
         return frozenset(term.namespaces or (pod.namespace,))
@@ -23,14 +23,14 @@ def namespaces_of(state: ClusterState, pod: Pod, term: PodTerm) -> frozenset[str
     return state.neighbours.namespaces_with(term.namespace_selector).union(term.namespaces)
 
 
-def reached(state: ClusterState, pod: Pod, term: PodTerm) -> Selection:
-    """Placed pods that a term of a pod speaks of, those on their way to deletion included."""
+def selected_by(state: ClusterState, pod: Pod, term: PodTerm) -> Selection:
+    """Placed pods that a term of a pod selects, terminating pods included."""
     return Selection(namespaces_of(state, pod, term), term.selector, live=False)
 
 
-def reached_by_all(state: ClusterState, pod: Pod, terms: Sequence[PodTerm]) -> Selection:
-    """Placed pods that every one of the terms speaks of."""
-    first, *others = (reached(state, pod, term) for term in terms)
+def selected_by_all(state: ClusterState, pod: Pod, terms: Sequence[PodTerm]) -> Selection:
+    """Placed pods that all of the terms select."""
+    first, *others = (selected_by(state, pod, term) for term in terms)
     for other in others:
         first = Selection(
             _common(first.namespaces, other.namespaces),
@@ -50,5 +50,5 @@ def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
 
 
 def looks_around(pod: Pod) -> bool:
-    """Whether pods that are placed already may decide where this one may be."""
+    """Whether placed pods may restrict the nodes of this pod."""
     return bool(pod.pod_affinity.required or pod.spread)

@@ -1,4 +1,4 @@
-"""What must happen in the cluster before a pod can be bound to the node that was found for it."""
+"""Writes that must succeed before a pod can be bound to its node, such as those that provision a volume."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scheduler_core.model.writes import Write
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """Detail of a PENDING status at Reserve: writes that set something going outside the scheduler.
+    """Detail of a PENDING status at Reserve: writes that start work outside the scheduler.
 
-    The engine carries them out, nominates the pod to the node and lets it wait for the event that a hint of
-    the plugin accepts; then the pod is tried again.
+    The engine does the writes and nominates the node for the pod. The pod is tried again after an event that
+    a hint of the plugin accepts.
     """
 
     writes: tuple[Write, ...] = ()

@@ -1,15 +1,21 @@
-"""A profile: the plugins of one scheduler name, per extension point, in order."""
+"""Profiles: the plugins of one scheduler name per extension point, and those of them that a pod concerns.
+
+Most pods concern only a few plugins, and calling the others is most of the cost of an attempt. A plugin that
+can tell from the pod and the state that it has nothing to do (`ConcernPlugin`) is therefore left out of every
+extension point that runs for each attempt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from scheduler_core.errors import ConfigError
-from scheduler_core.framework.agenda import Agendas
+from scheduler_core.errors import ConfigError, PluginError
 from scheduler_core.framework.interface import (
     POINTS,
     BindPlugin,
+    ConcernPlugin,
     EventsPlugin,
     FilterPlugin,
     MeetsOthersPlugin,
@@ -27,9 +33,12 @@ from scheduler_core.framework.interface import (
     Scope,
     ScorePlugin,
 )
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.cluster import ClusterState
 
 Points = Mapping[str, Sequence[Plugin]]
 P = TypeVar("P", bound=Plugin)
+Concerns = Callable[[ClusterState, Pod], bool]
 
 
 class Scoring(NamedTuple):
@@ -49,7 +58,7 @@ class Profile:
     """Plugin instances of one scheduler name. A plugin that serves several points is one instance.
 
     `attempt_pre_filter` runs for every attempt, `static_pre_filter` and `usage_pre_filter` once for a class
-    of equal pods; `agendas` tells who has anything to do in an attempt.
+    of equal pods; `agendas` selects the plugins that run for one pod.
     Raises ConfigError for a plugin at a point that it does not implement, or without exactly one queue sort.
     """
 
@@ -128,3 +137,77 @@ def _at(points: Points, point: str) -> list[Any]:
         if not isinstance(plugin, POINTS[point]):
             raise ConfigError(f"plugins.{point}", f"plugin {plugin.name} does not extend {point}")
     return list(points.get(point, ()))
+
+
+class Agenda:
+    """The plugins that run for a pod, per extension point, in the profile's order.
+
+    `idle` are the names of all other plugins. PreFilter, Filter and Score are those that run for every
+    attempt; STATIC and USAGE answers are cached per class of equal pods and are not part of an agenda.
+    """
+
+    __slots__ = (
+        "filter",
+        "idle",
+        "permit",
+        "post_bind",
+        "pre_bind",
+        "pre_filter",
+        "pre_score",
+        "reserve",
+        "score",
+    )
+
+    def __init__(self, profile: Profile, idle: frozenset[str]) -> None:
+        def busy(plugins: Sequence[P]) -> tuple[P, ...]:
+            return tuple(plugin for plugin in plugins if plugin.name not in idle)
+
+        self.idle = idle
+        self.pre_filter = busy(profile.attempt_pre_filter)
+        self.filter = busy(profile.cluster_filter)
+        self.pre_score = busy(profile.cluster_pre_score)
+        self.score = tuple(scoring for scoring in profile.cluster_score if scoring.name not in idle)
+        self.reserve = busy(profile.reserve)
+        self.permit = busy(profile.permit)
+        self.pre_bind = busy(profile.pre_bind)
+        self.post_bind = busy(profile.post_bind)
+
+
+class Agendas:
+    """The agendas of a profile, one per set of idle plugins."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        # Plugins that share a function: it is called once.
+        asked: dict[Concerns, list[str]] = {}
+        for plugin in profile.plugins:
+            if isinstance(plugin, ConcernPlugin):
+                asked.setdefault(plugin.concerns, []).append(plugin.name)
+        self._names = list(asked.values())
+        self._asked = [(concerns, 1 << bit) for bit, concerns in enumerate(asked)]
+        self._by_mask: dict[int, Agenda] = {}
+        self._by_names: dict[frozenset[str], Agenda] = {}
+
+    def of(self, state: ClusterState, pod: Pod) -> Agenda:
+        """The plugins that have something to do for a pod now. Raises PluginError for broken plugin code."""
+        idle = bit = 0
+        try:
+            for concerns, bit in self._asked:
+                if not concerns(state, pod):
+                    idle |= bit
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise PluginError(self._names[bit.bit_length() - 1][0], "concerns", pod.key, error) from error
+        found = self._by_mask.get(idle)
+        if found is None:
+            groups = (group for number, group in enumerate(self._names) if idle >> number & 1)
+            found = self._by_mask[idle] = self.without(frozenset(chain.from_iterable(groups)))
+        return found
+
+    def without(self, idle: frozenset[str]) -> Agenda:
+        """The agenda that leaves out the plugins with these names."""
+        found = self._by_names.get(idle)
+        if found is None:
+            found = self._by_names[idle] = Agenda(self._profile, idle)
+        return found

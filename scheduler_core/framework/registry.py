@@ -1,4 +1,4 @@
-"""From a configuration to profiles: which class stands behind a plugin name, and one instance per profile."""
+"""Builds profiles from a configuration: the factory of each plugin name, one instance per profile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduler_core.config import SchedulerConfiguration, effective_plugins, plugin_args
-from scheduler_core.config.extenders import without_managed
+from scheduler_core.config.args.extenders import without_managed
 from scheduler_core.framework.interface import POINTS, Plugin
 from scheduler_core.framework.profile import Profile
 
@@ -20,10 +20,10 @@ def build_profiles(
     registry: Mapping[str, frozenset[str]],
     beside: Plugin | None = None,
 ) -> dict[str, Profile]:
-    """Profiles by scheduler name. Raises ConfigErrors for plugins that cannot be had as configured.
+    """Profiles by scheduler name. Raises ConfigErrors for plugins that cannot be built as configured.
 
-    `registry` maps plugin names to their extension points, `factories` to what makes them. `beside` is in
-    every profile: it binds before all others, and has the last word elsewhere.
+    `registry` maps plugin names to their extension points, `factories` to their factories. `beside` is added
+    to every profile: first at the bind point, last at all other points.
     """
     config = without_managed(config)
     profiles: dict[str, Profile] = {}

@@ -1,16 +1,16 @@
-"""What several score plugins share: how use is read, and how raw scores become 0..100."""
+"""Helpers of score plugins: reading the use of nodes, and normalizing raw scores to 0..100."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model import names
-from scheduler_core.state.nodes import EXACT_DIVISOR
+from scheduler_core.state.nodes.table import EXACT_DIVISOR
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 

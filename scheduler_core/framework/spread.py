@@ -1,4 +1,4 @@
-"""What topology spread constraints mean for one pod: which apply, over which nodes, counting which pods."""
+"""Topology spread constraints of one pod: which apply, over which nodes, counting which pods."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.config.args import LIST_DEFAULTING
-from scheduler_core.config.spread_args import PodTopologySpreadArgs
+from scheduler_core.arrays.types import Bool
+from scheduler_core.config.args.kubernetes import LIST_DEFAULTING
+from scheduler_core.config.args.spread import PodTopologySpreadArgs
 from scheduler_core.framework.matching import match_required
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import SpreadConstraint, Toleration
 from scheduler_core.model.names import LABEL_HOSTNAME, LABEL_ZONE
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.affinity import SpreadConstraint, Toleration
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import IN, NOTHING, Requirement, Selector
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.domains import Domains
-from scheduler_core.state.selections import Selection
-
-Bool = NDArray[np.bool_]
+from scheduler_core.state.neighbours.domains import Domains
+from scheduler_core.state.neighbours.selections import Selection
 
 # kube-scheduler's own defaults (defaultingType System).
 SYSTEM_CONSTRAINTS: Final = (
@@ -38,7 +36,7 @@ _PER_POD: Final = frozenset(
 
 
 def default_constraints(args: PodTopologySpreadArgs) -> tuple[SpreadConstraint, ...]:
-    """Constraints for pods that bring none, by the plugin's args; their selectors are filled in per pod."""
+    """Default constraints by the plugin's args, for pods without any; selectors are set per pod."""
     if args.defaulting_type != LIST_DEFAULTING:
         return SYSTEM_CONSTRAINTS
     return tuple(
@@ -85,23 +83,23 @@ def constraints_of(
 
 
 def may_spread(pod: Pod, defaults: Sequence[SpreadConstraint]) -> bool:
-    """Whether any constraint may apply to a pod, seen at a glance."""
+    """Whether any constraint may apply to a pod; a cheap upper bound."""
     if pod.spread:
         return True
     return bool(defaults) and pod.controller is not None and pod.controller.kind in _WORKLOADS
 
 
 def counted(pod: Pod, constraint: SpreadConstraint) -> Selection:
-    """Placed pods that a constraint counts: of the same namespace, not on their way to deletion.
+    """Placed pods that a constraint counts: of the same namespace, not terminating.
 
-    As in kube-scheduler a selector without requirements counts nobody.
+    As in kube-scheduler, a selector without requirements counts no pods.
     """
     selector = constraint.selector if constraint.selector.requirements else NOTHING
     return Selection(frozenset((pod.namespace,)), selector, live=True)
 
 
 def _tolerated(tolerations: Sequence[Toleration], nodes: NodeView) -> Bool:
-    """bool [M]: nodes without a taint that keeps the pod off, that of cordoned ones included."""
+    """bool [M]: nodes without an untolerated taint, the taint of cordoned nodes included."""
     verdicts = [untolerated(tolerations, taints) is None for taints in nodes.table.taint_sets.values]
     return np.array(verdicts, dtype=np.bool_)[nodes.taint_set]
 

@@ -1,14 +1,20 @@
-"""What a plugin answers, and why a node was not chosen."""
+"""Statuses of extension points, and the diagnosis of why a pod got no node."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.model.names import CAPACITY_SCHEDULING, COSCHEDULING
+
 Bits = NDArray[np.uint64]
+
+# Plugins whose PreFilter refuses a pod whatever nodes there are: their message names no nodes.
+_INDEPENDENT_OF_NODES: Final = frozenset({CAPACITY_SCHEDULING, COSCHEDULING})
 
 
 class Code(IntEnum):
@@ -30,7 +36,7 @@ class Code(IntEnum):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A code, the plugin that said it, and a reason with numbers. `detail` carries the typed reason."""
+    """A code, the plugin that returned it, and a reason with numbers. `detail` is the typed reason."""
 
     code: Code
     reason: str = ""
@@ -43,7 +49,7 @@ class Status(msgspec.Struct, frozen=True):
         return self.code in (Code.SUCCESS, Code.SKIP)
 
     def of(self, plugin: str) -> Status:
-        """The same status, signed."""
+        """The same status with the name of the plugin."""
         return Status(self.code, self.reason, plugin, self.detail)
 
 
@@ -62,14 +68,14 @@ def unresolvable(reason: str, detail: object = None) -> Status:
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One bit of a filter: what it says of a node, and whether removing pods from it could clear it."""
+    """Meaning of one filter bit: the reason, and whether evicting pods from the node could remove it."""
 
     text: str
     resolvable: bool = True
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why some nodes were refused: a reason, the plugin, and how many nodes."""
+    """A reason for which a plugin refused nodes, with the number of nodes."""
 
     plugin: str
     text: str
@@ -77,9 +83,9 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """Why a pod has no node: either a refusal before the nodes were looked at, or rejections per node.
+    """The reasons why a pod got no node: a refusal before the nodes were filtered, or rejections per node.
 
-    `plugins` are those that a hint must come from before the pod is worth another try.
+    `plugins` are those whose hints decide when the pod is tried again.
     """
 
     total_nodes: int
@@ -90,9 +96,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """One sentence in kube-scheduler's words, with the numbers."""
+        """One sentence with the numbers: kube-scheduler's words where nodes are the reason."""
         head = f"0/{self.total_nodes} nodes are available"
-        if self.status is not None:
+        if self.status is not None and self.status.plugin in _INDEPENDENT_OF_NODES:
+            text = f"{self.status.reason}."
+        elif self.status is not None:
             text = f"{head}: {self.status.reason}."
         elif self.total_nodes == 0:
             text = "no nodes available to schedule pods"

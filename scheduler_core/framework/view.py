@@ -1,7 +1,7 @@
-"""What a plugin sees of the nodes: columns of all of them, of some, or of one as if pods had been added.
+"""Views of nodes for plugins: columns of all nodes, of some nodes, or of one node with hypothetical use.
 
 The same plugin code runs on all nodes, on the few that changed, and on hypothetical use, so a cached answer
-and a fresh one cannot differ.
+equals a fresh one.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.arrays.intern import Int32
-from scheduler_core.state.nodes import NodeTable
+from scheduler_core.arrays.types import Float, Int32, Int64
+from scheduler_core.state.nodes.table import NodeTable
 
-Float = NDArray[np.float64]
 Slots = slice | NDArray[np.int64]
 
 
 class NodeView:
     """A selection of node slots, M of them. Arrays are [R, M] or [M]; treat them as read-only.
 
-    A range of slots shows the table as it is; of single slots the view keeps what it was first asked for.
+    A range of slots reads the table directly; for single slots the view keeps a copy from the first read.
     """
 
     __slots__ = ("_allocatable", "_nonzero", "_requested", "slots", "table")

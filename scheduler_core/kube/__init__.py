@@ -1,1 +1,1 @@
-"""The only door to the API server: connections, typed errors, reads, writes, watches, leases and events."""
+"""The client of the Kubernetes API: connections, typed errors, reads, writes, watches, leases and events."""

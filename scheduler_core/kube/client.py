@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from scheduler_core.decoding import decoder
-from scheduler_core.kube.answers import Answer
 from scheduler_core.kube.errors import (
     Conflict,
     Invalid,
@@ -17,16 +16,17 @@ from scheduler_core.kube.errors import (
     decode_answer,
     error_from_status,
 )
-from scheduler_core.kube.paging import MOST_PAGE_BYTES, PAGE_SIZE, Page, pages
+from scheduler_core.kube.http.response import ANY_SIZE
+from scheduler_core.kube.http.response_parser import ApiResponse
+from scheduler_core.kube.http.session import Session
+from scheduler_core.kube.http.stream import StreamWatcher
+from scheduler_core.kube.paging import MOST_PAGE_BYTES, PAGE_SIZE, Page, list_pages
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
-from scheduler_core.kube.response import ANY_SIZE
-from scheduler_core.kube.session import Session
-from scheduler_core.kube.stream import Stream
-from scheduler_core.kube.timestamps import timestamp
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DISRUPTION_TARGET
+from scheduler_core.model.timestamps import format_time
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
 
 _MAX_REPEATS = 5
@@ -39,9 +39,9 @@ _object_decoder = decoder(dict[str, Any])
 class Client:
     """Calls to one API server, from any number of threads.
 
-    Every method raises the ApiError tree, and KubeconfigError where credentials cannot be renewed. An answer
-    of 429 or 5xx with Retry-After is waited for and repeated while the waits of one call stay within
-    `retry_budget` seconds: with that header the server has not begun the work.
+    Every method raises ApiError, and KubeconfigError where credentials cannot be renewed. After 429 or 5xx
+    with Retry-After the client waits and repeats the request, as long as the waits of one call stay within
+    `retry_budget` seconds: a server that sends this header has not begun the work.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class Client:
         continue_token: str = "",
         retry_budget: float | None = None,
     ) -> Page:
-        """One page of a list at the latest version; `limit` 0 asks for everything at once.
+        """One page of a list at the latest version; a `limit` of 0 requests all objects at once.
 
-        Raises AnswerTooLarge where several objects are too large together: `paging.pages` asks for fewer.
+        Raises AnswerTooLarge for a page of several objects with too many bytes; `paging.pages` then requests
+        smaller pages.
         """
         query = {
             "labelSelector": label_selector,
@@ -99,19 +100,12 @@ class Client:
     def list_raw(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Iterator[msgspec.Raw]:
-        """Every object of the list, fetched page by page. Raises Gone where a page expired meanwhile."""
-
-        def ask(limit: int, token: str) -> Page:
-            return self.get_page(
-                resource,
-                namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                limit=limit,
-                continue_token=token,
-            )
-
-        for page in pages(ask):
+        """Every object of the list, fetched page by page. Raises Gone where the list expires between two
+        pages.
+        """
+        for page in list_pages(
+            self, resource, namespace, label_selector=label_selector, field_selector=field_selector
+        ):
             yield from page.items or ()
 
     def watch(
@@ -124,8 +118,10 @@ class Client:
         field_selector: str = "",
         timeout_seconds: int = 300,
         silence: float = 40.0,
-    ) -> Stream:
-        """Changes after `resource_version`, with bookmarks; `silence` is the read timeout in seconds."""
+    ) -> StreamWatcher:
+        """The stream of changes after `resource_version`, with bookmarks; `silence` is the read timeout in
+        seconds.
+        """
         query: dict[str, str | int | bool | None] = {
             "watch": True,
             "allowWatchBookmarks": True,
@@ -137,16 +133,17 @@ class Client:
         path = with_query(resource_path(resource, namespace), query)
         self._admit()
         answer = self.session.stream(path, silence)
-        if isinstance(answer, Stream):
+        if isinstance(answer, StreamWatcher):
             return answer
         raise error_from_status(
             answer.status, answer.body, retry_after=answer.retry_after, method="GET", path=path
         )
 
     def write(self, write: Write, *, dry_run: bool = False) -> bytes:
-        """Carry out one write; returns the answer's body, empty where an eviction found its pod gone.
+        """Carry out one write; returns the body of the response, empty where the pod of an eviction was gone.
 
-        An error with `maybe_accepted` says that the write may have happened: read before repeating it.
+        An error with `maybe_accepted` means that the server may have carried out the write: read before
+        repeating it.
         """
         match write:
             case Bind():
@@ -175,7 +172,9 @@ class Client:
         return self._single(write, dry_run)
 
     def patch(self, write: Patch, *, dry_run: bool = False) -> bytes:
-        """PATCH with its preconditions inside. Raises Conflict if they fail (a JSON patch: Invalid)."""
+        """PATCH with its preconditions in the body. Raises Conflict if a precondition fails (JSON patch:
+        Invalid).
+        """
         try:
             return self._single(write, dry_run)
         except Invalid as error:
@@ -196,7 +195,7 @@ class Client:
             "status": "True",
             "reason": write.reason,
             "message": write.message,
-            "lastTransitionTime": timestamp(self._wall()),
+            "lastTransitionTime": format_time(self._wall()),
         }
         marked = Patch(
             PODS,
@@ -247,7 +246,7 @@ class Client:
         retry_budget: float | None = None,
         most: int = ANY_SIZE,
     ) -> bytes:
-        """One request with its body as bytes; returns the body of a 2xx answer, of at most so many bytes.
+        """One request with an encoded body; returns the body of a 2xx response, of at most `most` bytes.
 
         Raises AnswerTooLarge.
         """
@@ -268,7 +267,7 @@ class Client:
         )
 
     def pause(self, seconds: float) -> None:
-        """Wait as long as the server asked for before a request is repeated."""
+        """Wait for the time that the server requested before a request is repeated."""
         self._sleep(seconds)
 
     def _admit(self) -> None:
@@ -276,7 +275,7 @@ class Client:
             self.limiter.wait()
 
 
-def _asked_to_wait(answer: Answer) -> float | None:
+def _asked_to_wait(answer: ApiResponse) -> float | None:
     if answer.status == 429 or answer.status >= 500:
         return answer.retry_after
     return None

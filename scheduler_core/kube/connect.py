@@ -1,8 +1,8 @@
-"""From kubeconfig, overrides or the pod's service account to a Session.
+"""Construction of a Client from kubeconfig files, command-line overrides or the pod's service account.
 
-The simple and common users (token, token file, client certificate, password) are read here, so that a
-command line starts without the official client's 0.2 s import; exec plugins, auth providers and service
-accounts are left to it.
+This module handles tokens, token files, client certificates and passwords itself, so that a command line
+starts without the import of the official client (0.2 s). The official client handles exec plugins, auth
+providers and service accounts.
 """
 
 from __future__ import annotations
@@ -14,30 +14,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler_core.kube.certificate_files import CertificateFiles, WithCertificateFiles
-from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import (
+from scheduler_core.kube.auth.credentials import (
+    CertificateFiles,
     Impersonating,
     OfficialCredentials,
     StaticCredentials,
     TokenFile,
+    WithCertificateFiles,
 )
-from scheduler_core.kube.endpoint import Endpoint
+from scheduler_core.kube.auth.kubeconfig import (
+    Entry,
+    Kubeconfig,
+    KubeconfigSelection,
+    find_files,
+    load,
+    select,
+)
+from scheduler_core.kube.auth.official import kubeconfig_configuration, service_account_configuration
+from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import KubeconfigError
-from scheduler_core.kube.kubeconfig import Entry, Kubeconfig, Selection, find_files, load, select
-from scheduler_core.kube.official import kubeconfig_configuration, service_account_configuration
-from scheduler_core.kube.proxies import environment_proxy
+from scheduler_core.kube.http.endpoint import Endpoint, environment_proxy
+from scheduler_core.kube.http.session import Credentials, Limits, Session
 from scheduler_core.kube.rate import RateLimiter
-from scheduler_core.kube.session import Credentials, Limits, Session
 
-# A constant, because reading the version from the installed package costs a command line 30 ms.
+# A constant, because reading the version of the installed package takes 30 ms at the start of every command.
 USER_AGENT = "muster/0.1.0"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """The connection flags of kubectl; empty means not given, as does a `request_timeout` (seconds) of 0."""
+    """The connection flags of kubectl. An empty value, or a `request_timeout` (seconds) of 0, means not
+    given.
+    """
 
     kubeconfig: str = ""
     context: str = ""
@@ -56,7 +65,7 @@ class Overrides:
 
 @dataclass(frozen=True)
 class Target:
-    """An API server, who we are to it, and the namespace that is meant where none is given."""
+    """An API server, the credentials for it, and the default namespace."""
 
     endpoint: Endpoint
     credentials: Credentials
@@ -71,9 +80,9 @@ def connect(
     burst: int = 0,
     environ: Mapping[str, str] = os.environ,
 ) -> tuple[Client, Target]:
-    """A client for what the flags, kubeconfig files or service account say; nothing is sent yet.
+    """A client for the server that flags, kubeconfig files or the service account name; sends no request.
 
-    A `qps` of 0 means no rate limit of our own. Raises KubeconfigError.
+    A `qps` of 0 means no client-side rate limit. Raises KubeconfigError.
     """
     overrides = overrides or Overrides()
     target = resolve_target(overrides, environ)
@@ -84,7 +93,7 @@ def connect(
 
 
 def resolve_target(overrides: Overrides, environ: Mapping[str, str] = os.environ) -> Target:
-    """Which server, as whom, in which namespace. Raises KubeconfigError."""
+    """The server, the credentials and the namespace to use. Raises KubeconfigError."""
     files = find_files(overrides.kubeconfig, environ)
     if not files and not overrides.server:
         if environ.get("KUBERNETES_SERVICE_HOST"):
@@ -100,7 +109,7 @@ def resolve_target(overrides: Overrides, environ: Mapping[str, str] = os.environ
 
 
 def _endpoint(
-    config: Kubeconfig, selection: Selection, overrides: Overrides, environ: Mapping[str, str]
+    config: Kubeconfig, selection: KubeconfigSelection, overrides: Overrides, environ: Mapping[str, str]
 ) -> Endpoint:
     cluster = selection.cluster or Entry("", {}, config.source)
     server = overrides.server or _string(cluster, "server")
@@ -122,7 +131,7 @@ def _endpoint(
     )
 
 
-def _credentials(config: Kubeconfig, selection: Selection, overrides: Overrides) -> Credentials:
+def _credentials(config: Kubeconfig, selection: KubeconfigSelection, overrides: Overrides) -> Credentials:
     user = selection.user or Entry("", {}, config.source)
     named = _named(config, selection, overrides, user)
     files = _certificate(user)
@@ -130,9 +139,9 @@ def _credentials(config: Kubeconfig, selection: Selection, overrides: Overrides)
 
 
 def _named(
-    config: Kubeconfig, selection: Selection, overrides: Overrides, user: Entry
+    config: Kubeconfig, selection: KubeconfigSelection, overrides: Overrides, user: Entry
 ) -> StaticCredentials | TokenFile | OfficialCredentials:
-    """What headers say of the user; its certificate is another matter."""
+    """The credentials of the user's headers, without its client certificate."""
     if overrides.token:
         return StaticCredentials(token=overrides.token)
     if token_file := _string(user, "tokenFile"):
@@ -147,7 +156,7 @@ def _named(
 
 
 def _in_cluster(overrides: Overrides) -> Target:
-    """The pod's service account; its token is read again as the kubelet renews it."""
+    """The pod's service account; its token is read again because the kubelet renews it."""
     credentials = OfficialCredentials(service_account_configuration, "in-cluster")
     authority = _file("in-cluster", "ca.crt", credentials.configuration.ssl_ca_cert).decode()
     endpoint = Endpoint(credentials.configuration.host, ca=authority, source="in-cluster")
@@ -175,7 +184,9 @@ def _certificate(user: Entry) -> CertificateFiles | None:
 
 
 def _part(entry: Entry, key: str) -> Path | bytes:
-    """What `<key>-data` holds, which wins, or the file `<key>`; empty bytes if neither is set."""
+    """The value of `<key>-data`, which takes precedence, or the path in `<key>`; empty bytes if neither is
+    set.
+    """
     if entry.body.get(f"{key}-data") or not (path := _string(entry, key)):
         return _pem(entry, key)
     _file(entry.file, key, path)
@@ -183,7 +194,9 @@ def _part(entry: Entry, key: str) -> Path | bytes:
 
 
 def _pem(entry: Entry, key: str) -> bytes:
-    """The decoded `<key>-data`, which wins, or the content of the file `<key>`; empty if neither is set."""
+    """The decoded `<key>-data`, which takes precedence, or the content of the file `<key>`; empty if neither
+    is set.
+    """
     data = _string(entry, f"{key}-data")
     if data:
         try:

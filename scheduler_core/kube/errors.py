@@ -1,7 +1,7 @@
-"""What the API server, or the way to it, can answer instead of success: one type per reason.
+"""Typed errors of requests to the API server, one type per reason.
 
-Every error names method, path and reason in one line. `maybe_accepted` tells whether a write may have been
-carried out although no success was seen; such a write is resolved by reading, never by assuming failure.
+The text of an error is one line with method, path and reason. `maybe_accepted` is True where the server may
+have carried out a write although the client saw no success; the caller then reads the object to find out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class KubeconfigError(MusterError):
-    """A kubeconfig that cannot be used: the file (or `in-cluster`, `command line`) and what is wrong."""
+    """A kubeconfig that cannot be used: the file (or `in-cluster`, `command line`) and the problem."""
 
     def __init__(self, file: str, problem: str) -> None:
         self.file = file
@@ -30,10 +30,11 @@ class KubeconfigError(MusterError):
 
 
 class ApiError(MusterError):
-    """An answer other than success.
+    """A response other than success.
 
-    `status` is the HTTP code (0: no answer), `reason` the metav1.Status reason, `details` its details
-    (kind, name, causes), `retry_after` seconds the server asked us to wait, if it did.
+    `status` is the HTTP code (0: no response), `reason` the reason of the metav1.Status, `details` its
+    details (kind, name, causes), `retry_after` the seconds that the server asked the client to wait, if it
+    did.
     """
 
     maybe_accepted: bool = False
@@ -96,7 +97,7 @@ class Invalid(ApiError):
     """422: the object breaks a rule of its schema or validation."""
 
 
-# What the server says of one object or request, while it serves others.
+# Refusals of a single object or request by a server that works.
 REFUSALS = (BadRequest, Forbidden, NotFound, Conflict, Gone, Invalid)
 
 
@@ -121,9 +122,9 @@ class Timeout(ServerError):
 
 
 class Unreachable(ApiError):
-    """No answer: not connected (`sent` is False), or the connection broke after the request had been sent.
+    """No response: not connected (`sent` is False), or the connection broke after the request had been sent.
 
-    `refused` tells that nobody listens at the address.
+    `refused` is True where nothing listens at the address.
     """
 
     def __init__(
@@ -136,13 +137,13 @@ class Unreachable(ApiError):
 
 
 class BadAnswer(ApiError):
-    """Success, but with a body that is not what the API sends: something else answers at that address."""
+    """Success, but with a body that the API does not send: another program answers at that address."""
 
     maybe_accepted = True
 
 
 class AnswerTooLarge(ApiError):
-    """An answer of more bytes than its reader takes; the rest of it was not read."""
+    """A response with more bytes than the caller accepts; the rest of it was not read."""
 
     def __init__(self, most: int, *, method: str = "", path: str = "") -> None:
         problem = f"the answer has more than {most} bytes"
@@ -150,7 +151,7 @@ class AnswerTooLarge(ApiError):
 
 
 class _Status(msgspec.Struct):
-    """The parts of a metav1.Status that we read."""
+    """The parts of a metav1.Status that this module reads."""
 
     status: str = ""
     message: str = ""
@@ -188,7 +189,7 @@ _PREVIEW = 300
 
 
 def _read_status(body: bytes | msgspec.Raw, code: int) -> _Status:
-    """The Status in `body`, or one made from its text where a proxy answered in the server's place."""
+    """The Status in `body`; a Status with the text of `body` where a proxy answered."""
     try:
         status = decode(body, _Status)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -206,9 +207,9 @@ def error_from_status(
     method: str = "",
     path: str = "",
 ) -> ApiError:
-    """The typed error for an answer of HTTP `code` with a metav1.Status (or anything else) as its body.
+    """The typed error for a response of HTTP `code`; `body` is a metav1.Status or anything else.
 
-    A `code` of 0 means: take the code of the Status itself, as an ERROR event of a watch carries it.
+    A `code` of 0 takes the code from the Status itself, as an ERROR event of a watch carries it.
     """
     status = _read_status(body, code)
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
@@ -223,7 +224,7 @@ def error_from_status(
 
 
 def decode_answer(body: bytes, decoder: msgspec.json.Decoder[T], *, method: str, path: str) -> T:
-    """The body of a successful answer as the decoder's type. Raises BadAnswer."""
+    """The body of a successful response, decoded. Raises BadAnswer."""
     try:
         return decode_deep(decoder, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -233,13 +234,13 @@ def decode_answer(body: bytes, decoder: msgspec.json.Decoder[T], *, method: str,
 
 
 def names_other_uid(error: Invalid) -> bool:
-    """Whether the complaint is about metadata.uid: how servers refuse a patch meant for another object."""
+    """Whether the error is about metadata.uid: servers refuse a patch for another object this way."""
     causes = error.details.get("causes") or ()
     return any(isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes)
 
 
 def as_conflict(error: ApiError) -> Conflict:
-    """The same answer, understood as a failed precondition."""
+    """The same response as a failed precondition."""
     return Conflict(
         error.status, error.reason, error.message, error.details, method=error.method, path=error.path
     )

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from scheduler_core.model.kinds import Resource
 
-# What nearly every name is made of, and stands for itself in a path.
+# Names of these characters need no quoting in a path.
 _PLAIN = re.compile(r"[a-z0-9.-]+")
 
 
@@ -46,7 +46,7 @@ def _quoted(text: str) -> str:
 
 
 def with_query(path: str, query: Mapping[str, str | int | bool | None]) -> str:
-    """`path` with the parameters that are set; booleans as Kubernetes spells them."""
+    """`path` with the parameters that are set; booleans as Kubernetes writes them."""
     pairs = [(key, _spell(value)) for key, value in query.items() if value not in (None, "", False)]
     return f"{path}?{urlencode(pairs)}" if pairs else path
 

@@ -1,4 +1,4 @@
-"""A token bucket that keeps our own requests under a rate."""
+"""Client-side rate limit of requests: a token bucket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class RateLimiter:
-    """At most `burst` requests at once and `qps` per second over time; thread-safe, in order of arrival."""
+    """At most `burst` requests at once and `qps` per second over time. Thread-safe, in order of arrival."""
 
     def __init__(
         self,
@@ -28,24 +28,24 @@ class RateLimiter:
         self._tokens = float(burst)
         self._updated = monotonic()
 
-    def twin(self) -> RateLimiter:
-        """Another one of the same rate, with tokens of its own."""
+    def clone(self) -> RateLimiter:
+        """Another limiter of the same rate, with its own tokens."""
         return RateLimiter(self._qps, self._burst, monotonic=self._monotonic, sleep=self._sleep)
 
     def wait(self) -> float:
-        """Take a token, sleeping until there is one; returns the seconds slept."""
+        """Take a token; sleeps until there is one. Returns the seconds slept."""
         delay = self._reserve()
         if delay > 0:
             self._sleep(delay)
         return delay
 
     @property
-    def half(self) -> float:
-        """What those leave of a full bucket who yield to others: half of it, and never all that they need."""
+    def half_burst(self) -> float:
+        """The tokens that low-priority requests leave to others: half a bucket, at most all but one."""
         return min(self._burst / 2, self._burst - 1.0)
 
     def take(self, cost: float = 1.0, spare: float = 0.0) -> bool:
-        """Take `cost` tokens only if they are there now, and `spare` more that stay for others."""
+        """Take `cost` tokens if the bucket has them and `spare` more, which stay for others; never waits."""
         with self._lock:
             self._fill()
             if self._tokens < cost + spare:
@@ -54,7 +54,7 @@ class RateLimiter:
             return True
 
     def spend(self, cost: float) -> None:
-        """Somebody else did so much of it: those who ask wait the longer, at most for twice a full bucket."""
+        """Charge requests that were made elsewhere. The debt is at most one full bucket."""
         with self._lock:
             self._fill()
             self._tokens = max(-float(self._burst), self._tokens - cost)
@@ -66,7 +66,7 @@ class RateLimiter:
             return max(0.0, (cost + spare - self._tokens) / self._qps)
 
     def _reserve(self) -> float:
-        """Tokens may go below zero: each waiter has reserved a place in the future."""
+        """The seconds to wait for a token. Tokens may go below zero: each waiter reserves a future token."""
         with self._lock:
             self._fill()
             self._tokens -= 1

@@ -1,4 +1,4 @@
-"""What a write is on the wire: method, path, body and content type. Pure."""
+"""The HTTP request of a write: method, path, body and content type. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATCH_CONTENT = {
     "apply": "application/apply-patch+yaml",
 }
 
-# Writes that are one request each; an eviction is two.
+# Writes that need one request each; an eviction needs two.
 SingleWrite = Bind | Create | Patch | Replace | Delete
 
 
@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def request_for(write: SingleWrite, *, dry_run: bool = False) -> Request:
-    """The request that carries a write out, preconditions included."""
+    """The request of a write, with its preconditions."""
     match write:
         case Bind():
             return _bind(write, dry_run)
@@ -52,7 +52,7 @@ def request_for(write: SingleWrite, *, dry_run: bool = False) -> Request:
 
 
 def with_precondition(write: SingleWrite, error: ApiError) -> ApiError:
-    """The error of a write; a patch that met another uid is told as Invalid, and is a conflict."""
+    """The error of a write, where Invalid for a patch with another uid becomes Conflict."""
     if isinstance(write, Patch) and write.uid and isinstance(error, Invalid) and names_other_uid(error):
         return as_conflict(error)
     return error
@@ -104,7 +104,7 @@ def _set_fields(**fields: str) -> dict[str, str]:
 
 
 def _with_preconditions(write: Patch) -> Mapping[str, Any] | list[Any]:
-    """The patch with uid and resourceVersion in its metadata, or as leading tests of a JSON patch."""
+    """The patch with its preconditions: in its metadata, or as `test` operations of a JSON patch."""
     expected = _set_fields(uid=write.uid, resourceVersion=write.resource_version)
     if isinstance(write.body, list):
         tests = [{"op": "test", "path": f"/metadata/{key}", "value": text} for key, text in expected.items()]

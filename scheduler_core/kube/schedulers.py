@@ -1,8 +1,8 @@
-"""Whether anybody on the cluster schedules pods that name a certain scheduler: what can be seen of it.
+"""Detection of schedulers by name: whether a scheduler that serves pods of a schedulerName is visible.
 
-A Lease of the name, or one that a holder of the name renews; our own scheduler notes on its Lease all names
-that it serves. A Deployment or Endpoints of the name, an event that it reported, a pod that it bound. Each
-may be missing where a scheduler is at work, so only the lack of all of them tells anything.
+The signs are: a Lease of that name, or held by a holder of that name; a Muster Lease, which lists all names
+that its scheduler serves; a Deployment or Endpoints of that name; an event that it reported; a pod that it
+bound. Each sign may be missing although the scheduler works, so only the lack of all signs is conclusive.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import msgspec
 from scheduler_core.decoding import decoder
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import DEPLOYMENTS, ENDPOINTS, EVENTS, LEASES, PODS, Resource
-from scheduler_core.model.meta import epoch
 from scheduler_core.model.names import DEFAULT_SCHEDULER, KUBE_SCHEDULER, SERVES_ANNOTATION
+from scheduler_core.model.timestamps import epoch
 
-# Objects of a kind in all namespaces by a field selector, at most so many (0: all). Raises ApiError.
+# Lists objects of a kind in all namespaces by a field selector, at most so many (0: all). Raises ApiError.
 Ask = Callable[[Resource, str, int], Sequence[msgspec.Raw]]
 
-# A lease that was not renewed for so long is nobody's; clocks may differ, and whoever restarts takes a while.
+# A Lease without a renewal for this time has no holder. Clocks may differ, and a restart takes time.
 FORGOTTEN_SECONDS: Final = 300.0
 _NOT_OF_NODES: Final = "metadata.namespace!=kube-node-lease"
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-# Pods may name anything. What stands in a selector needs no more than this; some of it is misspelt.
+# Values that a field selector needs no quoting for. Pods may name anything; some names are misspelt.
 _ASKABLE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._]{0,251}[A-Za-z0-9])?")
 
 
-def may_be_asked_for(scheduler: str) -> bool:
-    """Whether the name of a scheduler, as a pod gives it, can stand in a field selector."""
+def is_selectable(scheduler: str) -> bool:
+    """Whether a schedulerName can be used in a field selector."""
     return _ASKABLE.fullmatch(scheduler) is not None
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether a text can be the name of an object."""
+    """Whether a text is a valid object name (RFC 1123 subdomain)."""
     return _SUBDOMAIN.fullmatch(name) is not None
 
 
@@ -60,11 +60,11 @@ _decoder = decoder(_Lease)
 
 
 def is_served(name: str, ask: Ask, now: float) -> bool:
-    """Whether a scheduler of this name can be seen; True also for a name that cannot be asked for.
+    """Whether a scheduler of this name is visible; True also for a name that cannot be used in a selector.
 
-    `now` is the wall clock's time. At most five lists, the cheapest first. Raises ApiError.
+    `now` is the time of the wall clock. At most five lists, the cheapest first. Raises ApiError.
     """
-    if not may_be_asked_for(name) or leased(name, ask(LEASES, _NOT_OF_NODES, 0), now):
+    if not is_selectable(name) or holds_lease(name, ask(LEASES, _NOT_OF_NODES, 0), now):
         return True
     traces = (
         (DEPLOYMENTS, f"metadata.name={name}"),
@@ -75,8 +75,8 @@ def is_served(name: str, ask: Ask, now: float) -> bool:
     return any(ask(kind, selector, 1) for kind, selector in traces)
 
 
-def leased(name: str, leases: Iterable[msgspec.Raw], now: float) -> bool:
-    """Whether one of the leases is alive and that of a scheduler of this name."""
+def holds_lease(name: str, leases: Iterable[msgspec.Raw], now: float) -> bool:
+    """Whether one of the leases is current and belongs to a scheduler of this name."""
     wanted = KUBE_SCHEDULER if name == DEFAULT_SCHEDULER else name
     for raw in leases:
         try:
@@ -88,7 +88,7 @@ def leased(name: str, leases: Iterable[msgspec.Raw], now: float) -> bool:
         if not holder or renewed is None or now - renewed > FORGOTTEN_SECONDS:
             continue
         served = (lease.metadata.annotations or {}).get(SERVES_ANNOTATION, "").split(",")
-        # The holder is the pod's name and something random.
+        # The holder identity is the pod's name with a random suffix.
         if name in served or lease.metadata.name == wanted or holder.startswith((f"{wanted}-", f"{wanted}_")):
             return True
     return False

@@ -1,4 +1,4 @@
-"""A few threads for what waits: retries with delays, reads after a lost answer, writes of many steps."""
+"""Thread pool for work that waits: delayed retries, reads after a lost response, writes of several steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ log = logging.getLogger(__name__)
 Act = Callable[[], None]
 
 
-class Workers:
-    """At most `count` daemon threads, started when needed; the process may end while one of them waits."""
+class WorkerPool:
+    """At most `count` daemon threads, started on demand; the process may end while a thread waits."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -25,11 +25,11 @@ class Workers:
 
     @property
     def pending(self) -> int:
-        """Acts that wait or run."""
+        """Tasks that wait or run."""
         return self._pending
 
     def submit(self, act: Act) -> None:
-        """Run `act`, soon; an exception of its is logged."""
+        """Queue `act`; an exception of it is logged."""
         with self._lock:
             self._pending += 1
             if self._threads < min(self._count, self._pending):
@@ -38,7 +38,7 @@ class Workers:
         self._queue.put(act)
 
     def stop(self) -> None:
-        """End the threads once what they do is done."""
+        """End the threads after their current tasks."""
         for _ in range(self._count):
             self._queue.put(None)
 

@@ -1,1 +1,1 @@
-"""Arithmetic of measured and estimated load; pure, and knows nothing of scheduling."""
+"""Arithmetic of measured and estimated load; pure functions without knowledge of scheduling."""

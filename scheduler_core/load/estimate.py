@@ -1,4 +1,4 @@
-"""What a pod is estimated to use, and for how long that estimate is believed more than measurements."""
+"""Estimates of what a pod uses, and of how long an estimate takes precedence over measurements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scheduler_core.load.priority import BATCH, NONE, PROD, band_of, requested_n
 from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.load.spec import Estimation, LoadSpec
 from scheduler_core.model import names
-from scheduler_core.model.meta import epoch
 from scheduler_core.model.node_metric import MAX_AMOUNT
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.timestamps import epoch
 
-# What a pod that asks for nothing is taken to use: milli-cores and bytes (reference rule 1).
+# Estimates for pods without requests: milli-cores and bytes.
 DEFAULTS: Final = {names.CPU: 250, names.MEMORY: 200 * 1024 * 1024}
 _WITH_DEFAULTS: Final = frozenset({PROD, BATCH, NONE})
 
@@ -27,7 +27,7 @@ def scaled(top: int, factor: int) -> int:
 
 
 def estimate_resource(pod: Pod, band: str, resource: str, factor: int, *, capped: bool = True) -> int:
-    """What a pod of a band will use of a resource: its larger of request and limit, scaled.
+    """The estimated use of a resource by a pod of a band: the larger of request and limit, scaled.
 
     Nothing asked for gives the default of the resource. `capped`: a limit, where there is one, is never
     exceeded.
@@ -52,7 +52,7 @@ def estimate_pod(pod: Pod, spec: LoadSpec, report: Report) -> tuple[int, ...]:
 
 
 def factors_of(pod: Pod, spec: LoadSpec, report: Report) -> tuple[int | None, ...]:
-    """Percent per resource; the pod's annotation is merged over the configured ones where it may."""
+    """Percent per resource; the pod's annotation overrides configured values where that is allowed."""
     estimation = spec.estimation
     text = pod.annotations.get(names.SCALING_FACTORS_ANNOTATION)
     if text is None or not estimation.customizable:
@@ -68,7 +68,7 @@ def factors_of(pod: Pod, spec: LoadSpec, report: Report) -> tuple[int | None, ..
 
 
 def scheduled_at(pod: Pod, learned: float) -> float:
-    """When the pod got its node: the transition of PodScheduled, else when we learned of it (rule 4)."""
+    """When the pod got its node: the transition of PodScheduled, else when the state learned of it."""
     condition = pod.scheduled_condition
     if condition is None or condition.status != "True":
         return learned
@@ -77,7 +77,7 @@ def scheduled_at(pod: Pod, learned: float) -> float:
 
 
 def deadline(pod: Pod, estimation: Estimation, scheduled: float, report: Report) -> float:
-    """Until when the pod is estimated whatever is measured; minus infinity for never (rule 5).
+    """Until when the estimate replaces what is measured; minus infinity for never.
 
     Once the pod is initialized, the seconds after that alone decide.
     """

@@ -1,4 +1,4 @@
-"""What a node's annotations say: its own thresholds, and the capacity to measure it by."""
+"""Load-aware settings in a node's annotations: thresholds, and the capacity that use is compared with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_core.config.muster_args import AGGREGATION_TYPES
+from scheduler_core.config.args.muster import AGGREGATION_TYPES
 from scheduler_core.errors import ModelError
 from scheduler_core.load.estimate import Report, percentages, read_json
 from scheduler_core.load.problems import AnnotationProblem
@@ -19,7 +19,7 @@ from scheduler_core.model.quantity import parse_resource
 
 
 def capacity_of(node: Node, spec: LoadSpec, report: Report) -> tuple[int, ...]:
-    """Allocatable per resource, overlaid with the raw-allocatable annotation (reference rule 9)."""
+    """Allocatable per resource, overridden by the raw-allocatable annotation."""
     values = dict(node.allocatable)
     text = node.annotations.get(names.RAW_ALLOCATABLE_ANNOTATION)
     if text is not None:

@@ -1,4 +1,4 @@
-"""Priority bands of pods, and which resource names each band requests (reference rules 2 and 3)."""
+"""Koordinator priority bands of pods, and the resource names that each band requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler_core.model import names
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 
 PROD: Final = "koord-prod"
 MID: Final = "koord-mid"

@@ -1,4 +1,4 @@
-"""Annotations that cannot be used: values that are reported once, and never block scheduling."""
+"""Annotations with invalid values: each is reported once and ignored for scheduling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class AnnotationProblem(msgspec.Struct, frozen=True):
-    """Which annotation of which object is ignored, with its value and the rule it breaks."""
+    """An annotation that is ignored: its object, its value and the rule that it breaks."""
 
     kind: str
     namespace: str

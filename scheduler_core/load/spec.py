@@ -1,7 +1,7 @@
-"""What load-aware scheduling is told to look at: resources, factors, thresholds and percentiles.
+"""The settings of load-aware scheduling: resources, factors, thresholds and percentiles.
 
-Values of a resource stand in the order of `LoadSpec.resources` everywhere. All of it is hashable, so that
-columns can be shared by profiles that say the same.
+Values per resource are in the order of `LoadSpec.resources`. All settings are hashable, so that profiles with
+equal settings share columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_PERCENT: Final = 1000
 
 
 class Percentile(msgspec.Struct, frozen=True):
-    """Which aggregate of the node's use to read; `duration` in seconds, 0 is the longest one with data."""
+    """The aggregate of the node's use to read; `duration` in seconds, 0 is the longest one with data."""
 
     kind: str
     duration: float = 0.0
@@ -32,7 +32,7 @@ class Thresholds(msgspec.Struct, frozen=True):
 
 
 class Estimation(msgspec.Struct, frozen=True):
-    """How pods are estimated: percent of their requests per resource (None: not estimated).
+    """The rules of estimates: percent of their requests per resource (None: not estimated).
 
     For so many seconds after the two moments a pod is estimated whatever was measured; `customizable` says
     whether annotations of the pod may say otherwise, `capped` whether no estimate exceeds the pod's limit.

@@ -1,4 +1,4 @@
-"""Formulas over nodes and pods at once: what is used, how much is left under a threshold, and the score.
+"""Formulas of load-aware scheduling over nodes and pods at once: use, room below a threshold, score.
 
 R resources, P pods, N nodes; amounts are int64 of at most MAX_AMOUNT each.
 """
@@ -9,21 +9,18 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.load.spec import Percentile
 from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.node_metric import NodeMetric
-
-Bool = NDArray[np.bool_]
 
 # More than any amount that can be used: the room where no threshold holds.
 UNLIMITED: Final = 2**62
 
 
 class Contributions(NamedTuple):
-    """What each pod adds to its node: int64 [R, P] each."""
+    """The amounts that each pod adds to its node: int64 [R, P] each."""
 
     delta: Int64
     prod_usage: Int64
@@ -31,7 +28,7 @@ class Contributions(NamedTuple):
 
 
 def contributions(estimate: Int64, usage: Int64, estimated: Bool, prod: Bool, as_prod: Bool) -> Contributions:
-    """What pods add (reference rules 4 and 6).
+    """The amounts that pods add to the use of their nodes (docs/load-aware.md#how-a-node-is-judged).
 
     `estimate` and `usage` are int64 [R, P], usage 0 where a pod is not reported; `estimated`, `prod` (the
     pod's band) and `as_prod` (reported under that band) are bool [P]. The measured use of the node contains
@@ -56,7 +53,7 @@ def grouped(values: Int64, counts: Int64) -> Int64:
 
 
 def room(threshold: Int64, capacity: Int64, load: Int64, *, inclusive: bool) -> Int64:
-    """How much more fits before a threshold refuses the node: int64 [R, N], UNLIMITED where none holds.
+    """The amount that still fits before a threshold refuses the node: int64 [R, N]; UNLIMITED without one.
 
     Refused is `round(used / capacity * 100) > threshold`, half away from zero: the greatest `used` that
     passes is the greatest below `(threshold + 1/2)%` of the capacity. With `inclusive` it is the unrounded
@@ -90,7 +87,7 @@ def window_seconds(text: str) -> float | None:
 
 
 def base_usage(metric: NodeMetric, percentile: Percentile | None) -> dict[str, int] | None:
-    """The node's plain use, or the aggregate that is asked for (reference rule 7).
+    """The node's plain use, or the aggregate that is asked for (docs/load-aware.md#arguments).
 
     Without a duration the longest window with data counts, and plain use where there is none; None for a
     duration that is not reported: then the sum of all estimates stands for it.

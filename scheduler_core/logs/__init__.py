@@ -1,6 +1,6 @@
-"""Log lines that no name in an object can forge: one JSON object a line, or plain text for people.
+"""Logging: one JSON object or one text line per record; no value in a record can forge a line.
 
-Writing them keeps nobody waiting (`lines`), and a process that logs that it has no memory ends (`ending`).
+Writing never blocks (`lines`), and the process ends when it is out of memory (`out_of_memory`).
 """
 
 from __future__ import annotations
@@ -10,26 +10,28 @@ import logging
 import sys
 from typing import Any, Final
 
-from scheduler_core.logs.ending import end_if_out_of_memory, watch_for_it
-from scheduler_core.logs.lines import Lines, hold_standard_descriptors
-from scheduler_core.model.conditions import rfc3339_micro
+from scheduler_core.logs.lines import LineWriter, hold_standard_descriptors
+from scheduler_core.logs.out_of_memory import end_if_out_of_memory, install_exception_hooks
 from scheduler_core.model.printable import visible
+from scheduler_core.model.timestamps import format_micro_time
 
 _FIELDS: Final = "fields"
 
 
 def fields(**values: Any) -> dict[str, Any]:
-    """`extra` of a log call: what the message is about, such as pod and node."""
+    """The `extra` of a log call: fields of the record, such as pod and node."""
     return {_FIELDS: values}
 
 
 class JsonFormatter(logging.Formatter):
-    """time, level, logger, message and the fields of the call; the traceback of an error in `error`."""
+    """JSON with time, level, logger, message and the fields of the call; the traceback of an error in
+    `error`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; everything but printable ASCII is escaped by JSON."""
+        """One line; JSON escapes everything but printable ASCII."""
         entry = {
-            "time": rfc3339_micro(record.created),
+            "time": format_micro_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -41,15 +43,15 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger, message, then `key="value"` pairs; what cannot be printed is escaped."""
+    """Time, level, logger, message, then `key="value"` pairs; unprintable characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback of an error below it, indented: nothing in it looks like a line."""
+        """One line, and the indented traceback of an error below it, which cannot look like another line."""
         pairs = "".join(
             f" {key}={json.dumps(str(value), ensure_ascii=False)}"
             for key, value in getattr(record, _FIELDS, {}).items()
         )
-        head = f"{rfc3339_micro(record.created)} {record.levelname} {record.name}: "
+        head = f"{format_micro_time(record.created)} {record.levelname} {record.name}: "
         line = visible(f"{head}{record.getMessage()}{pairs}")
         if not record.exc_info:
             return line
@@ -58,14 +60,14 @@ class TextFormatter(logging.Formatter):
 
 
 class LineHandler(logging.Handler):
-    """To standard error, as far as it takes what is written."""
+    """Writes records to standard error without blocking."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lines = Lines(sys.stderr)
+        self.lines = LineWriter(sys.stderr)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record; a broken one costs its line, not the caller."""
+        """Write the record; a record that cannot be formatted is replaced by a line about the problem."""
         if record.exc_info:
             end_if_out_of_memory(record.exc_info[1])
         try:
@@ -78,7 +80,7 @@ class LineHandler(logging.Handler):
 
 
 def dropped_lines() -> int:
-    """How many lines nobody took since `set_up`."""
+    """The number of lines that were dropped since `set_up`."""
     handlers = (handler for handler in logging.root.handlers if isinstance(handler, LineHandler))
     return sum(handler.lines.dropped for handler in handlers)
 
@@ -86,11 +88,11 @@ def dropped_lines() -> int:
 def set_up(verbosity: int, form: str) -> None:
     """Log to standard error: warnings at 0, information from 1, debugging from 4 (klog's scale).
 
-    From then on, errors that end a thread are logged, and the process ends where memory does.
+    From then on errors that end a thread are logged, and the process ends when it is out of memory.
     """
     hold_standard_descriptors()
     handler = LineHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     level = logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    watch_for_it()
+    install_exception_hooks()

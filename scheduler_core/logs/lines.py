@@ -1,4 +1,4 @@
-"""Lines to a file descriptor that may be full, closed or gone: nobody waits for whoever reads them."""
+"""Writer of lines to a file descriptor that may be full, closed or gone; never blocks for long."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-# A pipe that is ready takes so much at once without waiting (PIPE_BUF).
+# A pipe that is ready takes this many bytes at once without blocking (PIPE_BUF).
 _PIECE: Final = 4096
-# A reader that is a moment late costs no line. One that was later than this is not waited for again so soon.
+# How long a write waits for a slow reader, in seconds; after a timeout no write waits for IMPATIENT_SECONDS.
 PATIENCE_SECONDS: Final = 0.02
 IMPATIENT_SECONDS: Final = 1.0
 
 
-class Lines:
-    """Writes whole lines; what is not taken is dropped and counted in `dropped`. Thread-safe.
+class LineWriter:
+    """Writes whole lines. Lines that cannot be written are dropped and counted in `dropped`. Thread-safe.
 
-    `stream` is one of the process's own (sys.stderr); None, or one without a descriptor, takes nothing.
+    `stream` is a stream of the process (sys.stderr); None, or one without a descriptor, takes nothing.
     """
 
     def __init__(self, stream: Any, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.dropped = 0
         self._told = 0
-        self._torn = False
+        self._line_is_cut = False
         self._patient_from = 0.0
         self._monotonic = monotonic
-        # One that the same thread may take twice: the collector or a signal may have it log within a line.
+        # Reentrant: the garbage collector or a signal may log while the same thread writes a line.
         self._lock = threading.RLock()
         self._writing = False
         self._descriptor = _descriptor(stream)
@@ -38,10 +38,10 @@ class Lines:
             self._ready.register(self._descriptor, select.POLLOUT)
 
     def write(self, line: str) -> None:
-        """Write a line, or drop it. Raises nothing but MemoryError."""
+        """Write a line, or drop it. Raises only MemoryError."""
         with self._lock:
             if self._writing:
-                # In the middle of another line it would be part of that.
+                # It would become part of the line that is being written.
                 self.dropped += 1
                 return
             self._writing = True
@@ -52,16 +52,16 @@ class Lines:
 
     def _write(self, line: str) -> None:
         missing = self.dropped - self._told
-        said = f"\n{line}" if self._torn else line
+        text = f"\n{line}" if self._line_is_cut else line
         if missing:
-            said = f"{said}\n{missing} lines before this one were dropped: nobody took them"
-        if self._put(f"{said}\n".encode(errors="backslashreplace")):
+            text = f"{text}\n{missing} lines before this line were dropped: the reader was too slow"
+        if self._put(f"{text}\n".encode(errors="backslashreplace")):
             self._told += missing
         else:
             self.dropped += 1
 
     def _put(self, data: bytes) -> bool:
-        """Whether all of it was taken."""
+        """Whether all bytes were written."""
         if self._descriptor < 0:
             return False
         for start in range(0, len(data), _PIECE):
@@ -70,14 +70,14 @@ class Lines:
             with suppress(OSError):
                 written = os.write(self._descriptor, piece) if self._takes() else 0
             if written < len(piece):
-                # What comes next must not look like the end of this line.
-                self._torn = self._torn or start + written > 0
+                # The next line must start on a new line.
+                self._line_is_cut = self._line_is_cut or start + written > 0
                 return False
-        self._torn = False
+        self._line_is_cut = False
         return True
 
     def _takes(self) -> bool:
-        """Whether a piece can be written without waiting; waits a moment, unless that did not help before."""
+        """Whether a piece can be written now; waits for a moment, unless waiting failed recently."""
         if self._ready.poll(0):
             return True
         if self._monotonic() >= self._patient_from and self._ready.poll(PATIENCE_SECONDS * 1000):
@@ -87,7 +87,7 @@ class Lines:
 
 
 def hold_standard_descriptors() -> None:
-    """Open what is closed of 0, 1 and 2 to nothing: a socket in its place would be sent what is printed."""
+    """Open closed ones of the descriptors 0, 1 and 2 to /dev/null, so that no socket gets their numbers."""
     while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(opened)

@@ -1,0 +1,1 @@
+"""Objects of the API server as typed, immutable values; parsers and formatters."""

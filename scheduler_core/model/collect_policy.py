@@ -1,6 +1,7 @@
-"""How nodes are told to measure: `colocation-config` of the ConfigMap `slo-controller-config` (JSON).
+"""Reads the measuring policy of nodes: `colocation-config` (JSON) of the ConfigMap `slo-controller-config`.
 
-A cluster-wide strategy, and entries per node selector of which the first that matches overlays it.
+It has a cluster-wide strategy, and entries per node selector. The first entry that matches a node overlays
+the cluster-wide strategy.
 """
 
 from __future__ import annotations
@@ -42,33 +43,33 @@ class _SelectorWire(msgspec.Struct, frozen=True, rename="camel"):
     node_selector: LabelSelectorWire | None = None
 
 
-class Strategy(msgspec.Struct, frozen=True):
-    """What one entry says; None where it says nothing. Times in seconds."""
+class CollectStrategy(msgspec.Struct, frozen=True):
+    """The settings of one entry; None for a setting that is absent. Times are in seconds."""
 
     enable: bool | None = None
     aggregate_duration: int | None = None
     report_interval: int | None = None
     durations: tuple[str, ...] | None = None
 
-    def over(self, base: Strategy) -> Strategy:
+    def over(self, base: CollectStrategy) -> CollectStrategy:
         """This entry laid over another."""
         said = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         return msgspec.structs.replace(base, **said)
 
 
 class CollectConfig(msgspec.Struct, frozen=True):
-    """The cluster's strategy, and those for selected nodes in order.
+    """The cluster-wide strategy, and the strategies for selected nodes in order.
 
-    A node's entry that cannot be used says nothing, so the cluster's values hold for its nodes. `problems`
-    are such entries and values in words, each with its path.
+    An entry that cannot be used is treated as empty, so the cluster-wide values apply to its nodes.
+    `problems` describes such entries and values, each with its path.
     """
 
-    cluster: Strategy = Strategy()
-    nodes: tuple[tuple[Selector, Strategy], ...] = ()
+    cluster: CollectStrategy = CollectStrategy()
+    nodes: tuple[tuple[Selector, CollectStrategy], ...] = ()
     problems: tuple[str, ...] = ()
 
     def policy_for(self, labels: Mapping[str, str]) -> CollectPolicy:
-        """The policy of a node; 300 s and 60 s by a strategy that is not enabled or not valid."""
+        """The policy of a node: the defaults (300 s, 60 s) if its strategy is not enabled or not valid."""
         found = self.cluster
         for selector, strategy in self.nodes:
             if selector.matches(labels):
@@ -84,9 +85,9 @@ class CollectConfig(msgspec.Struct, frozen=True):
 
 
 def parse_collect_config(data: Mapping[str, str]) -> CollectConfig:
-    """Read the data of the ConfigMap. Raises ModelError with the path of what is malformed or missing.
+    """Read the data of the ConfigMap. Raises ModelError with the path of the malformed or missing field.
 
-    What is wrong with one entry of `nodeConfigs` leaves out that entry alone.
+    A faulty entry of `nodeConfigs` is left out; the others apply.
     """
     path = f"data[{COLOCATION_CONFIG_KEY}]"
     text = data.get(COLOCATION_CONFIG_KEY)
@@ -107,12 +108,12 @@ def parse_collect_config(data: Mapping[str, str]) -> CollectConfig:
         entry = _read_entry(bytes(raw), place)
         if isinstance(entry, ModelError):
             problems.append(f"{entry}; the cluster's values hold instead of this entry")
-            entry = Strategy()
+            entry = CollectStrategy()
         nodes.append((selector, entry))
     return CollectConfig(cluster, tuple(nodes), tuple(problems))
 
 
-def _read_entry(raw: bytes, path: str) -> Strategy | ModelError:
+def _read_entry(raw: bytes, path: str) -> CollectStrategy | ModelError:
     """An entry of `nodeConfigs`, or the first thing that is wrong with it."""
     try:
         entry = _strategy(_decoded(raw, _StrategyWire, path), path)
@@ -129,8 +130,8 @@ def _decoded(text: str | bytes, wire: type[W], path: str) -> W:
         raise ModelError(path + field.rstrip("`"), problem) from None
 
 
-def _faults(strategy: Strategy, path: str) -> Iterator[ModelError]:
-    """Times that are not positive; NodeMetrics cannot be kept by them."""
+def _faults(strategy: CollectStrategy, path: str) -> Iterator[ModelError]:
+    """One error for each time that is not positive."""
     times = (
         ("metricAggregateDurationSeconds", strategy.aggregate_duration),
         ("metricReportIntervalSeconds", strategy.report_interval),
@@ -140,15 +141,15 @@ def _faults(strategy: Strategy, path: str) -> Iterator[ModelError]:
             yield ModelError(f"{path}.{name}", f"{seconds} must be more than 0")
 
 
-def _strategy(wire: _StrategyWire, path: str) -> Strategy:
-    """Raises ModelError for a window of percentiles that is no length of time."""
+def _strategy(wire: _StrategyWire, path: str) -> CollectStrategy:
+    """Raises ModelError for a percentile window that is not a positive duration."""
     aggregate = wire.metric_aggregate_policy
     for i, text in enumerate((aggregate.durations if aggregate is not None else None) or ()):
         seconds = parse_duration(text)
         if seconds is None or seconds <= 0:
             place = f"{path}.metricAggregatePolicy.durations[{i}]"
             raise ModelError(place, f"{text!r} must be a duration of more than 0s, such as 5m")
-    return Strategy(
+    return CollectStrategy(
         wire.enable,
         wire.metric_aggregate_duration_seconds,
         wire.metric_report_interval_seconds,

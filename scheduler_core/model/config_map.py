@@ -1,7 +1,7 @@
 """ConfigMaps that Muster reads; of all others only the name is kept.
 
-A ConfigMap whose text is faulty is not refused: it comes with `fault` set, so that what was read before can
-be kept and the fault be told.
+A ConfigMap with faulty text is not refused: `fault` is set, so that the caller can keep what it read before
+and report the fault.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.collect_policy import parse_collect_config
-from scheduler_core.model.gang import Gang, GroupRef, gang_of_group
-from scheduler_core.model.meta import ObjectMeta, Wire, decode, identity_of
-from scheduler_core.model.topology import parse_group, parse_topology
+from scheduler_core.model.groups.gang import Gang, GroupRef, gang_of_group
+from scheduler_core.model.groups.topology import parse_group, parse_topology
+from scheduler_core.model.meta import ApiObject, ObjectMeta, decode, identity_of
 
 TOPOLOGY: Final = "topology"
 GROUP: Final = "group"
@@ -47,12 +47,12 @@ class ConfigMap(msgspec.Struct, frozen=True, eq=False):
         return f"{self.namespace}/{self.name}"
 
 
-class _DataWire(Wire, frozen=True, rename="camel"):
+class _DataWire(ApiObject, frozen=True, rename="camel"):
     data: dict[str, str] | None = None
 
 
-class Reader(msgspec.Struct, frozen=True):
-    """How ConfigMaps of one role are recognised and read; `read` raises ModelError with a path."""
+class ConfigMapReader(msgspec.Struct, frozen=True):
+    """Recognises and reads ConfigMaps of one role; `read` raises ModelError with a path."""
 
     role: str
     wants: Callable[[ObjectMeta], bool]
@@ -60,7 +60,7 @@ class Reader(msgspec.Struct, frozen=True):
 
 
 def unlabelled_group(namespace: str, name: str) -> str:
-    """What is wrong with a ConfigMap that pods name as their group, and what helps."""
+    """The fault of a ConfigMap that pods name as their group, and the remedy."""
     label = names.SAKKARA_GROUP_LABEL
     return (
         f"ConfigMap {namespace}/{name} lacks the label {label}, without which it is no group; "
@@ -77,7 +77,7 @@ def _is_slo_config(meta: ObjectMeta) -> bool:
 
 
 def _faulty_group(meta: ObjectMeta, data: Mapping[str, str], fault: ModelError) -> Gang:
-    """What is known of a group that could not be read: its pods wait for a better text."""
+    """A group whose text could not be read: its pods wait for a valid text."""
     return Gang(
         ref=GroupRef("ConfigMap", meta.namespace or "default", data.get("name", "").strip() or meta.name),
         uid=meta.uid or meta.key,
@@ -89,11 +89,13 @@ def _faulty_group(meta: ObjectMeta, data: Mapping[str, str], fault: ModelError) 
 
 
 READERS: Final = (
-    Reader(TOPOLOGY, _labelled(names.SAKKARA_TOPOLOGY_LABEL), lambda meta, data: parse_topology(data)),
-    Reader(
+    ConfigMapReader(
+        TOPOLOGY, _labelled(names.SAKKARA_TOPOLOGY_LABEL), lambda meta, data: parse_topology(data)
+    ),
+    ConfigMapReader(
         GROUP, _labelled(names.SAKKARA_GROUP_LABEL), lambda meta, data: gang_of_group(meta, parse_group(data))
     ),
-    Reader(COLLECT_POLICY, _is_slo_config, lambda meta, data: parse_collect_config(data)),
+    ConfigMapReader(COLLECT_POLICY, _is_slo_config, lambda meta, data: parse_collect_config(data)),
 )
 
 

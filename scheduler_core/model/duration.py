@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`15s`, `1h30m`, `250ms`) to seconds and back."""
+"""Parses and formats Go durations (`15s`, `1h30m`, `250ms`); values are seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of HTTP extenders, and what they answer, as values."""
+"""Questions to HTTP extenders and their answers, as values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 
 
 class NodesQuestion(msgspec.Struct, frozen=True):
-    """Which of these nodes take the pod, and how good is each? `number` is unique, and in the answer."""
+    """Asks which nodes can run the pod, and for their scores. The answer repeats the unique `number`."""
 
     number: int
     pod: Pod
@@ -18,7 +18,7 @@ class NodesQuestion(msgspec.Struct, frozen=True):
 
 
 class VictimsQuestion(msgspec.Struct, frozen=True):
-    """May these pods, all on one node, be evicted for the pod? `violations`: of disruption budgets."""
+    """Asks whether these pods, all on one node, may be evicted. `violations`: of disruption budgets."""
 
     number: int
     pod: Pod
@@ -31,14 +31,14 @@ Question = NodesQuestion | VictimsQuestion
 
 
 class NodeRefusal(msgspec.Struct, frozen=True):
-    """Why an extender refuses a node. `resolvable`: evictions might change that."""
+    """The reason why an extender refuses a node. `resolvable`: evictions might help."""
 
     text: str
     resolvable: bool = True
 
 
 class NodesAnswer(msgspec.Struct, frozen=True):
-    """What the extenders say of the nodes that they were `asked` about: those `refused`, and points to add.
+    """The answer of the extenders about the nodes in `asked`: the `refused` nodes, and scores to add.
 
     `scores` are already weighted, and on the scale of a profile's weighted scores. With an `error` the rest
     is empty: an extender that may not be ignored gave no answer.
@@ -63,7 +63,7 @@ class NodesAnswer(msgspec.Struct, frozen=True):
 
 
 class VictimsAnswer(msgspec.Struct, frozen=True):
-    """The uids of those who may go; none: nobody on this node. `error` as in NodesAnswer."""
+    """The uids of pods that may be evicted; empty: none on this node. `error` as in NodesAnswer."""
 
     number: int
     uids: frozenset[str] = frozenset()

@@ -1,4 +1,8 @@
-"""Object metadata, typed and partial: only the fields that Muster reads."""
+"""Object metadata, and the base of the typed forms in which the API server sends objects.
+
+The forms are partial: they have only the fields that Muster reads. Their names end in `Wire` (wire format)
+where the core uses another class for the same object.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ import msgspec
 
 from scheduler_core import decoding
 from scheduler_core.errors import ModelError
+from scheduler_core.model.timestamps import epoch
 
 T = TypeVar("T")
-# No server stores a longer one; a request that is not stored yet may hold any.
+# No server stores a longer name, but an admission request may contain any.
 MAX_NAME = 253
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
@@ -28,7 +33,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """`metadata` as Muster reads it. Absent maps are empty after `labels_of` and `annotations_of`."""
+    """`metadata` as Muster reads it. Absent maps are None."""
 
     name: Name = ""
     namespace: Name = ""
@@ -57,27 +62,18 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
         return next((owner for owner in self.owner_references or () if owner.controller), None)
 
 
-class Wire(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of the partial wire forms: the metadata that every object has."""
+class ApiObject(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of the partial API forms: the metadata that every object has."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
-class Identity(Wire, frozen=True, rename="camel"):
-    """The metadata alone: what can still be read of an object whose spec is malformed."""
-
-
-def epoch(moment: datetime | None) -> float | None:
-    """Seconds since the epoch; a time without zone is read as UTC, as Kubernetes writes it."""
-    if moment is None:
-        return None
-    if moment.tzinfo is None:
-        raise ModelError("", f"timestamp {moment.isoformat()} has no time zone")
-    return moment.timestamp()
+class Identity(ApiObject, frozen=True, rename="camel"):
+    """An object of which only the metadata is read, as its spec may be malformed."""
 
 
 def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: str) -> T:
-    """Read one object, from JSON bytes or from a dict, as a partial wire form.
+    """Read one object, from JSON bytes or from a dict, as a partial API form.
 
     Raises ModelError naming the object, the field path and the rule.
     """
@@ -88,7 +84,7 @@ def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: st
 
 
 def identity_of(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ObjectMeta:
-    """Metadata of an object as far as it can be read; empty where even that is broken."""
+    """The metadata of an object; empty if it cannot be read."""
     try:
         found = (
             decoding.convert(raw, Identity) if isinstance(raw, Mapping) else decoding.decode(raw, Identity)

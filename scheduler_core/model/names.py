@@ -1,11 +1,11 @@
-"""Every magic string that Muster shares with Kubernetes, with its users, or between its own parts."""
+"""Names that Muster shares with Kubernetes, with its users, or between its own parts."""
 
 from __future__ import annotations
 
 from typing import Final
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-# The name of the Lease of whoever serves the default scheduler's.
+# The Lease of the process that serves `default-scheduler`.
 KUBE_SCHEDULER: Final = "kube-scheduler"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
@@ -17,6 +17,40 @@ PODS: Final = "pods"
 HUGEPAGES_PREFIX: Final = "hugepages-"
 REQUESTS_PREFIX: Final = "requests."
 LIMITS_PREFIX: Final = "limits."
+
+# Plugins that Muster runs
+SCHEDULING_GATES: Final = "SchedulingGates"
+PRIORITY_SORT: Final = "PrioritySort"
+NODE_UNSCHEDULABLE: Final = "NodeUnschedulable"
+NODE_NAME: Final = "NodeName"
+TAINT_TOLERATION: Final = "TaintToleration"
+NODE_AFFINITY: Final = "NodeAffinity"
+NODE_PORTS: Final = "NodePorts"
+NODE_RESOURCES_FIT: Final = "NodeResourcesFit"
+VOLUME_RESTRICTIONS: Final = "VolumeRestrictions"
+NODE_VOLUME_LIMITS: Final = "NodeVolumeLimits"
+VOLUME_BINDING: Final = "VolumeBinding"
+VOLUME_ZONE: Final = "VolumeZone"
+POD_TOPOLOGY_SPREAD: Final = "PodTopologySpread"
+INTER_POD_AFFINITY: Final = "InterPodAffinity"
+DEFAULT_PREEMPTION: Final = "DefaultPreemption"
+NODE_RESOURCES_BALANCED_ALLOCATION: Final = "NodeResourcesBalancedAllocation"
+IMAGE_LOCALITY: Final = "ImageLocality"
+DEFAULT_BINDER: Final = "DefaultBinder"
+CAPACITY_SCHEDULING: Final = "CapacityScheduling"
+COSCHEDULING: Final = "Coscheduling"
+LOAD_AWARE_SCHEDULING: Final = "LoadAwareScheduling"
+CLUSTER_TOPOLOGY_PLACEMENT_GROUP: Final = "ClusterTopologyPlacementGroup"
+
+# Plugins that Kubernetes replaced; old configurations may name them
+DEFAULT_POD_TOPOLOGY_SPREAD: Final = "DefaultPodTopologySpread"
+SELECTOR_SPREAD: Final = "SelectorSpread"
+NODE_PREFER_AVOID_PODS: Final = "NodePreferAvoidPods"
+NODE_LABEL: Final = "NodeLabel"
+SERVICE_AFFINITY: Final = "ServiceAffinity"
+NODE_RESOURCES_LEAST_ALLOCATED: Final = "NodeResourcesLeastAllocated"
+NODE_RESOURCES_MOST_ALLOCATED: Final = "NodeResourcesMostAllocated"
+REQUESTED_TO_CAPACITY_RATIO: Final = "RequestedToCapacityRatio"
 
 # Node labels and taints
 LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
@@ -54,17 +88,18 @@ FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
 # Written by the webhook: the pod counts in its quota from creation on, node or not.
 CHARGED_ANNOTATION: Final = "muster.dev/charged"
 DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
-# The uid of the group, on members that run and in the budget that protects them; the budget's name before it.
+# Label with the uid of the group, on running members and on the budget that protects them; and the prefix of
+# the name of that budget.
 PROTECTED_GROUP_LABEL: Final = "muster.dev/pod-group-uid"
 GANG_BUDGET_PREFIX: Final = "podgroup-"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
 LIFECYCLE_POLICIES: Final = ("ignore", LIFECYCLE_RESTART)
-# The same as values of spec.policy.belowMinMembers.
+# Values of spec.policy.belowMinMembers.
 POLICY_RESTART: Final = "Restart"
 POLICY_IGNORE: Final = "Ignore"
 REASON_GANG_RESTART: Final = "GangRestart"
-# A pod that was taken from its Job, which made another one: it goes.
+# A pod that was taken from its Job. The Job has created another pod, so this one is deleted.
 RELEASED_ANNOTATION: Final = "muster.dev/released"
 MUSTER_SCHEDULER: Final = "muster-scheduler"
 MUSTER_NAMESPACE: Final = "muster-system"
@@ -86,7 +121,7 @@ SECONDS_AFTER_SCHEDULED_ANNOTATION: Final = (
 SECONDS_AFTER_INITIALIZED_ANNOTATION: Final = (
     "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 )
-# On the Lease of Muster's scheduler: the schedulerNames that it serves, between commas.
+# On the Lease of the scheduler: the schedulerNames that it serves, separated by commas.
 SERVES_ANNOTATION: Final = "muster.dev/serves"
 REPORTER_ANNOTATION: Final = "muster.dev/reported-by"
 SLO_CONFIG_NAMESPACE: Final = "koordinator-system"
@@ -98,8 +133,8 @@ POD_SCHEDULED: Final = "PodScheduled"
 POD_INITIALIZED: Final = "Initialized"
 POD_RESIZE_PENDING: Final = "PodResizePending"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-# How the message of that condition begins where we evicted; the preemptor's namespace/name follows,
-# and its group where the whole group is to start.
+# The message of DisruptionTarget for a pod that Muster evicted begins with this; namespace/name of the
+# preemptor follows, and its group if the whole group preempts.
 PREEMPTED_BY: Final = "preempted by "
 PREEMPTING_MEMBER: Final = " of "
 REASON_UNSCHEDULABLE: Final = "Unschedulable"
@@ -128,9 +163,9 @@ PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
-# A pod in one of these has ended for good; a phase that nobody knows has not.
+# Phases of pods that do not run again.
 FINISHED_PHASES: Final = frozenset({SUCCEEDED, FAILED})
 
-# The condition of a PodGroup that says what is kept for it; its reason where the limit ended that.
+# The condition of a PodGroup for which nodes are kept, and its reason after the limit was reached.
 NODES_KEPT_CONDITION: Final = "NodesKept"
 REASON_LIMIT_REACHED: Final = "LimitReached"

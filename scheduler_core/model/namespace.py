@@ -1,4 +1,4 @@
-"""Namespaces: their labels decide who is exempt and what selectors reach."""
+"""Namespaces, typed: their labels decide on exemptions and on namespace selectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.meta import ApiObject, decode
 
 
 class Namespace(msgspec.Struct, frozen=True, eq=False):
@@ -28,7 +28,7 @@ class Namespace(msgspec.Struct, frozen=True, eq=False):
 
 def parse_namespace(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Namespace:
     """Read a namespace from JSON bytes or a dict. Raises ModelError naming the namespace and the field."""
-    meta = decode(raw, Wire, "Namespace").metadata
+    meta = decode(raw, ApiObject, "Namespace").metadata
     return Namespace(
         name=meta.name,
         uid=meta.uid or meta.name,

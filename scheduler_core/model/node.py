@@ -1,4 +1,4 @@
-"""Nodes: parsed once at the edge into what scheduling reads."""
+"""Nodes, typed: parsed once, when they arrive, into what scheduling reads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.affinity import NO_SCHEDULE, Taint
-from scheduler_core.model.meta import Wire, decode
+from scheduler_core.model.meta import ApiObject, decode
 from scheduler_core.model.names import TAINT_UNSCHEDULABLE
+from scheduler_core.model.pods.affinity import NO_SCHEDULE, Taint
 from scheduler_core.model.resources import parse_resource_list
 
 UNSCHEDULABLE_TAINT = Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
@@ -32,7 +32,7 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     images: tuple[_ImageWire, ...] | None = None
 
 
-class NodeWire(Wire, frozen=True, rename="camel"):
+class NodeWire(ApiObject, frozen=True, rename="camel"):
     """A node, partial."""
 
     spec: _SpecWire = _SpecWire()

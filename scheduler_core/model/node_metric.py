@@ -1,4 +1,4 @@
-"""NodeMetric: what a node reports about its use (load-aware seed, group slo.koordinator.sh/v1alpha1)."""
+"""NodeMetric, typed: the measured use of a node (slo.koordinator.sh/v1alpha1, docs/load-aware.md)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import Wire, decode, epoch
+from scheduler_core.model.meta import ApiObject, decode
 from scheduler_core.model.quantity import parse_resource
+from scheduler_core.model.timestamps import epoch
 
 KIND: Final = "NodeMetric"
 DEFAULT_REPORT_INTERVAL: Final = 60
-# 2 PiB, or two billion cores: larger amounts are absurd and count as this much, so that sums never overflow.
+# 2 PiB, or two billion cores: larger amounts count as this much, so that sums never overflow.
 MAX_AMOUNT: Final = 2**51
 
 UNMEASURED: Final = 0
@@ -69,7 +70,7 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     pods_metric: tuple[_PodWire, ...] | None = None
 
 
-class NodeMetricWire(Wire, frozen=True, rename="camel"):
+class NodeMetricWire(ApiObject, frozen=True, rename="camel"):
     """A NodeMetric, partial."""
 
     spec: _SpecWire | None = None
@@ -96,7 +97,7 @@ class Percentiles(msgspec.Struct, frozen=True, eq=False):
 
 
 class CollectPolicy(msgspec.Struct, frozen=True):
-    """How the node is told to measure, in seconds; None where nothing is said."""
+    """The measuring policy of the node, in seconds; None for a setting that is absent."""
 
     aggregate_duration: int | None = None
     report_interval: int | None = None
@@ -127,7 +128,7 @@ class NodeMetric(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def report_interval(self) -> int:
-        """Seconds between two reports; 60 where nothing valid is said."""
+        """Seconds between two reports; 60 if no valid value is set."""
         interval = self.policy.report_interval
         return interval if interval is not None and interval > 0 else DEFAULT_REPORT_INTERVAL
 
@@ -151,7 +152,7 @@ def _amount(resource: str, value: str | int | float) -> int:
 
 
 def _amount_at(resource: str, value: object, path: str) -> int:
-    """The same where one of them is malformed, with the path of that one."""
+    """As `amounts`, for lists with a malformed entry: raises ModelError with its path."""
     try:
         return min(max(parse_resource(resource, value), 0), MAX_AMOUNT)
     except ModelError as error:

@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: which evictions would hurt."""
+"""PodDisruptionBudget, typed: the evictions that it allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import ObjectMeta, OwnerReference, Wire, decode
+from scheduler_core.model.meta import ApiObject, ObjectMeta, OwnerReference, decode
 from scheduler_core.model.names import GANG_BUDGET_PREFIX, PROTECTED_GROUP_LABEL
 from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
 
@@ -25,7 +25,7 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     disrupted_pods: dict[str, Any] | None = None
 
 
-class PdbWire(Wire, frozen=True, rename="camel"):
+class PdbWire(ApiObject, frozen=True, rename="camel"):
     """A PodDisruptionBudget, partial."""
 
     spec: _SpecWire = _SpecWire()
@@ -78,7 +78,7 @@ def parse_pdb(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodDisruptionBudg
 
 
 def _protected_group(meta: ObjectMeta) -> OwnerReference | None:
-    """The group for which Muster made a budget: name, label and owner say the same."""
+    """The group for which Muster created a budget; name, label and owner must agree."""
     marked = (meta.labels or {}).get(PROTECTED_GROUP_LABEL, "")
     if not marked or meta.name != GANG_BUDGET_PREFIX + marked:
         return None

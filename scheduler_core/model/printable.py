@@ -1,10 +1,10 @@
-"""Text of strangers made fit for terminals and log lines."""
+"""Escapes untrusted text for terminals and log lines."""
 
 from __future__ import annotations
 
 
 def visible(text: str) -> str:
-    """The text with escapes for what cannot be seen: a name must not drive a terminal or forge a line.
+    """The text with invisible characters escaped, so that a name cannot control a terminal or forge a line.
 
     Escaped are control characters, line ends, what changes the direction of writing, and every space
     but the plain one.
@@ -15,5 +15,5 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same, with line ends and tabs left as they are."""
+    """As `visible`, but line ends and tabs stay as they are."""
     return "\n".join("\t".join(visible(cell) for cell in line.split("\t")) for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""Kubernetes quantities as exact integers, and back.
+"""Parses and formats Kubernetes quantities as exact integers.
 
 The grammar is that of `resource.Quantity`: a signed decimal number and one suffix, either binary (Ki..Ei),
 decimal (n, u, m, none, k..E) or an exponent (e3, E-2). The value is returned as an integer in a unit of

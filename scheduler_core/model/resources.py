@@ -1,4 +1,4 @@
-"""Resource lists: maps of resource name to exact integer (CPU in milli, the rest whole)."""
+"""Resource lists: maps from resource name to exact integer (CPU in milli, all others in whole units)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse_resource_list(
 
 
 def name_problem(name: str) -> str | None:
-    """Why a resource name is not acceptable in a quota, or None.
+    """The reason why a resource name is not acceptable in a quota, or None.
 
     Kubernetes: a bare name must be a standard resource; everything else is `domain/name`.
     """

@@ -1,4 +1,4 @@
-"""Label selectors and node selectors: typed, hashable, with the semantics of Kubernetes."""
+"""Label selectors and node selectors, typed and hashable, with the semantics of Kubernetes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage objects that constrain where a pod can run: volumes, claims, classes, and the limits of nodes."""
+"""Storage objects, typed: volumes, claims, classes, and the volume limits of nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
-from scheduler_core.model.meta import ObjectMeta, Wire, decode
+from scheduler_core.model.meta import ApiObject, ObjectMeta, decode
 from scheduler_core.model.resources import parse_resource_list
 from scheduler_core.model.selectors import (
     IN,
@@ -68,7 +68,7 @@ class _PhaseWire(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
 
 
-class _VolumeWire(Wire, frozen=True, rename="camel"):
+class _VolumeWire(ApiObject, frozen=True, rename="camel"):
     spec: _VolumeSpecWire = _VolumeSpecWire()
     status: _PhaseWire = _PhaseWire()
 
@@ -87,7 +87,7 @@ class _ClaimSpecWire(msgspec.Struct, frozen=True, rename="camel"):
     selector: LabelSelectorWire | None = None
 
 
-class _ClaimWire(Wire, frozen=True, rename="camel"):
+class _ClaimWire(ApiObject, frozen=True, rename="camel"):
     spec: _ClaimSpecWire = _ClaimSpecWire()
     status: _PhaseWire = _PhaseWire()
 
@@ -101,7 +101,7 @@ class _TopologyWire(msgspec.Struct, frozen=True, rename="camel"):
     match_label_expressions: tuple[_TopologyValuesWire, ...] | None = None
 
 
-class _ClassWire(Wire, frozen=True, rename="camel"):
+class _ClassWire(ApiObject, frozen=True, rename="camel"):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[_TopologyWire, ...] | None = None
@@ -120,7 +120,7 @@ class _CsiNodeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
     drivers: tuple[_DriverWire, ...] | None = None
 
 
-class _CsiNodeWire(Wire, frozen=True, rename="camel"):
+class _CsiNodeWire(ApiObject, frozen=True, rename="camel"):
     spec: _CsiNodeSpecWire = _CsiNodeSpecWire()
 
 
@@ -180,7 +180,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, eq=False):
 
 
 class StorageClass(msgspec.Struct, frozen=True, eq=False):
-    """A class: who provisions its volumes, whether binding waits for a pod, and where volumes may be."""
+    """A class: the provisioner, whether binding waits for a pod, and the allowed topologies."""
 
     name: str
     provisioner: str
@@ -194,17 +194,17 @@ class StorageClass(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def waits(self) -> bool:
-        """Whether claims are bound only once a pod that uses them is scheduled."""
+        """Whether claims are bound only when a pod that uses them is scheduled (WaitForFirstConsumer)."""
         return self.binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     @property
     def provisions(self) -> bool:
-        """Whether volumes can be made on demand."""
+        """Whether volumes can be provisioned on demand."""
         return self.provisioner not in ("", NO_PROVISIONER)
 
 
 class CSINode(msgspec.Struct, frozen=True, eq=False):
-    """How many volumes of each CSI driver a node can attach; drivers without a limit are left out."""
+    """Attachable volumes of a node by CSI driver; drivers without a limit are left out."""
 
     name: str
     limits: dict[str, int]
@@ -216,7 +216,7 @@ class CSINode(msgspec.Struct, frozen=True, eq=False):
 
 
 def _class_of(meta: ObjectMeta, name: str | None) -> str:
-    """The legacy annotation goes before the field, as in Kubernetes."""
+    """The class of an object; as in Kubernetes, the legacy annotation takes precedence over the field."""
     return (meta.annotations or {}).get(names.STORAGE_CLASS_ANNOTATION, name or "")
 
 

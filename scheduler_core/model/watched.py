@@ -1,4 +1,4 @@
-"""Every kind that the scheduler reads, and how one object of it is parsed."""
+"""The kinds that the scheduler watches, each with its parser."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler_core.model.config_map import parse_config_map
-from scheduler_core.model.elastic_quota import parse_elastic_quota
-from scheduler_core.model.gang import parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.groups.gang import parse_gang, parse_native_gang, parse_x_gang
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     CSI_NODES,
@@ -30,8 +29,9 @@ from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.node_metric import parse_node_metric
 from scheduler_core.model.pdb import parse_pdb
-from scheduler_core.model.pod import parse_pod
-from scheduler_core.model.reservation_ledger import parse_reservation_ledger
+from scheduler_core.model.pods.pod import parse_pod
+from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.storage import (
     parse_csi_node,
     parse_persistent_volume,
@@ -39,10 +39,10 @@ from scheduler_core.model.storage import (
     parse_storage_class,
 )
 
-# From raw JSON or a dict to the typed object; raises ModelError.
+# Parses raw JSON or a dict to the typed object; raises ModelError.
 Parse = Callable[[Any], Any]
 
-# Pods last: they are decided on what the others say.
+# Pods are last, as their scheduling depends on all other kinds.
 WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (NODES, parse_node),
     (NODE_METRICS, parse_node_metric),

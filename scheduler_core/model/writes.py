@@ -1,7 +1,7 @@
-"""Writes as values: what the core wants done to the API server, with the precondition that makes it safe.
+"""Writes to the API server as values, each with the precondition that makes it safe.
 
-Only `kube` carries them out. Every write names the uid or resourceVersion it was decided on, so that a
-stale decision fails instead of hitting another object of the same name.
+Only `kube` carries them out. Every write names the uid or resourceVersion that the decision was based on, so
+that a stale decision fails instead of changing another object of the same name.
 """
 
 from __future__ import annotations

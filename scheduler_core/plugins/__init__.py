@@ -1,1 +1,1 @@
-"""The plugins: one file each, unaware of each other."""
+"""The scheduling plugins, one file each; no plugin imports another."""

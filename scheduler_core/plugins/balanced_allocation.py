@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources would be used evenly."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources would be used evenly."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Float, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, used_after
 from scheduler_core.framework.status import SKIP, SUCCESS, Status
 from scheduler_core.framework.view import NodeView
-
-Float = NDArray[np.float64]
+from scheduler_core.model.names import NODE_RESOURCES_BALANCED_ALLOCATION
 
 
 class NodeResourcesBalancedAllocation:
     """Score: 100 * (1 - standard deviation of the fractions used), over the configured resources."""
 
-    name = "NodeResourcesBalancedAllocation"
+    name = NODE_RESOURCES_BALANCED_ALLOCATION
     scope = Scope.USAGE
 
     def __init__(self, resources: Sequence[tuple[str, int]] = DEFAULT_RESOURCES) -> None:

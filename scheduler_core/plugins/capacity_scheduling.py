@@ -1,30 +1,30 @@
-"""CapacityScheduling: elastic quotas decide what may be scheduled, and who must give back what it borrows."""
+"""CapacityScheduling: admits pods by elastic quotas, and reclaims what other quotas borrow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.preemption.demand import quota_demands
+from scheduler_core.framework.preemption.demand import demands_in_order, quota_demands
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
-from scheduler_core.framework.preemption.search import Search
-from scheduler_core.framework.preemption.turns import in_turn
-from scheduler_core.framework.quota_obstacles import CAPACITY, OwnQuota, beside_own_quota, refusal_of
+from scheduler_core.framework.preemption.search import VictimSearch
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.quota_obstacles import OwnQuota, beside_own_quota, refusal_of
+from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
-from scheduler_core.framework.widest_victims import nobody_may_go
-from scheduler_core.state.events import Happened
+from scheduler_core.model.names import CAPACITY_SCHEDULING
+from scheduler_core.state.events import EventKind
 
 
 class CapacityScheduling:
     """PreFilter by max and by the sum of min; PostFilter reclaims what other quotas borrow.
 
-    Use is charged and refunded by the state itself at Reserve. `cross_node` false gives the seed's literal
-    rule: victims on one node only.
+    The state itself charges and refunds use at Reserve. Without `cross_node` all victims are on one node
+    (docs/quota.md#preemption).
     """
 
-    name = CAPACITY
+    name = CAPACITY_SCHEDULING
 
     def __init__(self, cross_node: bool = True) -> None:
         self.cross_node = cross_node
@@ -50,11 +50,11 @@ class CapacityScheduling:
         if reason or cycle.evaluation is None:
             return must_wait(reason)
         result = refused("No preemption victims found for incoming pod")
-        if nobody_may_go(state, pod):
+        if no_possible_victims(state, pod):
             return result
         demands = quota_demands(state, pod, quota)
-        for demand in (turn for found in demands for turn in in_turn(state.table, found)):
-            result = Search(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
+        for demand in (turn for found in demands for turn in demands_in_order(state.table, found)):
+            result = VictimSearch(cycle, cycle.evaluation, demand).run(across_nodes=self.cross_node)
             if result.status.ok:
                 break
         return result
@@ -66,6 +66,6 @@ class CapacityScheduling:
     def unreserve(self, cycle: Cycle, slot: int) -> None:
         """The state refunds when it forgets the pod."""
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """What happens to the pod's own quota."""
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Events of the pod's own quota."""
         return OwnQuota.hints()

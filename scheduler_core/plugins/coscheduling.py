@@ -1,8 +1,7 @@
 """Coscheduling: pods of a group start together or not at all.
 
-The engine tries a gang as one unit (engine.gang_cycle): the quorum, the trial and the preemption of the whole
-are not the business of single pods. This plugin says what holds for a single member, carries the arguments,
-and names the events that can help a gang.
+The engine schedules a gang as one unit (engine.gang.cycle), with its quorum, trial and preemption. This
+plugin checks a single member, carries the arguments, and registers the events that can help a gang.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
+from scheduler_core.framework.gang_members import OWN_GROUP, PlacedTogether
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.members import OWN_GROUP, PlacedTogether
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import (
     SUCCESS,
     Diagnosis,
@@ -21,22 +20,23 @@ from scheduler_core.framework.status import (
     unresolvable,
     unschedulable,
 )
-from scheduler_core.model.gang import group_of
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.groups.gang import group_of
+from scheduler_core.model.names import COSCHEDULING
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
-from scheduler_core.state.keeping import DEFAULT_LIMIT_SECONDS
+from scheduler_core.state.events import EventKind
+from scheduler_core.state.gangs.kept_nodes import DEFAULT_LIMIT_SECONDS
 
 
 class Coscheduling(PlacedTogether):
-    """`require_pod_group` gives the seed's literal rule: a pod without a group is refused.
+    """Checks the group of a pod. With `require_pod_group` a pod without a group is refused.
 
     `reservation_seconds`: how long a gang waits before nodes are kept for it; `strict` keeps them at once.
-    `reservation_limit`: seconds after which they are not kept any more. `disruption_budgets`: a
-    PodDisruptionBudget protects every gang of the profile that runs (controllers.gang_budgets).
+    `reservation_limit`: seconds after which they are no longer kept. `disruption_budgets`: every running gang
+    of the profile is protected by a PodDisruptionBudget (controllers.gang_budgets).
     """
 
-    name = "Coscheduling"
+    name = COSCHEDULING
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Coscheduling(PlacedTogether):
         return self.require_pod_group or group_of(pod) is not None
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        """UNRESOLVABLE for a pod whose group is not there (reference, item 2), or that must have one."""
+        """UNRESOLVABLE for a pod whose group does not exist, and for a pod without a required group."""
         ref = group_of(cycle.pod)
         if ref is None:
             if self.require_pod_group:
@@ -67,9 +67,9 @@ class Coscheduling(PlacedTogether):
         return SUCCESS
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """A member alone helps nobody: the gang preempts as a whole, or not at all."""
+        """No preemption for a single member: the gang preempts as a whole."""
         return PostFilterResult(unschedulable("left to the gang as a whole"))
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """The group came or changed, or a sibling took a node, lost it or ends."""
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """The group was added or changed, or a sibling was placed, removed or is leaving."""
         return Obstacle.GROUP.hints(OWN_GROUP)

@@ -1,7 +1,7 @@
-"""Extenders: what HTTP extenders have answered about nodes, as a filter and a score of every profile.
+"""Extenders: the answers of HTTP extenders about nodes, as a filter and a score of every profile.
 
-The plugin asks nobody: answers are in the state before an attempt uses them, see `engine.asking`. No
-configuration names it; profiles have it where the configuration has extenders.
+The plugin sends no requests: the answers are in the state before an attempt uses them
+(engine.extenders.asking). Profiles get this plugin where the configuration has extenders.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.config.schema import Extender
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import Scope
+from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.status import Bits, Reason
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.extending import NodesAnswer
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Bind, Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
+from scheduler_core.state.events import EventKind
 
 EXTENDERS: Final = "Extenders"
 _UNASKED: Final = Reason("node(s) that no extender was asked about")
-# Of more different reasons than bits the rest shares the last one.
+# If there are more reasons than bits, the rest share the last bit.
 _MOST_REASONS: Final = 63
 _OTHERS: Final = "node(s) refused by an extender"
-# No weight of an extender's may overflow a sum of scores.
+# The weight of an extender must not overflow a sum of scores.
 _MOST_POINTS: Final = 1 << 40
 
 
@@ -60,7 +60,7 @@ class Extenders:
 
     @property
     def accounted_for(self) -> frozenset[str]:
-        """Resources that extenders account for, so that nodes have as much as anybody asks for."""
+        """Resources that extenders account for; the scheduler treats them as unlimited on every node."""
         managed = (item for extender in self.extenders for item in extender.managed_resources)
         return frozenset(item.name for item in managed if item.ignored_by_scheduler)
 
@@ -69,7 +69,7 @@ class Extenders:
         return any(is_interested(extender, pod) for extender in self._asked)
 
     def guards(self, pod: Pod) -> bool:
-        """Whether an extender wants to know who is to be evicted for the pod."""
+        """Whether an extender takes part in the preemption for the pod."""
         return any(is_interested(extender, pod) for extender in self._preempting)
 
     def interest(self, pod: Pod) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Extenders:
         return found.bits[nodes.slots]
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """The extenders' own words."""
+        """The messages of the extenders."""
         found: _Verdicts | None = cycle.slots.get(self.name)
         return found.reasons if found is not None else [_UNASKED]
 
@@ -110,15 +110,15 @@ class Extenders:
                 return Bind(pod.namespace, pod.name, pod.uid, node, by=extender.url_prefix)
         return None
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """Nobody but the extender knows what its answer depends on, so any event is worth a try."""
-        return {Happened.anything(): None}
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Any event: only the extender knows what its answer depends on."""
+        return {EventKind.anything(): None}
 
 
 def _verdicts(cycle: Cycle, answer: NodesAnswer | None) -> _Verdicts:
-    """What an answer says of all nodes. While victims are looked for, nodes without an answer may do.
+    """The verdict of an answer about all nodes. During preemption, nodes without an answer pass.
 
-    A node that was refused may not: it had room enough, so nobody's leaving is known to help.
+    Refused nodes do not pass: they had enough room, so evictions are not known to help.
     """
     state, hypothetical = cycle.state, cycle.after_leaving
     bits = np.full(state.nodes.size, 0 if hypothetical else 1, dtype=np.uint64)  # [N]

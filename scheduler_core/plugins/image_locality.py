@@ -1,4 +1,4 @@
-"""ImageLocality: prefer nodes that have the pod's images already, the more so the more nodes have them."""
+"""ImageLocality: prefers nodes that have the pod's images, and images that many nodes have."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
 from scheduler_core.framework.view import NodeView
+from scheduler_core.model.names import IMAGE_LOCALITY
 
 _MB: Final = 1024 * 1024
 LEAST_BYTES: Final = 23 * _MB
@@ -30,7 +31,7 @@ class ImageLocality:
     again after every change of a node, computes all of them from the index.
     """
 
-    name = "ImageLocality"
+    name = IMAGE_LOCALITY
     scope = Scope.STATIC
     looks_at_feasible = False
 

@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods that want to be near other pods, or away from them, and pods that those reject."""
+"""InterPodAffinity: required and preferred (anti-)affinity between pods, in both directions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.arrays.intern import Int32
+from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
-from scheduler_core.framework.obstacles import Obstacle
-from scheduler_core.framework.pod_terms import reached, reached_by_all
+from scheduler_core.framework.pod_terms import selected_by, selected_by_all
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.affinity_index import Role, TermGroup, carries_terms
+from scheduler_core.model.names import INTER_POD_AFFINITY
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.domains import Domains
-from scheduler_core.state.events import ClusterEvent, Happened
-
-Bool = NDArray[np.bool_]
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.neighbours.affinity_index import Role, TermGroup, carries_terms
+from scheduler_core.state.neighbours.domains import Domains
 
 REASONS: Final = (
     Reason("node(s) didn't match pod affinity rules", resolvable=False),
@@ -41,7 +39,7 @@ _Verdicts = dict[str, tuple[Domains, Bool]]
 
 
 class _Filtering(NamedTuple):
-    """Per topology key what rules out a domain, bool [V + 1] each."""
+    """Excluded domains per topology key, bool [V + 1] each."""
 
     unwanted: _Verdicts
     avoided: _Verdicts
@@ -54,7 +52,7 @@ class InterPodAffinity:
     With `ignore_existing`, preferences of placed pods count only for pods that have preferences of their own.
     """
 
-    name = "InterPodAffinity"
+    name = INTER_POD_AFFINITY
     scope = Scope.CLUSTER
 
     def __init__(self, hard_weight: int = 1, ignore_existing: bool = False) -> None:
@@ -82,7 +80,7 @@ class InterPodAffinity:
         """uint64 [M]: bit 0 the pod's affinity, else bit 1 its anti-affinity, else bit 2 that of others."""
         filtering: _Filtering = cycle.slots[self.name]
         out = np.zeros(len(nodes), dtype=np.uint8)  # [M]
-        # Written over from the last reason to the first, which is the one that is told.
+        # The first reason overwrites later ones and is reported.
         for verdicts, bit in zip(reversed(filtering), (_EXISTING, _ANTI_AFFINITY, _AFFINITY), strict=True):
             for domains, ruled_out in verdicts.values():
                 np.putmask(out, ruled_out[domains.raw[nodes.slots]], bit)
@@ -104,7 +102,7 @@ class InterPodAffinity:
         for terms, sign in ((pod.pod_affinity.preferred, 1), (pod.pod_anti_affinity.preferred, -1)):
             for term in terms:
                 domains = state.neighbours.domains(term.topology_key)
-                sums = state.neighbours.selected(reached(state, pod, term), domains)
+                sums = state.neighbours.selected(selected_by(state, pod, term), domains)
                 _add(weights, term.topology_key, sign * term.weight, sums)
         for group in _terms_about(cycle):
             weight = self.hard_weight if group.term.role is Role.REQUIRES else group.term.weight
@@ -139,13 +137,13 @@ class InterPodAffinity:
 
     # Queue
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """Pods that matter came, changed or went; nodes came or have other labels; a namespace has."""
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Relevant pods were added, changed or deleted; nodes or namespaces were added or relabelled."""
         return Obstacle.NEIGHBOURS.hints(_may_change_neighbours)
 
 
 def _terms_about(cycle: Cycle) -> list[TermGroup]:
-    """Terms of placed pods that speak of the cycle's pod, looked up once."""
+    """Terms of placed pods that select the cycle's pod, looked up once."""
     found: list[TermGroup] | None = cycle.slots.get(_TERMS)
     if found is None:
         found = cycle.slots[_TERMS] = cycle.state.neighbours.terms_about(cycle.pod)
@@ -159,15 +157,15 @@ def _add(weights: dict[str, Int64], key: str, weight: int, sums: Int32) -> None:
 
 
 def _unwanted(state: ClusterState, pod: Pod) -> _Verdicts:
-    """Domains without a pod that all the required affinity terms speak of; no label is no good either.
+    """Domains without a pod that all required affinity terms select; nodes without the label as well.
 
-    The first pod of a group that wants to be together may go anywhere where the keys exist: when nobody in
-    any domain is spoken of, and the pod is one that its own terms speak of.
+    The first pod of a group may use any node with the keys: if the terms select no placed pod in any
+    domain, and select the pod itself.
     """
     terms = pod.pod_affinity.required
     if not terms:
         return {}
-    everyone = reached_by_all(state, pod, terms)
+    everyone = selected_by_all(state, pod, terms)
     out: _Verdicts = {}
     for key in dict.fromkeys(term.topology_key for term in terms):
         domains = state.neighbours.domains(key)
@@ -179,17 +177,17 @@ def _unwanted(state: ClusterState, pod: Pod) -> _Verdicts:
 
 
 def _avoided(state: ClusterState, pod: Pod) -> _Verdicts:
-    """Domains with a pod that a required anti-affinity term speaks of."""
+    """Domains with a pod that a required anti-affinity term selects."""
     out: _Verdicts = {}
     for term in pod.pod_anti_affinity.required:
         domains = state.neighbours.domains(term.topology_key)
-        present = state.neighbours.selected(reached(state, pod, term), domains) > 0
+        present = state.neighbours.selected(selected_by(state, pod, term), domains) > 0
         _join(out, term.topology_key, domains, present)
     return out
 
 
 def _guarded(state: ClusterState, groups: Sequence[TermGroup]) -> _Verdicts:
-    """Domains with a pod whose required anti-affinity speaks of this pod."""
+    """Domains with a pod whose required anti-affinity selects this pod."""
     out: _Verdicts = {}
     for group in groups:
         domains = state.neighbours.domains(group.term.topology_key)
@@ -203,24 +201,24 @@ def _join(verdicts: _Verdicts, key: str, domains: Domains, more: Bool) -> None:
 
 
 def _may_change_neighbours(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    if event.what & Happened.OTHER:
+    if event.what & EventKind.OTHER:
         return bool(event.namespace)
-    if event.what & (Happened.POD_UPDATE | Happened.POD_DELETE):
-        return bool(event.what & Happened.POD_UPDATE) or _went_away(state, pod, event)
-    return _came_near(state, pod, event) if event.what & Happened.POD_ADD else True
+    if event.what & (EventKind.POD_UPDATE | EventKind.POD_DELETE):
+        return bool(event.what & EventKind.POD_UPDATE) or _went_away(state, pod, event)
+    return _came_near(state, pod, event) if event.what & EventKind.POD_ADD else True
 
 
 def _came_near(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """A new pod helps one whose required affinity speaks of it."""
+    """A new pod helps a pod whose required affinity selects it."""
     terms = pod.pod_affinity.required
-    return event.pod is None or (bool(terms) and reached_by_all(state, pod, terms).takes(event.pod))
+    return event.pod is None or (bool(terms) and selected_by_all(state, pod, terms).takes(event.pod))
 
 
 def _went_away(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    """A pod that left helps one that avoids it, one that it rejected, and the first of a group."""
+    """A deleted pod helps a pod that avoids it, a pod that it rejected, and the first of a group."""
     gone = event.pod
     if gone is None or gone.pod_anti_affinity.required:
         return True
-    if any(reached(state, pod, term).takes(gone) for term in pod.pod_anti_affinity.required):
+    if any(selected_by(state, pod, term).takes(gone) for term in pod.pod_anti_affinity.required):
         return True
     return _came_near(state, pod, event)

@@ -1,4 +1,4 @@
-"""LoadAwareScheduling: keeps pods off nodes that are really busy, and spreads what is really used."""
+"""LoadAwareScheduling: avoids nodes whose measured load is high, and spreads measured load."""
 
 from __future__ import annotations
 
@@ -6,35 +6,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.config.muster_args import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
+from scheduler_core.arrays.types import Int64
+from scheduler_core.config.args.muster import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
 from scheduler_core.framework.interface import Plugin, RoomPlugin, Scope
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
+from scheduler_core.framework.queueing.obstacles import Obstacle
+from scheduler_core.framework.queueing.widest_victims import freed_by_victims
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.framework.widest_victims import freed_by_victims
 from scheduler_core.load.estimate import estimate_pod
 from scheduler_core.load.priority import PROD, band_of
 from scheduler_core.load.spec import Estimation, LoadSpec, Percentile, Thresholds, aligned
 from scheduler_core.load.usage import points, score
+from scheduler_core.model.names import LOAD_AWARE_SCHEDULING
 from scheduler_core.model.node_metric import NodeMetric
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
-from scheduler_core.state.load_columns import LoadColumns
-
-Bool = NDArray[np.bool_]
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.load.columns import LoadColumns
 
 EXPIRED: Final = "node(s) nodeMetric expired"
 MISSING: Final = "node(s) nodeMetric missing"
 
 
 class Incoming:
-    """What the pod in scheduling is estimated to use, int64 [R], and whether it is a prod pod."""
+    """The estimated use of the pod that is being scheduled, int64 [R], and whether it is a prod pod."""
 
     __slots__ = ("estimate", "prod")
 
@@ -47,12 +45,12 @@ class LoadAwareScheduling:
     """Filter and score by measured use plus estimates of what was not measured yet.
 
     Bit 0: the report is too old; bit 1: nothing was measured. Then two bits per resource in name order: plain
-    or aggregated use over its threshold; a node is refused for the first such resource.
-    `fit` counts the resources of nodes, or is None: no report of a node helps whom it has no room for.
+    or aggregated use over its threshold; a node is refused for the first such resource. `fit` is the plugin
+    that counts resources, or None: a report does not help a pod that the node has no room for.
     """
 
-    name = "LoadAwareScheduling"
-    # Reports age with the clock alone, so answers are computed anew for every attempt.
+    name = LOAD_AWARE_SCHEDULING
+    # Reports expire with time alone, so answers are computed for every attempt.
     scope = Scope.CLUSTER
 
     def __init__(
@@ -78,7 +76,7 @@ class LoadAwareScheduling:
             self._reasons.append(Reason(f"node(s) {resource} aggregated usage exceed threshold"))
 
     def meet(self, others: Mapping[str, Plugin]) -> None:
-        """Find who counts the resources of nodes."""
+        """Find the plugin that counts the resources of nodes."""
         self.fit = next((plugin for plugin in others.values() if isinstance(plugin, RoomPlugin)), None)
 
     # Extension points
@@ -127,15 +125,15 @@ class LoadAwareScheduling:
         return np.where(current, score(values, self._weights, self.dominant), 0)
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
-        """Nothing to do: a pod that holds its node in the state is among the assigned ones already."""
+        """Nothing to do: the state counts a pod as assigned once it has a node."""
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, slot: int) -> None:
         """Nothing to do: forgetting the pod in the state takes its estimate away."""
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """A report, a pod that went, a node that came or was told other thresholds or capacity."""
-        of_one_node = Happened.NODE_METRIC | Happened.POD_DELETE
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """A report, a deleted pod, a new node, or a node with other thresholds or capacity."""
+        of_one_node = EventKind.NODE_METRIC | EventKind.POD_DELETE
         return {
             Obstacle.LOAD.value & ~of_one_node: None,
             of_one_node: StandingHint(self._may_take, _unless_known, self._room),
@@ -151,7 +149,7 @@ class LoadAwareScheduling:
         return self._is_below(state, pod, slot) or bool(freed_by_victims(state, pod, slot).any())
 
     def _is_below(self, state: ClusterState, pod: Pod, slot: int) -> bool:
-        """Whether a node stays below its thresholds with the pod. That its report is too old, time tells."""
+        """Whether a node stays below its thresholds with the pod; the age of the report is not checked."""
         columns = state.load.columns(self.spec)
         if not self.pass_missing and not columns.measured[slot]:
             return False
@@ -162,7 +160,7 @@ class LoadAwareScheduling:
         return bool((estimate <= room).all())
 
     def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
-        """What is free on the node of an event; None where no node is known."""
+        """The free room on the node of an event; None if the node is unknown."""
         slot = _slot_of(state, event)
         if slot is None:
             return None
@@ -212,19 +210,19 @@ class LoadAwareScheduling:
 
 
 def _slot_of(state: ClusterState, event: ClusterEvent) -> int | None:
-    """The node that a report is about, or that a pod has left."""
+    """The node of a report or of a deleted pod."""
     if event.pod is not None:
         return state.nodes.slot(event.pod.node_name)
     return state.nodes.slot(event.obj.name) if isinstance(event.obj, NodeMetric) else None
 
 
 def _unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
-    """Everybody where it is not known which node it is."""
+    """All pods if the node is unknown."""
     return EVERYBODY if _slot_of(state, event) is None else NOBODY
 
 
 def load_aware(args: LoadAwareSchedulingArgs) -> LoadAwareScheduling:
-    """The plugin of some arguments, whose defaults are filled in."""
+    """The plugin for arguments with defaults filled in."""
     return LoadAwareScheduling(
         load_spec(args),
         args.resource_weights,
@@ -236,7 +234,7 @@ def load_aware(args: LoadAwareSchedulingArgs) -> LoadAwareScheduling:
 
 
 def load_spec(args: LoadAwareSchedulingArgs) -> LoadSpec:
-    """What the columns must hold for some arguments: every resource that shows up in them, in name order."""
+    """The LoadSpec for arguments: every resource that occurs in them, in name order."""
     aggregated = args.aggregated or AggregatedArgs()
     resources = args.resources()
     by_aggregate = bool(aggregated.usage_thresholds) and bool(aggregated.usage_aggregation_type)

@@ -1,4 +1,4 @@
-"""NodeAffinity: nodeSelector and required node affinity filter, preferred terms score."""
+"""NodeAffinity: filters by nodeSelector and required node affinity, scores by preferred terms."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import Scope
 from scheduler_core.framework.matching import match_required, match_term
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import default_normalize
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import NodeAffinity as Affinity
-from scheduler_core.state.events import Happened
+from scheduler_core.model.names import NODE_AFFINITY
+from scheduler_core.model.pods.affinity import PodNodeAffinity as Affinity
+from scheduler_core.state.events import EventKind
 
 POD_REASON: Final = Reason("node(s) didn't match Pod's node affinity/selector", resolvable=False)
 ADDED_REASON: Final = Reason("node(s) didn't match scheduler-enforced node affinity", resolvable=False)
@@ -27,7 +28,7 @@ ADDED_REASON: Final = Reason("node(s) didn't match scheduler-enforced node affin
 class NodeAffinity:
     """`added` is the profile's addedAffinity: it applies to every pod of the profile."""
 
-    name = "NodeAffinity"
+    name = NODE_AFFINITY
     scope = Scope.STATIC
 
     def __init__(self, added: Affinity | None = None) -> None:
@@ -67,6 +68,6 @@ class NodeAffinity:
         """int64 [N]: the most weight is best."""
         return default_normalize(raw, feasible)
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
+    def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node came or changed its labels."""
         return Obstacle.KIND.hints()

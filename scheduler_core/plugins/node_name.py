@@ -1,4 +1,4 @@
-"""NodeName: a pod that asks for a node by name fits there only."""
+"""NodeName: filters out all nodes but the one in spec.nodeName."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import Scope
+from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.status import Bits, Reason
 from scheduler_core.framework.view import NodeView
-from scheduler_core.state.events import Happened
+from scheduler_core.model.names import NODE_NAME
+from scheduler_core.state.events import EventKind
 
 REASONS: Final = (Reason("node(s) didn't match the requested node name", resolvable=False),)
 
@@ -20,7 +21,7 @@ REASONS: Final = (Reason("node(s) didn't match the requested node name", resolva
 class NodeName:
     """Filter by spec.nodeName. Such a pod is bound by its creator; this matters to explanations only."""
 
-    name = "NodeName"
+    name = NODE_NAME
     scope = Scope.STATIC
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
@@ -34,8 +35,8 @@ class NodeName:
         """The one bit."""
         return REASONS
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
+    def hints(self) -> Mapping[EventKind, Hint | None]:
         """The named node may appear."""
         return {
-            Happened.NODE_ADD: lambda _, pod, event: bool(event.node and event.node.name == pod.node_name)
+            EventKind.NODE_ADD: lambda _, pod, event: bool(event.node and event.node.name == pod.node_name)
         }

@@ -1,4 +1,4 @@
-"""NodePorts: a host port can be given to one pod per node and address."""
+"""NodePorts: filters out nodes on which a host port of the pod is in use."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 
 from scheduler_core.arrays.index import PODS_ROW
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.names import NODE_PORTS
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, EventKind
 
 REASONS: Final = (Reason("node(s) didn't have free ports for the requested pod ports"),)
 
@@ -27,7 +28,7 @@ class NodePorts:
     The answer changes only with the pods of a node, as its requests do, so it is of USAGE scope.
     """
 
-    name = "NodePorts"
+    name = NODE_PORTS
     scope = Scope.USAGE
 
     def pre_filter(self, cycle: Cycle) -> Status:
@@ -46,13 +47,13 @@ class NodePorts:
         """The one bit."""
         return REASONS
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
+    def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node came, or a pod with one of the ports went."""
         return Obstacle.ROOM.hints(_frees_port)
 
 
 def _frees_port(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
     if event.pod is None:
-        return bool(event.what & Happened.NODE_ADD)
+        return bool(event.what & EventKind.NODE_ADD)
     freed = {(port.protocol, port.port) for port in event.pod.host_ports}
     return any((port.protocol, port.port) in freed for port in pod.host_ports)

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: enough free of every requested resource; scores by how full a node would be."""
+"""NodeResourcesFit: filters by free resources, scores by how much of a node would be allocated."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import MAX_ROWS, MOST_COUNTED, PODS_ROW, Int64
-from scheduler_core.framework.allocation import LEAST, Strategy
+from scheduler_core.arrays.index import MAX_ROWS, MOST_COUNTED, PODS_ROW
+from scheduler_core.arrays.types import Int64
+from scheduler_core.framework.allocation import LEAST, ResourceScoring
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
+from scheduler_core.framework.queueing.obstacles import Obstacle
+from scheduler_core.framework.queueing.widest_victims import evictable_requests, freed_by_victims
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, Numbers, used_after
 from scheduler_core.framework.status import SUCCESS, Bits, Reason, Status, unresolvable
 from scheduler_core.framework.view import NodeView
-from scheduler_core.framework.widest_victims import beneath, freed_by_victims
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.names import NODE_RESOURCES_FIT
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, EventKind
 
 # Bit r: not enough free of resource r; bit r + 32: the node could not take the pod even when empty.
 _NEVER_SHIFT = 32
@@ -29,10 +31,10 @@ _NEVER_SHIFT = 32
 class NodeResourcesFit:
     """`resources` are the (name, weight) pairs that the score looks at, `strategy` is how.
 
-    `ignored` are extended resources, and `ignored_groups` their prefixes, that somebody else accounts for.
+    `ignored` are extended resources that others account for, `ignored_groups` are prefixes of such resources.
     """
 
-    name = "NodeResourcesFit"
+    name = NODE_RESOURCES_FIT
     scope = Scope.USAGE
 
     def __init__(
@@ -40,7 +42,7 @@ class NodeResourcesFit:
         resources: Sequence[tuple[str, int]] = DEFAULT_RESOURCES,
         ignored: Sequence[str] = (),
         ignored_groups: Sequence[str] = (),
-        strategy: Strategy = LEAST,
+        strategy: ResourceScoring = LEAST,
     ) -> None:
         self.resources = tuple(resources)
         self.ignored = frozenset(ignored)
@@ -54,9 +56,9 @@ class NodeResourcesFit:
         return resource in self.ignored or resource.partition("/")[0] in self.ignored_groups
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        """Note which rows are asked for, without the ignored ones.
+        """Store the requested rows, without ignored resources.
 
-        A resource without a row is one that no node has, or one more than can be counted.
+        A resource without a row is one that no node has, or one beyond the countable number.
         """
         index = cycle.state.index
         for name, value in cycle.pod.requests.items():
@@ -121,8 +123,8 @@ class NodeResourcesFit:
             total = points if total is None else total + points
         return np.zeros(len(nodes), dtype=np.int64) if total is None else strategy.mean(total, weights)
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """Room came: a node, more allocatable, a pod that went or shrank."""
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """A new node, more allocatable, or a pod that was deleted or requests less."""
         return Obstacle.ROOM.hints(_may_make_room, StandingHint(self._has_room, _unless_known, self._room))
 
     def _has_room(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
@@ -139,16 +141,16 @@ class NodeResourcesFit:
         return bool(((asked <= free) | (asked == 0)).all())
 
     def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
-        """What there is on the node that a pod has left; None where it is not known."""
+        """The room on the node of a deleted pod; None if the node is unknown."""
         slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
         return None if slot is None else self.room_on(state, slot)
 
     def room_on(self, state: ClusterState, slot: int) -> Room:
-        """What is free on a node, and what evictions there may add."""
-        return Room(self._free_on(state, slot), slot, partial(beneath, state, slot))
+        """The free resources of a node, and those that evictions there may add."""
+        return Room(self._free_on(state, slot), slot, partial(evictable_requests, state, slot))
 
     def _free_on(self, state: ClusterState, slot: int) -> Int64:
-        """int64 [R]: what is free on a node. Of what others account for there is always enough."""
+        """int64 [R]: what is free on a node; unlimited for resources that others account for."""
         free: Int64 = state.nodes.allocatable[:, slot] - state.nodes.requested[:, slot]  # [R]
         for row, name in enumerate(state.index.names):
             if self._ignores(name):
@@ -157,7 +159,7 @@ class NodeResourcesFit:
 
 
 def _unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
-    """Everybody where it is not known which node has more room now."""
+    """All pods if the node is unknown."""
     node = event.pod.node_name if event.pod is not None else ""
     return EVERYBODY if state.nodes.slot(node) is None else NOBODY
 

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes no pods but those that tolerate it."""
+"""NodeUnschedulable: filters out cordoned nodes, except for pods that tolerate the taint."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import Bits, Reason
 from scheduler_core.framework.view import NodeView
+from scheduler_core.model.names import NODE_UNSCHEDULABLE
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.events import Happened
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.events import EventKind
 
 REASONS: Final = (Reason("node(s) were unschedulable", resolvable=False),)
 
@@ -27,7 +28,7 @@ def _tolerates(pod: Pod) -> bool:
 class NodeUnschedulable:
     """Filter by spec.unschedulable."""
 
-    name = "NodeUnschedulable"
+    name = NODE_UNSCHEDULABLE
     scope = Scope.STATIC
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
@@ -40,6 +41,6 @@ class NodeUnschedulable:
         """The one bit."""
         return REASONS
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
+    def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node that can be scheduled on came, or was uncordoned."""
         return Obstacle.KIND.hints(lambda _, __, event: bool(event.node and not event.node.unschedulable))

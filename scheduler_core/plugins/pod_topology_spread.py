@@ -1,4 +1,4 @@
-"""PodTopologySpread: pods that match a selector spread evenly over the domains of a topology key."""
+"""PodTopologySpread: spreads pods that match a selector over the domains of a topology key."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import MAX_NODE_SCORE, Scope
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import chosen, percent
 from scheduler_core.framework.spread import (
     SYSTEM_CONSTRAINTS,
@@ -24,15 +24,13 @@ from scheduler_core.framework.spread import (
 )
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import SpreadConstraint
-from scheduler_core.model.names import LABEL_HOSTNAME
+from scheduler_core.model.names import LABEL_HOSTNAME, POD_TOPOLOGY_SPREAD
 from scheduler_core.model.node import Node
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.affinity import SpreadConstraint
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.domains import EACH_NODE, Domains
-from scheduler_core.state.events import ClusterEvent, Happened
-
-Bool = NDArray[np.bool_]
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.neighbours.domains import EACH_NODE, Domains
 
 REASONS: Final = (
     Reason("node(s) didn't match pod topology spread constraints"),
@@ -50,12 +48,12 @@ class _Scoring(NamedTuple):
 
 
 class PodTopologySpread:
-    """`defaults` are constraints for pods that bring none; their selectors come from the pods' controllers.
+    """`defaults` are constraints for pods without any; their selectors come from the pods' controllers.
 
     `system` says that they are kube-scheduler's own: then a node without a key still scores by the others.
     """
 
-    name = "PodTopologySpread"
+    name = POD_TOPOLOGY_SPREAD
     scope = Scope.CLUSTER
 
     def __init__(
@@ -65,7 +63,7 @@ class PodTopologySpread:
         self.system = system
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
-        """Pods that bring constraints, or whose controller gives them the default ones."""
+        """Pods with constraints of their own or by default."""
         return may_spread(pod, self.defaults)
 
     # Hard constraints
@@ -107,7 +105,7 @@ class PodTopologySpread:
     # Soft constraints
 
     def pre_score(self, cycle: Cycle, feasible: Bool) -> Status:
-        """What every domain adds to the score, weighted by how many there are; SKIP without constraints."""
+        """The weighted part of every domain in the score; SKIP without constraints."""
         constraints = constraints_of(cycle.pod, self.defaults, hard=False)
         if not constraints:
             return SKIP
@@ -180,8 +178,8 @@ class PodTopologySpread:
 
     # Queue
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
-        """Pods that are counted came, changed or went; nodes of the domains did."""
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Counted pods or nodes of the domains were added, changed or removed."""
         return Obstacle.NEIGHBOURS.hints(self._may_even_out)
 
     def _may_even_out(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
@@ -190,10 +188,10 @@ class PodTopologySpread:
         return self._pod_helps(state, pod, event)
 
     def _pod_helps(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-        """An update may have taken the labels away that were counted, so any in the namespace is worth it."""
+        """An update may have removed the counted labels, so any pod of the namespace may help."""
         if event.pod is None or event.pod.namespace != pod.namespace:
             return False
-        if event.what & Happened.POD_UPDATE:
+        if event.what & EventKind.POD_UPDATE:
             return True
         constraints = constraints_of(pod, self.defaults, hard=True)
         return any(constraint.selector.matches(event.pod.labels) for constraint in constraints)

@@ -1,4 +1,4 @@
-"""The plugins that come with Muster, by name, and how each is made of its args."""
+"""Factories of the plugins that Muster ships, by plugin name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler_core.config.args import (
+from scheduler_core.config.args.kubernetes import (
     MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
     SYSTEM_DEFAULTING,
@@ -17,17 +17,18 @@ from scheduler_core.config.args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
-from scheduler_core.config.muster_args import (
+from scheduler_core.config.args.muster import (
     SEED_RESULTS,
     ClusterTopologyPlacementGroupArgs,
     CoschedulingArgs,
 )
-from scheduler_core.config.spread_args import PodTopologySpreadArgs
-from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
+from scheduler_core.config.args.spread import PodTopologySpreadArgs
+from scheduler_core.framework.allocation import LEAST, MOST, ResourceScoring, capacity_ratio
 from scheduler_core.framework.interface import Plugin
 from scheduler_core.framework.registry import Factory
 from scheduler_core.framework.spread import default_constraints
-from scheduler_core.model.affinity import read_node_affinity
+from scheduler_core.model import names
+from scheduler_core.model.pods.affinity import read_node_affinity
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.coscheduling import Coscheduling
@@ -41,15 +42,15 @@ from scheduler_core.plugins.node_name import NodeName
 from scheduler_core.plugins.node_ports import NodePorts
 from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
-from scheduler_core.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.plugins.scheduling_gates import SchedulingGates
 from scheduler_core.plugins.taint_toleration import TaintToleration
 from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
-from scheduler_core.plugins.volume_binding import VolumeBinding
-from scheduler_core.plugins.volume_restrictions import VolumeRestrictions
-from scheduler_core.plugins.volume_zone import VolumeZone
+from scheduler_core.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from scheduler_core.plugins.volumes.volume_binding import VolumeBinding
+from scheduler_core.plugins.volumes.volume_restrictions import VolumeRestrictions
+from scheduler_core.plugins.volumes.volume_zone import VolumeZone
 from scheduler_core.state.topology import TopologySettings
 
 
@@ -59,10 +60,10 @@ def _fit(args: NodeResourcesFitArgs) -> Plugin:
     return NodeResourcesFit(resources, args.ignored_resources, args.ignored_resource_groups, strategy)
 
 
-def _strategy(args: ScoringStrategy) -> Strategy:
+def _strategy(args: ScoringStrategy) -> ResourceScoring:
     if args.type == REQUESTED_TO_CAPACITY_RATIO and args.requested_to_capacity_ratio is not None:
         shape = [(point.utilization, point.score) for point in args.requested_to_capacity_ratio.shape]
-        return Strategy(capacity_ratio(shape), scored_only=True)
+        return ResourceScoring(capacity_ratio(shape), scored_only=True)
     return MOST if args.type == MOST_ALLOCATED else LEAST
 
 
@@ -104,26 +105,26 @@ def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:
 
 
 FACTORIES: Final[Mapping[str, Factory]] = {
-    "CapacityScheduling": lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
-    "ClusterTopologyPlacementGroup": _topology,
-    "Coscheduling": _coscheduling,
-    "DefaultBinder": lambda args: DefaultBinder(),
-    "DefaultPreemption": lambda args: DefaultPreemption(),
-    "ImageLocality": lambda args: ImageLocality(),
-    "InterPodAffinity": _affinity,
-    "LoadAwareScheduling": load_aware,
-    "NodeAffinity": _node_affinity,
-    "NodeName": lambda args: NodeName(),
-    "NodePorts": lambda args: NodePorts(),
-    "NodeResourcesBalancedAllocation": _balanced,
-    "NodeResourcesFit": _fit,
-    "NodeUnschedulable": lambda args: NodeUnschedulable(),
-    "NodeVolumeLimits": lambda args: NodeVolumeLimits(),
-    "PodTopologySpread": _spread,
-    "PrioritySort": lambda args: PrioritySort(),
-    "SchedulingGates": lambda args: SchedulingGates(),
-    "TaintToleration": lambda args: TaintToleration(),
-    "VolumeBinding": lambda args: VolumeBinding(),
-    "VolumeRestrictions": lambda args: VolumeRestrictions(),
-    "VolumeZone": lambda args: VolumeZone(),
+    names.CAPACITY_SCHEDULING: lambda args: CapacityScheduling(args is None or args.cross_node_preemption),
+    names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP: _topology,
+    names.COSCHEDULING: _coscheduling,
+    names.DEFAULT_BINDER: lambda args: DefaultBinder(),
+    names.DEFAULT_PREEMPTION: lambda args: DefaultPreemption(),
+    names.IMAGE_LOCALITY: lambda args: ImageLocality(),
+    names.INTER_POD_AFFINITY: _affinity,
+    names.LOAD_AWARE_SCHEDULING: load_aware,
+    names.NODE_AFFINITY: _node_affinity,
+    names.NODE_NAME: lambda args: NodeName(),
+    names.NODE_PORTS: lambda args: NodePorts(),
+    names.NODE_RESOURCES_BALANCED_ALLOCATION: _balanced,
+    names.NODE_RESOURCES_FIT: _fit,
+    names.NODE_UNSCHEDULABLE: lambda args: NodeUnschedulable(),
+    names.NODE_VOLUME_LIMITS: lambda args: NodeVolumeLimits(),
+    names.POD_TOPOLOGY_SPREAD: _spread,
+    names.PRIORITY_SORT: lambda args: PrioritySort(),
+    names.SCHEDULING_GATES: lambda args: SchedulingGates(),
+    names.TAINT_TOLERATION: lambda args: TaintToleration(),
+    names.VOLUME_BINDING: lambda args: VolumeBinding(),
+    names.VOLUME_RESTRICTIONS: lambda args: VolumeRestrictions(),
+    names.VOLUME_ZONE: lambda args: VolumeZone(),
 }

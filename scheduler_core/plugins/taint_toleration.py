@@ -1,4 +1,4 @@
-"""TaintToleration: NoSchedule and NoExecute taints filter, PreferNoSchedule taints score."""
+"""TaintToleration: filters by NoSchedule and NoExecute taints, scores by PreferNoSchedule taints."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.hints import Hint
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.obstacles import Obstacle
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.scoring import default_normalize
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import PREFER_NO_SCHEDULE, Taint
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.events import Happened
+from scheduler_core.model.names import TAINT_TOLERATION
+from scheduler_core.model.pods.affinity import PREFER_NO_SCHEDULE, Taint
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.events import EventKind
 
 _LAST_BIT = 63
 
 
 def _preferences(pod: Pod, taints: tuple[Taint, ...]) -> int:
-    """How many PreferNoSchedule taints the pod does not tolerate."""
+    """The number of PreferNoSchedule taints that the pod does not tolerate."""
     tolerations = [t for t in pod.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
     return sum(
         1
@@ -36,7 +37,7 @@ def _preferences(pod: Pod, taints: tuple[Taint, ...]) -> int:
 class TaintToleration:
     """Nodes share few distinct taint sets, so a verdict is made per set and looked up per node."""
 
-    name = "TaintToleration"
+    name = TAINT_TOLERATION
     scope = Scope.STATIC
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
@@ -74,7 +75,7 @@ class TaintToleration:
         """int64 [N]: fewest taints is best."""
         return default_normalize(raw, feasible, reverse=True)
 
-    def hints(self) -> Mapping[Happened, Hint | None]:
+    def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node came, or lost taints, and the pod tolerates what is left."""
         return Obstacle.KIND.hints(
             lambda _, pod, event: bool(event.node and untolerated(pod.tolerations, event.node.taints) is None)

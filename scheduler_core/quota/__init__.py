@@ -1,1 +1,1 @@
-"""Elastic quotas: what is used, who may enter, what is legal, who lends to whom. No I/O, no numpy."""
+"""Elastic quotas: ledger, admission rules, validation, lending and reservations. No I/O, no numpy."""

@@ -1,9 +1,9 @@
-"""The quota ledger: the only answer to what a namespace uses, and under which quota.
+"""The quota ledger: the single source of what each namespace uses, and of the quota that binds it.
 
-Every assigned, not finished pod is charged to its namespace, whether or not that namespace has a quota yet;
-so a quota created, changed or deleted after its pods is right at once (reference rule 5). Pods that admission
-has charged count before they have a node. One quota binds per namespace: the oldest, by creation time, then
-name (rule 6).
+Every assigned pod that has not finished is charged to its namespace, whether or not the namespace has a
+quota. So a quota that is created, changed or deleted after its pods applies at once. Pods that admission has
+charged count before they have a node. One quota binds per namespace: the oldest by creation time, then by
+name (docs/quota.md#what-is-counted).
 
 Plain dicts of exact integers: a check touches only the two or three resources that a pod names, which is
 quicker than any array, and the command line needs no numpy.
@@ -12,15 +12,89 @@ quicker than any array, and the command line needs no numpy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from scheduler_core.model.elastic_quota import ElasticQuota
+from scheduler_core.errors import MusterError
 from scheduler_core.model.names import PODS
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.account import Account, LedgerError
+
+
+class LedgerError(MusterError):
+    """A charge or refund that contradicts the ledger: a defect in the code, never bad input."""
+
+    def __init__(self, namespace: str, uid: str, problem: str) -> None:
+        self.namespace = namespace
+        self.uid = uid
+        self.problem = problem
+        super().__init__(namespace, uid, problem)
+
+
+class Share(NamedTuple):
+    """The part of a quota in the sums over all quotas, of one resource.
+
+    `used` is its use up to its max: use above max counts against its own quota only.
+    `leaving`, `unplaced` and `both` are what of this ends with the pods on their way out, with what it holds
+    above min for pods that have no node, and with both.
+    """
+
+    used: int
+    leaving: int
+    unplaced: int
+    both: int
+
+
+class Account:
+    """The use of one namespace, and its quotas (oldest first).
+
+    `leaving` and `unplaced` are the parts of `used` that are on their way out, and that are charged for pods
+    without a node.
+    """
+
+    __slots__ = ("charges", "known", "leaving", "leaving_uids", "quotas", "unplaced", "unplaced_uids", "used")
+
+    def __init__(self) -> None:
+        self.charges: dict[str, ResourceList] = {}
+        self.leaving: dict[str, int] = {}
+        self.unplaced: dict[str, int] = {}
+        # Values derived from use and quotas, until one of them changes.
+        self.known: dict[tuple[str, bool], dict[str, int]] = {}
+        self.leaving_uids: set[str] = set()
+        self.unplaced_uids: set[str] = set()
+        self.quotas: list[ElasticQuota] = []
+        self.used: dict[str, int] = {}
+
+    @property
+    def quota(self) -> ElasticQuota | None:
+        """The quota that binds."""
+        return self.quotas[0] if self.quotas else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether all charged pods have a node and none is on its way out."""
+        return not (self.leaving_uids or self.unplaced_uids)
+
+    def share(self, quota: ElasticQuota, name: str) -> Share:
+        """The share of the quota in the sums over all quotas, for one resource."""
+        used, stays = self.used.get(name, 0), self.used.get(name, 0) - self.leaving.get(name, 0)
+        counted = self.counts(quota, name, used)
+        return Share(
+            counted,
+            counted - self.counts(quota, name, stays),
+            counted - self.counts(quota, name, used, guaranteed=True),
+            counted - self.counts(quota, name, stays, guaranteed=True),
+        )
+
+    def counts(self, quota: ElasticQuota, name: str, used: int, *, guaranteed: bool = False) -> int:
+        """The part of a use that counts for others; `guaranteed`: for pods that stay within their min."""
+        found = min(used, quota.max.get(name, used))
+        if not guaranteed:
+            return found
+        return min(found, max(used - self.unplaced.get(name, 0), quota.min.get(name, 0)))
 
 
 def charged(requests: ResourceList) -> dict[str, int]:
-    """What a pod with these requests costs a quota: its requests, and one of `pods`."""
+    """The charge of a pod with these requests: the requests, and one of `pods`."""
     return {**requests, PODS: 1}
 
 
@@ -28,9 +102,9 @@ class QuotaLedger:
     """Use per namespace, and the sums over all quotas that borrowing is bounded by.
 
     `total_used[r]` and `total_min[r]` run over namespaces that have a quota. A resource is in `total_min`
-    exactly if some binding quota names it in `min`; others are outside the aggregate rule (rule 3). What a
+    exactly if some binding quota names it in `min`; others are outside the aggregate rule. What a
     quota uses above its max is not in `total_used`. `total_leaving` and `total_unplaced` are parts of it, and
-    `total_both` is the part that ends with either (see `account.Share`).
+    `total_both` is the part that ends with either (see `Share`).
     """
 
     def __init__(self) -> None:
@@ -100,7 +174,7 @@ class QuotaLedger:
         return (account.quota for account in self._accounts.values() if account.quota is not None)
 
     def known(self, quota: ElasticQuota) -> dict[tuple[str, bool], dict[str, int]]:
-        """A place for what follows from a quota and the use of it; emptied when use or any quota changes.
+        """A cache for values derived from a quota and its use; emptied when the use or any quota changes.
 
         Kept for binding quotas only.
         """
@@ -112,7 +186,7 @@ class QuotaLedger:
     def charge(self, namespace: str, uid: str, requests: ResourceList, *, placed: bool = True) -> None:
         """Count a pod. `requests` are its effective requests; raises LedgerError if it is charged already.
 
-        `placed`: it has a node. Without one it counts all the same, and nobody can evict it.
+        `placed`: it has a node. A pod without a node counts too, but cannot be evicted.
         """
         account = self._accounts.get(namespace)
         if account is None:
@@ -138,14 +212,15 @@ class QuotaLedger:
         self._move(account, account.charges.pop(uid), -1)
 
     def mark_leaving(self, namespace: str, uid: str) -> None:
-        """A charged pod is terminating or its eviction is decided: it counts until it is gone, and is known
-        to go. Idempotent; nobody waits for the end of a pod that has no node."""
+        """Mark a charged pod that terminates, or whose eviction is decided. It counts until it is gone.
+
+        Idempotent; does nothing for a pod without a node."""
         account = self._accounts.get(namespace)
         if account is not None and uid in account.charges:
             self._leave(account, uid, +1)
 
     def mark_staying(self, namespace: str, uid: str) -> None:
-        """Undo `mark_leaving`: the pod was not evicted after all. Idempotent."""
+        """Undo `mark_leaving` for a pod that was not evicted. Idempotent."""
         account = self._accounts.get(namespace)
         if account is not None and uid in account.charges:
             self._leave(account, uid, -1)
@@ -167,7 +242,7 @@ class QuotaLedger:
         return account is not None and uid in account.leaving_uids
 
     def leaving(self, namespace: str) -> ResourceList:
-        """The part of `used` that pods hold which are on their way out. Read only."""
+        """The part of `used` that belongs to pods on their way out. Read only."""
         account = self._accounts.get(namespace)
         return account.leaving if account is not None else {}
 
@@ -178,7 +253,7 @@ class QuotaLedger:
             shift(account.used, amounts, sign)
             self._count(account, amounts, +1)
         else:
-            # As `charged` has it, without making another dict for every pod.
+            # The same amounts as `charged`, without a new dict for every pod.
             high = account.quotas[0].max if account.quotas else None
             for name, value in requests.items():
                 if value and name != PODS:
@@ -213,7 +288,7 @@ class QuotaLedger:
         return account is not None and uid in account.unplaced_uids
 
     def unplaced(self, namespace: str) -> ResourceList:
-        """The part of `used` that pods without a node hold. Read only."""
+        """The part of `used` that belongs to pods without a node. Read only."""
         account = self._accounts.get(namespace)
         return account.unplaced if account is not None else {}
 
@@ -227,16 +302,16 @@ class QuotaLedger:
         return account is not None and uid in account.charges
 
     def used(self, namespace: str) -> ResourceList:
-        """What the charged pods of a namespace use, per resource. Read only; resources at 0 may be absent."""
+        """The use of a namespace by charged pods, per resource. Read only; resources at 0 may be absent."""
         account = self._accounts.get(namespace)
         return account.used if account is not None else {}
 
     def in_use(self, *, after_leaving: bool = False, guaranteed: bool = False) -> ResourceList:
-        """What all quotas use together, each at most its max. Read only.
+        """The use of all quotas together, each at most its max. Read only.
 
-        With `after_leaving` the pods that are on their way out no longer count. For a pod that stays within
-        its min (`guaranteed`) others hold what they are guaranteed and what runs: a pod without a node can
-        be evicted by nobody, so above the min of its quota it keeps no min from its owner.
+        With `after_leaving`, pods on their way out do not count. With `guaranteed` (for a pod that stays
+        within its min), pods without a node count only up to the min of their quota: they cannot be evicted,
+        so they must not keep another quota from its min.
         """
         total = self.total_used
         if after_leaving and guaranteed:
@@ -248,7 +323,7 @@ class QuotaLedger:
     def frees(
         self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
     ) -> dict[str, int]:
-        """By how much `in_use` falls when pods of a namespace end that have nodes and use these amounts."""
+        """The amounts by which `in_use` falls when pods with nodes that use `amounts` end in a namespace."""
         account = self._accounts.get(namespace)
         quota = account.quota if account is not None else None
         if account is None or quota is None:
@@ -268,12 +343,12 @@ class QuotaLedger:
         return account.charges if account is not None else {}
 
     def status_used(self, quota: ElasticQuota) -> dict[str, int]:
-        """`status.used` of a quota: use of every resource named in min or max, zeros included (rule 18)."""
+        """`status.used` of a quota (docs/quota.md#status): each resource in min or max, with zeros."""
         used = self.used(quota.namespace)
         return {name: used.get(name, 0) for name in sorted({*quota.min, *quota.max})}
 
     def check(self) -> list[str]:
-        """Every broken invariant in words: sums equal their parts, nothing is negative."""
+        """A sentence for each broken invariant (sums equal their parts); empty if all hold."""
         problems: list[str] = []
         fresh = QuotaLedger()
         for namespace, account in self._accounts.items():

@@ -1,9 +1,9 @@
-"""The lending ledger: who borrows how much, and from whom.
+"""Computes lending between quotas: borrowers, lenders and amounts.
 
 The rule, per resource: a quota borrows what it uses above its min. The sum of all that is borrowed is lent by
 the quotas with unused min, pro rata to what they leave unused; integers by the largest remainder, ties by
-namespace. What borrowers use beyond all unused min (quotas that were lowered under their use, or a cluster
-larger than the sum of min) is lent by nobody.
+namespace. Use beyond all unused min (a quota was lowered below its use, or the cluster is larger than the sum
+of min) has no lender.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Lending(msgspec.Struct, frozen=True):
 
     @property
     def reclaimable(self) -> dict[str, int]:
-        """Per borrower what its lenders could take back now; what nobody lends is not in it."""
+        """The amount that lenders could take back now, per borrower; use without a lender is not included."""
         out: dict[str, int] = {}
         for loan in self.loans:
             out[loan.borrower] = out.get(loan.borrower, 0) + loan.amount
@@ -43,7 +43,7 @@ class Lending(msgspec.Struct, frozen=True):
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """What each namespace borrows and lends of one resource; zeros are absent."""
+    """The amounts of one resource that each namespace borrows and lends; zeros are absent."""
 
     borrowed: dict[str, int]
     lent: dict[str, int]
@@ -66,7 +66,7 @@ def apportion(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def shares(ledger: QuotaLedger, resources: Iterable[str]) -> dict[str, Shares]:
-    """Who borrows and lends how much of each resource now, in one pass over the binding quotas."""
+    """The amounts borrowed and lent of each resource, in one pass over the binding quotas."""
     borrowed: dict[str, dict[str, int]] = {name: {} for name in resources}
     unused: dict[str, dict[str, int]] = {name: {} for name in borrowed}
     for quota in ledger.quotas():
@@ -85,7 +85,7 @@ def shares(ledger: QuotaLedger, resources: Iterable[str]) -> dict[str, Shares]:
 
 
 def balance(ledger: QuotaLedger, resource: str) -> Lending:
-    """Who borrows and lends one resource now, and who from whom."""
+    """The amounts borrowed and lent of one resource, with the loans between namespaces."""
     found = shares(ledger, [resource])[resource]
     left = dict(found.borrowed)
     loans: list[Loan] = []

@@ -1,4 +1,7 @@
-"""May a pod enter, and does it borrow? The admission rules of capacity scheduling (reference, items 1-4)."""
+"""The admission rules of capacity scheduling: whether a pod fits under its quota, and whether it borrows.
+
+The rules are in docs/quota.md#admission and docs/quota.md#preemption.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from scheduler_core.model.elastic_quota import ElasticQuota
 from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger, charged, less
 
@@ -18,9 +21,9 @@ _NOTHING: Final[ResourceList] = {}
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a quota does not let a pod in: the numbers of the first resource that is over.
+    """The reason why a quota refuses a pod: the numbers of the first resource that exceeds its limit.
 
-    `used` counts running pods, `nominated` those that preempted and wait for their node.
+    `used` counts running pods, `nominated` pods that have preempted others and wait for their node.
     """
 
     quota: str
@@ -61,8 +64,7 @@ def admit(
     (`QuotaLedger.in_use`). Only strictly greater is refused, only
     resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
     quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
-    With `after_leaving` the pods that are on their way out no longer count, with `beyond_max` only the
-    second rule does.
+    With `after_leaving`, pods on their way out do not count. With `beyond_max`, the rule max is not checked.
     """
     quota = ledger.quota_of(namespace)
     if quota is None:
@@ -93,10 +95,10 @@ def admit(
 
 
 def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:
-    """Resources in which a quota has a min: those that any quota's min names, and those of its own max.
+    """The resources in which a quota has a min: those in the min of any quota, and those in its own max.
 
-    Absent from min is 0, so using what only others are guaranteed is borrowing. A resource that nobody
-    guarantees and the quota does not bound is no quota's business.
+    A resource that is absent from min has min 0, so the use of what only others are guaranteed is borrowing.
+    A resource that is in no min and not in the max of this quota is not governed by quotas.
     """
     return {*ledger.total_min, *quota.max}
 
@@ -104,9 +106,9 @@ def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:
 def within_min(
     ledger: QuotaLedger, quota: ElasticQuota, requests: ResourceList, nominated: ResourceList = _NOTHING
 ) -> bool:
-    """Whether a pod would stay within its quota's min: `used + nominated + request <= min` (rule 7).
+    """Whether a pod would stay within its quota's min: `used + nominated + request <= min`.
 
-    Pods of its own that are on their way out make room for it and do not count.
+    Pods of the same quota that are on their way out do not count.
     """
     return charge_within_min(ledger, quota, charged(requests), nominated)
 
@@ -114,7 +116,7 @@ def within_min(
 def charge_within_min(
     ledger: QuotaLedger, quota: ElasticQuota, charge: ResourceList, nominated: ResourceList = _NOTHING
 ) -> bool:
-    """The same for any charge: that of one pod, or of a whole group."""
+    """As `within_min`, for the charge of one pod or of a whole group."""
     names = relevant(ledger, quota)
     used = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
     return all(
@@ -125,13 +127,13 @@ def charge_within_min(
 
 
 def over_min(ledger: QuotaLedger, quota: ElasticQuota) -> bool:
-    """Whether what runs of a quota, and stays, is more than its min in any one resource (rule 10)."""
+    """Whether running pods of a quota, without those on their way out, exceed its min in any resource."""
     used = lendable(ledger, quota)
     return any(used.get(name, 0) > quota.min.get(name, 0) for name in relevant(ledger, quota))
 
 
 def lendable(ledger: QuotaLedger, quota: ElasticQuota) -> ResourceList:
-    """What a quota uses that could be given back: neither is on its way out, nor has no node. Read only."""
+    """The use of a quota by pods that have a node and are not on their way out. Read only."""
     used = less(ledger.used(quota.namespace), ledger.leaving(quota.namespace))
     return less(used, ledger.unplaced(quota.namespace))
 
@@ -145,7 +147,7 @@ def borrowed(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = 
 
 
 def above_max(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool = False) -> dict[str, int]:
-    """Use above max per resource, sorted by name: what passed by the rules. Zeros are left out. Read only.
+    """Use above max per resource, sorted by name: placed past the rules. Zeros are left out. Read only.
 
     With `after_leaving` the pods that are on their way out no longer count.
     """
@@ -153,7 +155,7 @@ def above_max(ledger: QuotaLedger, quota: ElasticQuota, *, after_leaving: bool =
 
 
 def above_max_text(ledger: QuotaLedger, quota: ElasticQuota, names: Container[str] | None = None) -> str:
-    """`uses cpu=7 of max=4`: use above max in words, of some resources where named; empty for none."""
+    """`uses cpu=7 of max=4`: the use above max as text, of the resources in `names` (None: all); or empty."""
     used = ledger.used(quota.namespace)
     amounts = ", ".join(
         f"{name}={format_resource(name, used[name])} of max={format_resource(name, quota.max[name])}"
@@ -182,10 +184,10 @@ def _above(
 def borrows_guaranteed(
     ledger: QuotaLedger, namespace: str, charge: ResourceList, freed: Mapping[str, ResourceList]
 ) -> bool:
-    """Whether a group would borrow, in room that evictions take from what other quotas are guaranteed.
+    """Whether a group would borrow room that evictions take from the min of other quotas.
 
-    `charge` is what the group will use, `freed` what its victims use, by namespace. A reclaim may take more
-    than a quota borrows, as pods cannot be divided: of one that is itself guaranteed what it takes.
+    `charge` is the use of the group, `freed` the use of its victims by namespace. A group within its min may
+    take more than a quota borrows, as pods cannot be divided.
     """
     quota = ledger.quota_of(namespace)
     if quota is None:

@@ -1,4 +1,4 @@
-"""Running the real engine and controllers on a scenario file, with no cluster."""
+"""Runs the engine and the controllers on a scenario file, without a cluster."""
 
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import Scenario, load_scenarios

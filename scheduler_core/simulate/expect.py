@@ -1,4 +1,4 @@
-"""What a step may expect, and comparing its report with that, in words."""
+"""Compares the report of a scenario step with its expectations, and describes the differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EVENT_KEYS: Final = ("object", "reason", "contains")
 
 
 def check_expectation(expect: Any, path: str) -> None:
-    """Raises ConfigError with the path of what no step can be compared with."""
+    """Check the form of expectations. Raises ConfigError with the path of what is not allowed."""
     if not isinstance(expect, Mapping):
         raise ConfigError(path, f"must be a mapping, not {type(expect).__name__}")
     for key, value in expect.items():
@@ -73,7 +73,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
 
 
 def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
-    """Every way in which the report differs from the expectation, in words; empty if it does not."""
+    """One text per difference between the report and the expectation; empty if they agree."""
     bound, pending = report["bound"], report["pending"]
     evicted = {item["pod"] for item in report["evicted"]}
     found = [_not_bound(pod, report) for pod in expect.get("bound") or () if pod not in bound]
@@ -102,7 +102,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _place(pod: str, report: Mapping[str, Any]) -> str:
-    """Where a pod is, or why it is nowhere."""
+    """The node of a pod, or why it has none."""
     node, why = report["bound"].get(pod), report["pending"].get(pod)
     if node:
         return f"on {node}"
@@ -152,7 +152,7 @@ def _status(name: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -
 
 
 def _asked(expected: Any, actual: Any) -> Any:
-    """Of two maps only what is expected of the actual one."""
+    """The actual map without entries that the expected one does not have."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return {key: _asked(value, actual.get(key)) for key, value in expected.items()}
     return actual

@@ -1,4 +1,4 @@
-"""What every plugin of a pod's profile thinks of every node."""
+"""Computes the filter results and scores of every plugin for one pod on every node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from scheduler_core.engine.explain import reason_texts
+from scheduler_core.engine.diagnosis import reason_texts
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import NormalizePlugin
@@ -18,7 +18,7 @@ from scheduler_core.framework.view import NodeView
 
 @runtime_checkable
 class Detailed(Protocol):
-    """A plugin that can say more of a node than a verdict and a score."""
+    """A plugin that gives details besides its filter result and score."""
 
     @property
     def name(self) -> str:
@@ -26,15 +26,15 @@ class Detailed(Protocol):
         ...
 
     def details(self, cycle: Cycle, slots: Iterable[int]) -> Mapping[int, dict[str, Any]]:
-        """Per slot the numbers behind the answer, ready for JSON."""
+        """The numbers behind the answer per slot, ready for JSON."""
         ...
 
 
 def explain_pod(scheduler: Scheduler, key: str, now: float) -> dict[str, Any] | None:
-    """Per node: each filter's verdict, each score after normalisation (unweighted), and the weighted total.
+    """Per node: each filter's result, each normalised score (unweighted), and the weighted total.
 
-    Plugins are asked one by one on all nodes, so one that refuses hides no other. None if the pod is not
-    there or is not ours.
+    Plugins run one by one on all nodes, so a refusing plugin hides no other. None if the pod does not exist
+    or belongs to another scheduler.
     """
     pod = next((pod for pod in scheduler.state.pods.values() if pod.key == key), None)
     profile = scheduler.profiles.get(pod.scheduler_name) if pod is not None else None
@@ -55,7 +55,7 @@ def explain_pod(scheduler: Scheduler, key: str, now: float) -> dict[str, Any] | 
 
 
 def _details(profile: Profile, cycle: Cycle, slots: list[int], out: dict[str, Any]) -> None:
-    """The numbers of the plugins that have some, under `details`."""
+    """The details of the plugins that give any, under `details`."""
     asked = dict.fromkeys((*profile.filter, *profile.score))
     for plugin in asked:
         if isinstance(plugin, Detailed):
@@ -64,7 +64,7 @@ def _details(profile: Profile, cycle: Cycle, slots: list[int], out: dict[str, An
 
 
 def _pre_filter(profile: Profile, cycle: Cycle) -> dict[str, str]:
-    """Refusals before any node is looked at; they hold for all nodes."""
+    """Refusals of PreFilter, which hold for all nodes."""
     refused = {}
     for plugin in profile.pre_filter:
         status = plugin.pre_filter(cycle)
@@ -98,7 +98,7 @@ def _scores(
     feasible: np.ndarray,
     out: dict[str, Any],
 ) -> None:
-    # With no feasible node all of them are compared, so that an explanation always has numbers.
+    # Without a feasible node all nodes are scored, so that an explanation always has numbers.
     compared = feasible if feasible.any() else cycle.state.nodes.alive[: len(view)]
     skipped = {p.name for p in profile.pre_score if p.pre_score(cycle, compared).code is Code.SKIP}
     for plugin in profile.score:

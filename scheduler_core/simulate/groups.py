@@ -1,4 +1,4 @@
-"""Groups in a simulation's report: where each is on the topology, and the rank of every member."""
+"""The gangs in a simulation's report: placement on the topology, ranks, results and disruption budgets."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.group_members import in_rank_order, scheduler_of, seats_of
+from scheduler_core.state.gangs.group_members import in_rank_order, placed_members, scheduler_of
 from scheduler_core.state.topology import is_constrained
 from scheduler_core.topology.report import placement_text
 
-# A search for a placement may ask so often whether its time is over.
+# A placement search may check its time limit this often.
 TICKS_PER_SECOND: Final = 1_000_000
 
 
 class TickClock:
-    """A clock that advances a little whenever it is read: searches end by how much they did, always alike."""
+    """A clock that advances a little on every read, so that searches end after a fixed number of steps."""
 
     def __init__(self) -> None:
         self._ticks = 0
@@ -27,7 +27,7 @@ class TickClock:
         return self._ticks / TICKS_PER_SECOND
 
 
-# What the results of a group are called in its ConfigMap's data.
+# The result fields in the data of a group ConfigMap.
 RESULTS: Final = (
     "status", "reason", "placement", "rank", "hopCost", "bestHopCost", "optimal",
     "schedBeginTime", "schedEndTime", "schedTotalTimeMilli",
@@ -46,7 +46,7 @@ def group_statuses(config_maps: list[dict[str, Any]]) -> dict[str, dict[str, str
 
 
 def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
-    """`namespace/name` of every group that has placed members: the placement as a tree, ranks in order."""
+    """By `namespace/name` of every gang with placed members: the placement as a tree, and ranks in order."""
     found: dict[str, dict[str, Any]] = {}
     for key in sorted(state.gangs.gangs):
         gang, run = state.gangs.gangs[key], state.topology.runs.get(key)
@@ -55,17 +55,19 @@ def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
             continue
         tree = state.topology.tree_of(gang, scheduler)
         given = run.ranks if run is not None else {}
-        seats = in_rank_order(tree, seats_of(state, gang, tree), given)
-        if seats:
+        placements = in_rank_order(tree, placed_members(state, gang, tree), given)
+        if placements:
             found[f"{gang.ref.namespace}/{gang.ref.name}"] = {
-                "placement": json.loads(placement_text(tree, [seat.member for _, seat in seats])),
-                "ranks": [[seat.pod.name, rank] for rank, seat in seats],
+                "placement": json.loads(
+                    placement_text(tree, [placement.member for _, placement in placements])
+                ),
+                "ranks": [[placement.pod.name, rank] for rank, placement in placements],
             }
     return found
 
 
 def budgets_report(state: ClusterState) -> dict[str, Any]:
-    """How many pods of each protected group must stay available, by its `namespace/name`."""
+    """The minAvailable of each protected gang, by `namespace/name`."""
     return {
         f"{budget.namespace}/{budget.group}": budget.min_available
         for budget in state.gangs.budgets.own.values()

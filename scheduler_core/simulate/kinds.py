@@ -1,4 +1,4 @@
-"""Which kinds of objects a scenario may hold: what the scheduler reads, and some that are only stored."""
+"""The kinds of objects that a scenario may contain: some are read, some only stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler_core.model.watched import WATCHED, Parse
 
 
 class Kind(NamedTuple):
-    """One kind of object; `parse` is None where nobody reads it."""
+    """One kind of object; `parse` is None if the scheduler does not read it."""
 
     api_version: str
     name: str
@@ -19,14 +19,14 @@ class Kind(NamedTuple):
     parse: Parse | None = None
 
 
-# They make pods in a cluster; in a simulation no controller of theirs runs.
+# Kinds that create pods in a cluster; a simulation runs no controller for them.
 WORKLOADS: Final = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 )
 _CLUSTER_WIDE: Final = frozenset(
     {"CSIDriver", "ClusterRole", "ClusterRoleBinding", "PriorityClass", "RuntimeClass", "VolumeAttachment"}
 )
-# What stands beside pods, nodes and quotas in people's manifests.
+# Other kinds that are common in manifests with pods, nodes and quotas.
 _STORED: Final = {
     "v1": (
         *("Endpoints", "Event", "LimitRange", "ReplicationController", "ResourceQuota", "Secret"),
@@ -54,12 +54,12 @@ for _kind in _KINDS:
 
 
 def is_namespaced(name: str) -> bool:
-    """Whether objects of a kind live in namespaces, as those of an unknown kind are taken to."""
+    """Whether a kind is namespaced; unknown kinds count as namespaced."""
     return name not in _BY_NAME or _BY_NAME[name][0].namespaced
 
 
 def parser_of(obj: Mapping[str, Any]) -> Parse | None:
-    """What reads an object; one without an apiVersion is taken for the first kind of that name."""
+    """The parser of an object's kind; without an apiVersion that of the first kind with the name."""
     version = obj.get("apiVersion")
     served = (
         kind for kind in _BY_NAME.get(str(obj.get("kind")), ()) if version in (None, "", kind.api_version)
@@ -68,7 +68,7 @@ def parser_of(obj: Mapping[str, Any]) -> Parse | None:
 
 
 def check_kind(obj: Mapping[str, Any], path: str) -> None:
-    """Raises ConfigError for a kind that does not exist, or an apiVersion that does not serve it."""
+    """Check an object's kind. Raises ConfigError if it does not exist or its apiVersion does not serve it."""
     name, version = obj.get("kind"), obj.get("apiVersion")
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{path}.kind", "is required")

@@ -1,19 +1,19 @@
-"""The objects of a simulated cluster: a tiny API server without the server.
+"""The object store of a simulated cluster, in place of an API server.
 
-It gives what an API server gives (uid, resourceVersion, creationTimestamp, resolved priority), applies the
-writes of engine and controllers, and tells what changed.
+It sets uid, resourceVersion, creationTimestamp and the resolved priority, applies the writes of engine and
+controllers, and reports changes.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
 from scheduler_core.simulate.kinds import is_namespaced
 
@@ -52,10 +52,9 @@ class Objects:
         self._serial = 0
 
     def _stamp(self) -> str:
-        """A time later than all before, a millisecond apart."""
+        """A time at least a millisecond later than all before."""
         self._serial += 1
-        moment = datetime.fromtimestamp(self._clock() + self._serial / 1000, UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return format_micro_time(self._clock() + self._serial / 1000)
 
     def get(self, key: Key) -> Object | None:
         """The object, or None."""
@@ -65,7 +64,7 @@ class Objects:
         """All objects of a kind, in order of creation."""
         return [obj for key, obj in self._objects.items() if key[0] == kind]
 
-    # What a scenario does
+    # Writes of a scenario
 
     def create(self, given: Mapping[str, Any], path: str) -> Change:
         """Add an object; ConfigError if it is there already or has no name."""
@@ -101,9 +100,9 @@ class Objects:
             self._complete_pod(obj, (old.get("status") or {}).get("startTime") or self._stamp())
         return self._store(key, obj)
 
-    def delete(self, reference: Mapping[str, Any], path: str) -> Change:
+    def delete(self, ref: Mapping[str, Any], path: str) -> Change:
         """Remove an object; ConfigError if it is not there."""
-        key = key_of(reference)
+        key = key_of(ref)
         if not key[2]:
             raise ConfigError(f"{path}.metadata.name", "is required")
         if key not in self._objects:
@@ -111,7 +110,7 @@ class Objects:
         return Change(key, self._objects.pop(key), gone=True)
 
     def _complete_pod(self, obj: Object, stamp: str) -> None:
-        """What admission and the kubelet would have set: priority, phase, start time."""
+        """Set the fields that admission and the kubelet would set: priority, phase, start time."""
         spec = obj["spec"] = obj.get("spec") or {}
         status = obj["status"] = obj.get("status") or {}
         cls = self._objects.get(("PriorityClass", "", str(spec.get("priorityClassName") or "")))
@@ -128,10 +127,10 @@ class Objects:
         self._objects[key] = obj
         return Change(key, obj)
 
-    # What engine and controllers do
+    # Writes of engine and controllers
 
     def write(self, write: Write) -> list[Change]:
-        """Apply a write; one whose object or precondition is gone changes nothing, as on a real server."""
+        """Apply a write; it changes nothing if its object is gone or its precondition fails."""
         match write:
             case Bind():
                 return self._bind(write)
@@ -181,7 +180,7 @@ class Objects:
 
 
 def _as_read(given: Mapping[str, Any]) -> Object:
-    """A copy as an API server reads it: a label or annotation without a value has the empty one."""
+    """A copy as an API server stores it: a label or annotation without a value is empty."""
     obj: Object = copy.deepcopy(dict(given))
     meta = obj["metadata"] = obj.get("metadata") or {}
     for field in ("labels", "annotations"):

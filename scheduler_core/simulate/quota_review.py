@@ -1,7 +1,7 @@
-"""What the webhook would say of the quotas that a scenario writes.
+"""Reports the quotas of a scenario that the webhook would refuse.
 
-A file may hold what could not be written today: quotas that were there before the webhook, or a cluster that
-has lost nodes. So such a quota is in force and named, and the scenario goes on.
+A scenario may contain quotas that could not be created today: they existed before the webhook, or the cluster
+has lost nodes. Such a quota is in force and reported, and the scenario continues.
 """
 
 from __future__ import annotations
@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.elastic_quota import KIND as ELASTIC_QUOTA
-from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.resource_quota import KIND as RESOURCE_QUOTA
-from scheduler_core.model.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.model.quotas.elastic_quota import KIND as ELASTIC_QUOTA
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.resource_quota import KIND as RESOURCE_QUOTA
+from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.examination import Beside, broken_by, not_worsened
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.quota.rules import Violation, check_bounds, check_resource_quota
+from scheduler_core.quota.validation import (
+    ValidationContext,
+    Violation,
+    broken_rules,
+    check_bounds,
+    check_resource_quota,
+    ratcheted,
+)
 from scheduler_core.simulate.objects import Change
 
 Quota = ElasticQuota | ResourceQuota
 
 
 def written_quota(change: Change) -> Quota | None:
-    """The quota that was written, None for anything else. Raises ModelError for what no server stores."""
+    """The ElasticQuota or ResourceQuota in a written object, else None. Raises ModelError if invalid."""
     if change.gone:
         return None
     if change.key[0] == RESOURCE_QUOTA:
@@ -37,16 +43,16 @@ def written_quota(change: Change) -> Quota | None:
 
 
 class QuotaReview:
-    """Quotas in the order in which they were written; each is judged by those before it."""
+    """Quotas in the order in which they were written; each is checked against those before it."""
 
     def __init__(self) -> None:
         self._ledger = QuotaLedger()
         self._natives: dict[tuple[str, str], ResourceQuota] = {}
 
     def see(self, change: Change, quota: Quota | None, room: ResourceList) -> list[Violation]:
-        """An object was written, or is gone; the rules that a quota breaks which the webhook would refuse.
+        """Take a written or removed object; gives the rules that the webhook would refuse it for.
 
-        `room` is what the schedulable nodes have together.
+        `room`: the sum of the schedulable nodes' allocatable.
         """
         if isinstance(quota, ElasticQuota):
             return self._put_quota(quota, room)
@@ -58,16 +64,16 @@ class QuotaReview:
 
     def _put_quota(self, quota: ElasticQuota, room: ResourceList) -> list[Violation]:
         there = list(self._stored(quota.namespace))
-        beside = Beside(
+        beside = ValidationContext(
             siblings=tuple(there),
             others=tuple(other for other in self._ledger.quotas() if other.namespace != quota.namespace),
             natives=tuple(self._natives.values()),
             room=room,
         )
-        broken = broken_by(quota, beside)
+        broken = broken_rules(quota, beside)
         old = next((other for other in there if other.name == quota.name), None)
         if old is not None:
-            kept = not_worsened(broken, quota, old, beside)
+            kept = ratcheted(broken, quota, old, beside)
             broken = [item for item in broken if item not in kept]
         self._ledger.put_quota(quota)
         return [item.violation for item in broken]

@@ -1,18 +1,18 @@
-"""Playing a scenario: apply, run scheduler and controllers until idle, compare with what is expected."""
+"""Plays a scenario: applies objects, runs scheduler and controllers until idle, compares expectations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from scheduler_core.config.args.solvers import solver_errors
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.config.solver_names import solver_errors
-from scheduler_core.controllers.annotation_problems import AnnotationProblems
-from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
+from scheduler_core.controllers.controller import Controller
 from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
+from scheduler_core.controllers.problem_events import AnnotationProblems, CollectPolicyProblems
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Noticed, Placed, Rejected
@@ -29,29 +29,21 @@ from scheduler_core.simulate.groups import TickClock, budgets_report, group_stat
 from scheduler_core.simulate.kinds import WORKLOADS, parser_of
 from scheduler_core.simulate.objects import Change, Objects, label
 from scheduler_core.simulate.quota_review import QuotaReview, written_quota
-from scheduler_core.simulate.scenario import Scenario, Step
+from scheduler_core.simulate.scenario import Scenario, ScenarioStep
 from scheduler_core.simulate.volumes import settle
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.topology.solvers import SOLVERS
 
-# More rounds than any lawful scenario needs: reaching it means that decisions go in a circle.
+# More rounds than any scenario needs: reaching the limit means that decisions repeat endlessly.
 _MAX_ROUNDS: Final = 10_000
 
-# So many units are tried in a round: decisions that go in a circle must come to an end.
+# Units tried in a round, so that endlessly repeating decisions come to an end.
 _MOST_TRIES: Final = 10_000
-# So many waiting units are looked at again when a step is over: their words may be of an earlier moment.
+# Waiting units reviewed at the end of a step, as their messages may be outdated.
 _MOST_LOOKS: Final = 1000
 
-# What a scenario does with an object, and the path of that object in the file.
+# An action of a scenario on an object, and the path of that object in the file.
 _Write = tuple[Callable[[Mapping[str, Any], str], Change], Mapping[str, Any], str]
-
-
-class Controller(Protocol):
-    """A reconciler, as the simulation runs it."""
-
-    def reconcile(self, state: ClusterState, now: float) -> list[Write]:
-        """Writes that are due."""
-        ...
 
 
 class Simulation:
@@ -87,7 +79,7 @@ class Simulation:
         self.review = QuotaReview()
 
     def observe(self, change: Change) -> None:
-        """Hand a changed object to the scheduler; kinds that nobody reads are only stored."""
+        """Hand a changed object to the scheduler; kinds that it does not read are only stored."""
         parse = parser_of(change.obj)
         if parse is None:
             return
@@ -101,7 +93,7 @@ class Simulation:
         self.scheduler.put(obj, self.now)
 
     def run_until_idle(self) -> None:
-        """Decide, write, observe, until nothing changes any more and what waiting pods say is true."""
+        """Decide, write and observe until nothing changes and the messages of waiting pods are current."""
         looks = _MOST_LOOKS
         for _ in range(_MAX_ROUNDS):
             decisions = self.scheduler.step(self.now, _MOST_TRIES)
@@ -170,7 +162,7 @@ class Simulation:
 
     def _nominate(self, decision: Rejected) -> bool:
         pod = decision.pod
-        # As it is now: of several decisions in one round the later ones know an older form.
+        # The current form: later decisions of one round hold an older form.
         obj = self.objects.get(("Pod", pod.namespace, pod.name)) or {}
         if decision.nominated == ((obj.get("status") or {}).get("nominatedNodeName") or ""):
             return False
@@ -182,7 +174,7 @@ class Simulation:
 
 
 def _apply(simulation: Simulation, writes: Iterable[_Write]) -> list[str]:
-    """Carry out what a scenario writes; remarks on it, each with the path. Raises ConfigError."""
+    """Apply the writes of a scenario; gives warnings, each with its path. Raises ConfigError."""
     done = []
     for write, obj, path in writes:
         try:
@@ -201,7 +193,7 @@ def _apply(simulation: Simulation, writes: Iterable[_Write]) -> list[str]:
     return remarks
 
 
-def _writes_of(objects: Objects, step: Step, path: str) -> list[_Write]:
+def _writes_of(objects: Objects, step: ScenarioStep, path: str) -> list[_Write]:
     return [
         (write, obj, f"{path}.{verb}[{i}]")
         for verb, write, given in (
@@ -214,7 +206,7 @@ def _writes_of(objects: Objects, step: Step, path: str) -> list[_Write]:
 
 
 def _report(simulation: Simulation, index: int) -> dict[str, Any]:
-    """The JSON of one step (design, section 7), without mismatches."""
+    """The report of one step as JSON (docs/cli.md#kubectl-elasticquota-simulate), without mismatches."""
     bound: dict[str, str] = {}
     pending: dict[str, dict[str, str]] = {}
     for obj in simulation.objects.all("Pod"):
@@ -269,12 +261,12 @@ def _why(simulation: Simulation, key: str, obj: dict[str, Any]) -> dict[str, str
 def run_scenario(scenario: Scenario, explain: str | None = None) -> dict[str, Any]:
     """Play all steps; returns {"name", "file", "warnings": [...], "steps": [...]}.
 
-    Warnings, those of `objects` and those of each step, are of what is accepted in a file and would not be in
-    a cluster, or does nothing here.
+    Warnings of `objects` and of each step name input that a cluster would refuse, or that has no effect in a
+    simulation.
 
-    With `explain` (a pod's `namespace/name`) every step in which the pod is there says what each plugin
-    thinks of each node, as the cluster was before the step's decisions. Raises ConfigError for objects that
-    cannot be read or applied.
+    With `explain` (a pod's `namespace/name`) every step in which the pod exists has the answers of each
+    plugin for each node, computed before the step's decisions. Raises ConfigError for objects that cannot be
+    read or applied.
     """
     try:
         simulation = Simulation(scenario)

@@ -1,23 +1,24 @@
-"""Scenario files: read strictly, every problem with its path (design, section 7)."""
+"""Reads scenario files strictly, with the path of every problem (docs/cli.md, `simulate`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 import msgspec
 import yaml
 
 from scheduler_core.config import SchedulerConfiguration, load_config
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import parse_duration
+from scheduler_core.model.timestamps import parse_time
 from scheduler_core.simulate.expect import check_expectation
 from scheduler_core.simulate.kinds import check_kind
 
-_START: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-# A clock that goes further has no date any more.
+_START: Final = parse_time("2026-01-01T00:00:00Z")
+# The latest time of the clock that is a valid date.
 _LONGEST: Final = 100 * 365 * 86400.0
 _SCENARIO_KEYS: Final = {"name", "config", "now", "objects", "steps", "description"}
 _STEP_KEYS: Final = {"name", "create", "update", "delete", "advance", "expect"}
@@ -25,8 +26,8 @@ _STEP_KEYS: Final = {"name", "create", "update", "delete", "advance", "expect"}
 Objects = tuple[dict[str, Any], ...]
 
 
-class Step(msgspec.Struct, frozen=True):
-    """What to apply, how far to move the clock, and what must then be true."""
+class ScenarioStep(msgspec.Struct, frozen=True):
+    """The objects to apply, the seconds to advance the clock, and the expectations."""
 
     create: Objects = ()
     update: Objects = ()
@@ -36,14 +37,14 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A cluster and what happens to it."""
+    """A scenario: the initial objects and the steps."""
 
     name: str
     file: str
     config: SchedulerConfiguration
     now: float
     objects: Objects
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
 
 
 class _Loader(yaml.CSafeLoader):
@@ -94,13 +95,13 @@ def _scenario(document: Any, file: str) -> Scenario:
     )
 
 
-def _step(document: Any, path: str, file: str) -> Step:
+def _step(document: Any, path: str, file: str) -> ScenarioStep:
     data = _mapping(document, path, file)
     _known_keys(data, _STEP_KEYS, path, file)
     expect = data.get("expect")
     if expect is not None:
         check_expectation(expect, f"{path}.expect")
-    return Step(
+    return ScenarioStep(
         create=_objects(data.get("create"), f"{path}.create", file),
         update=_objects(data.get("update"), f"{path}.update", file),
         delete=_objects(data.get("delete"), f"{path}.delete", file),
@@ -141,10 +142,9 @@ def _now(value: Any, file: str) -> float:
     if value is None:
         return _START
     try:
-        moment = datetime.fromisoformat(str(value))
+        return parse_time(str(value), zone=UTC)
     except ValueError:
         raise ConfigError("now", f"{value!r} is not an RFC 3339 time", file=file) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _duration(value: Any, path: str, file: str) -> float:

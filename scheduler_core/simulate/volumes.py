@@ -1,4 +1,4 @@
-"""What the volume controller and provisioners of a real cluster do, at once: claims get their volumes."""
+"""Simulates the volume controller and provisioners: binds and provisions volumes at once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _VOLUME, _CLAIM = "PersistentVolume", "PersistentVolumeClaim"
 
 
 def settle(objects: Objects, change: Change) -> list[Change]:
-    """What follows from the scheduler's write to a volume or claim.
+    """The changes that follow from the scheduler's write to a volume or claim.
 
-    A volume that was reserved is bound to its claim; a claim with a selected node gets a new volume. Volumes
-    made here can be reached from every node.
+    A reserved volume is bound to its claim; a claim with a selected node gets a new volume, which every node
+    can use.
     """
     if change.gone:
         return []

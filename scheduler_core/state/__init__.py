@@ -1,1 +1,1 @@
-"""The cluster as the scheduler knows it: one mutable thing, with one writer."""
+"""The cluster as the scheduler knows it: one mutable state with a single writer."""

@@ -1,42 +1,41 @@
-"""ClusterState: everything the scheduler knows, changed by events, assumed placements and nothing else.
+"""ClusterState: all objects the scheduler knows, changed only by API events and assumed placements.
 
-A pod is in exactly one of: waiting (no node), assumed (our decision, not seen in the API yet), bound.
-Assumed pods count on their node and in their quota exactly as bound ones do. Of those that wait, the ones
-that admission has charged count in their quota (`unplaced.py`).
+A pod is in exactly one of: waiting (no node), assumed (placed by this scheduler, not yet seen in the API),
+bound. Assumed pods count on their node and in their quota exactly as bound pods do. Waiting pods count in
+their quota if admission charged them (`unplaced.py`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from scheduler_core.arrays.index import MAX_ROWS_OF_PODS, PODS_ROW, Int64, ResourceIndex
-from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import Gang
+from scheduler_core.arrays.index import MAX_ROWS_OF_PODS, PODS_ROW, ResourceIndex
+from scheduler_core.arrays.types import Int64
+from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
-from scheduler_core.state.events import ClusterEvent, Happened, ended_without_node, node_changed
-from scheduler_core.state.extending import ExtenderAnswers
-from scheduler_core.state.gangs import GangTable
-from scheduler_core.state.images import ImageIndex
-from scheduler_core.state.inherited import Inherited
-from scheduler_core.state.invariants import broken_invariants
-from scheduler_core.state.load import LoadIndex
-from scheduler_core.state.neighbours import Neighbours
-from scheduler_core.state.nodes import NodeTable
+from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
+from scheduler_core.state.extender_answers import ExtenderAnswers
+from scheduler_core.state.gangs.gangs import GangTable
+from scheduler_core.state.load.load import LoadIndex
+from scheduler_core.state.neighbours.neighbours import Neighbours
+from scheduler_core.state.nodes.images import ImageIndex
+from scheduler_core.state.nodes.ports import PortUse
+from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.placed.pods import PodTable
 from scheduler_core.state.placement import Placement
-from scheduler_core.state.pods import PodTable
-from scheduler_core.state.ports import PortUse
-from scheduler_core.state.recount import count_anew, recount
-from scheduler_core.state.storage import Storage
-from scheduler_core.state.unplaced import Unplaced
+from scheduler_core.state.restored_nominations import RestoredNominations
+from scheduler_core.state.unplaced import UnplacedCharges
+from scheduler_core.state.volumes.storage import Storage
 
 
 class ClusterState:
-    """Nodes, pods, quotas and the other objects that decide. Mutated by the loop's thread only."""
+    """Nodes, pods, quotas and all other objects that decisions need. Mutated by the loop's thread only."""
 
     def __init__(self) -> None:
         self.index = ResourceIndex()
@@ -55,14 +54,14 @@ class ClusterState:
         self.config_maps = ConfigMapTable(self.nodes)
         self.topology = self.config_maps.topology
         self.load = LoadIndex(self.nodes, self.placed)
-        self._followers: dict[Happened, Storage | LoadIndex] = {
-            Happened.VOLUME: self.storage,
-            Happened.NODE_METRIC: self.load,
+        self._followers: dict[EventKind, Storage | LoadIndex] = {
+            EventKind.VOLUME: self.storage,
+            EventKind.NODE_METRIC: self.load,
         }
         self.objects: dict[str, dict[str, Any]] = {}
         self.quota_dirty: set[str] = set()
-        self.unplaced = Unplaced(self.ledger, self.pods, self.placed, self.quota_dirty)
-        self.inherited = Inherited(self.nominations, self.gangs, self.table, self.placed)
+        self.unplaced = UnplacedCharges(self.ledger, self.pods, self.placed, self.quota_dirty)
+        self.restored_nominations = RestoredNominations(self.nominations, self.gangs, self.table, self.placed)
         self.extending = ExtenderAnswers()
 
     # Pods
@@ -76,15 +75,15 @@ class ClusterState:
         return vector
 
     def put_pod(self, pod: Pod, now: float | None = None) -> list[ClusterEvent]:
-        """A pod was added or changed in the API, which we learn `now`. A confirmation changes no number."""
+        """A pod was added or changed in the API, seen at `now`. Confirming an assumed pod changes no sums."""
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
         regrouped = self.gangs.put_pod(pod, old)
         counted = self.ledger.is_unplaced(pod.namespace, pod.uid)
         events = self._put_pod(pod, old, now)
-        # One that counted already and has a node now can be evicted.
+        # A pod that was charged before and has a node now can be evicted.
         if self.unplaced.follow(pod) or (counted and pod.assigned):
-            regrouped = [*regrouped, ClusterEvent(Happened.QUOTA, namespace=pod.namespace)]
+            regrouped = [*regrouped, ClusterEvent(EventKind.QUOTA, namespace=pod.namespace)]
         return [*regrouped, *events] if regrouped else events
 
     def _put_pod(self, pod: Pod, old: Pod | None, now: float | None) -> list[ClusterEvent]:
@@ -94,44 +93,44 @@ class ClusterState:
             if holds:
                 self.nominations.forget(pod.uid)
                 self._place(pod, pod.node_name, None, pod.created if now is None else now)
-                return [ClusterEvent(Happened.POD_ADD, pod=pod)]
+                return [ClusterEvent(EventKind.POD_ADD, pod=pod)]
             if pod.finished or pod.terminating:
                 self.nominations.forget(pod.uid)
                 return ended_without_node(pod, old)
-            self.inherited.renominate(pod, self.vector)
+            self.restored_nominations.renominate(pod, self.vector)
             return []
         if not pod.assigned and placement.assumed and not pod.finished:
-            # Our bind is under way: the API has not caught up. Keep the assumption with the newer object.
+            # The binding is under way and not seen yet: keep the assumption with the newer object.
             if placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
-                recount(self, placement, pod)
+                self._recount(placement, pod)
             else:
                 self._swap(placement, pod)
             return []
         if not holds:
             self._unplace(pod.uid)
-            return [ClusterEvent(Happened.POD_DELETE, pod=pod)]
+            return [ClusterEvent(EventKind.POD_DELETE, pod=pod)]
         return self._confirm(placement, pod, old)
 
     def _confirm(self, placement: Placement, pod: Pod, old: Pod | None) -> list[ClusterEvent]:
         moved = self.nodes.names[placement.slot] != pod.node_name
         if moved or placement.pod.requests != pod.requests or placement.pod.nonzero != pod.nonzero:
             # Bound elsewhere than assumed, or resized in place.
-            going = bool(self.table.going[placement.row])
+            leaving = bool(self.table.leaving[placement.row])
             self._unplace(pod.uid)
             placed = self._place(pod, pod.node_name, None, placement.learned)
-            if going:
+            if leaving:
                 self._leaves(placed)
-            return [ClusterEvent(Happened.POD_UPDATE | Happened.POD_DELETE, pod=pod)]
+            return [ClusterEvent(EventKind.POD_UPDATE | EventKind.POD_DELETE, pod=pod)]
         placement.assumed_at = None
         self.nominations.forget(pod.uid)
         relabelled = placement.pod.labels != pod.labels
-        was_going = bool(self.table.going[placement.row])
+        was_going = bool(self.table.leaving[placement.row])
         self._swap(placement, pod)
         if pod.terminating and not (old is not None and old.terminating):
-            # One that we evict ourselves was counted out when that was decided.
-            what = Happened.POD_UPDATE if was_going else Happened.POD_UPDATE | Happened.POD_LEAVING
+            # The event of a pod that this scheduler evicts was sent when the eviction was decided.
+            what = EventKind.POD_UPDATE if was_going else EventKind.POD_UPDATE | EventKind.POD_LEAVING
             return [ClusterEvent(what, pod=pod)]
-        return [ClusterEvent(Happened.POD_UPDATE, pod=pod)] if relabelled else []
+        return [ClusterEvent(EventKind.POD_UPDATE, pod=pod)] if relabelled else []
 
     def _swap(self, placement: Placement, pod: Pod) -> None:
         old, placement.pod = placement.pod, pod
@@ -142,6 +141,19 @@ class ClusterState:
             self._leaves(placement)
         self.nodes.pods[placement.slot][pod.uid] = pod
 
+    def _recount(self, placement: Placement, pod: Pod) -> None:
+        """Replace a placed pod by a newer form of it on the same node, which may request other amounts."""
+        leaving, start = bool(self.table.leaving[placement.row]), float(self.table.start[placement.row])
+        self.remove_placed(pod.uid)
+        placement.pod, placement.vector = pod, self.vector(pod)
+        self.put_back(placement, leaving, start)
+
+    def _recount_resources(self, resources: frozenset[str]) -> None:
+        """Count resources that no node had before: placed pods may have requested them already."""
+        for placement in list(self.placed.values()):
+            if not resources.isdisjoint(placement.pod.requests):
+                self._recount(placement, placement.pod)
+
     def remove_pod(self, uid: str) -> list[ClusterEvent]:
         """A pod is gone from the API."""
         pod = self.pods.pop(uid, None)
@@ -149,10 +161,10 @@ class ClusterState:
             self.gangs.remove_pod(pod)
         self.nominations.forget(uid)
         if uid in self.placed:
-            return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
+            return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
         if pod is not None and self.unplaced.gone(pod):
-            return [ClusterEvent(Happened.OTHER | Happened.QUOTA, pod=pod, namespace=pod.namespace)]
-        return [ClusterEvent(Happened.OTHER, pod=pod)] if pod is not None else []
+            return [ClusterEvent(EventKind.OTHER | EventKind.QUOTA, pod=pod, namespace=pod.namespace)]
+        return [ClusterEvent(EventKind.OTHER, pod=pod)] if pod is not None else []
 
     def _place(
         self, pod: Pod, node: str, assumed_at: float | None, learned: float, vector: Int64 | None = None
@@ -198,50 +210,50 @@ class ClusterState:
     # Our own decisions
 
     def assume(self, pod: Pod, slot: int, now: float, vector: Int64 | None = None) -> None:
-        """Count a pod on a node before the API knows: Reserve. A nomination stays until confirmed."""
+        """Place a pod on a node before the API shows it (Reserve). Its nomination stays until confirmed."""
         self._place(pod, self.nodes.names[slot], now, now, vector)
 
     def forget(self, uid: str) -> list[ClusterEvent]:
-        """Take an assumption back: the bind failed, or a later plugin refused."""
+        """Undo an assumption: the binding failed, or a later plugin refused."""
         placement = self.placed.get(uid)
         if placement is None or not placement.assumed:
             return []
-        return [ClusterEvent(Happened.POD_DELETE, pod=self._unplace(uid))]
+        return [ClusterEvent(EventKind.POD_DELETE, pod=self._unplace(uid))]
 
-    def lift(self, uid: str) -> Placement:
-        """Take a placed pod away inside a trial; `put_back` restores it exactly. It waits for no node now."""
+    def remove_placed(self, uid: str) -> Placement:
+        """Remove a placed pod inside a trial; `put_back` restores it. Its nomination does not count."""
         placement = self.placed[uid]
         self._unplace(uid)
         self.nominations.hold(uid)
         return placement
 
-    def put_back(self, placement: Placement, going: bool, start: float) -> None:
-        """Undo `lift`: the pod is placed as before, `going` and `start` as the table had them."""
+    def put_back(self, placement: Placement, leaving: bool, start: float) -> None:
+        """Undo `remove_placed`; `leaving` and `start` are the values that the table had."""
         pod, vector = placement.pod, placement.vector
         placement.slot = self.nodes.place(pod, self.nodes.names[placement.slot], vector)
         self.table.put_back(placement.row, pod, placement.slot, vector, start)
         self.placed[pod.uid] = placement
         self._charge(placement)
-        if going:
+        if leaving:
             self._leaves(placement)
 
-    def condemn(self, uid: str) -> None:
-        """The eviction of a pod was decided: it counts until it is gone, but is nobody's victim again."""
+    def mark_leaving(self, uid: str) -> None:
+        """The eviction of a pod was decided: it counts until it is gone, but cannot be a victim again."""
         placement = self.placed.get(uid)
         if placement is not None:
             self._leaves(placement)
             self.gangs.touch(placement.pod)
 
     def reprieve(self, uid: str) -> None:
-        """Undo `condemn`: the pod was not evicted. One that is terminating stays on its way out."""
+        """Undo `mark_leaving` for a pod that was not evicted. A terminating pod keeps leaving."""
         placement = self.placed.get(uid)
         if placement is not None and not placement.pod.terminating:
-            self.table.going[placement.row] = False
+            self.table.leaving[placement.row] = False
             self.ledger.mark_staying(placement.pod.namespace, uid)
             self.gangs.touch(placement.pod)
 
     def _leaves(self, placement: Placement) -> None:
-        self.table.going[placement.row] = True
+        self.table.leaving[placement.row] = True
         self.ledger.mark_leaving(placement.pod.namespace, placement.pod.uid)
 
     # Other objects
@@ -252,34 +264,34 @@ class ClusterState:
         known = len(self.index)
         self.nodes.put(node)
         if len(self.index) > known:
-            count_anew(self, frozenset(self.index.names[known:]))
+            self._recount_resources(frozenset(self.index.names[known:]))
         return node_changed(node, old)
 
     def remove_node(self, name: str) -> list[ClusterEvent]:
         """A node is gone. Pods still on it keep counting in their quota until they are gone too."""
         old = self.nodes.of_name(name)
         self.nodes.remove(name)
-        return [ClusterEvent(Happened.NODE_DELETE, old_node=old)]
+        return [ClusterEvent(EventKind.NODE_DELETE, old_node=old)]
 
     def put_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
-        """An ElasticQuota was added or changed. A change of its status alone concerns nobody."""
+        """An ElasticQuota was added or changed. A change of the status alone produces no event."""
         old = self.objects.setdefault("ElasticQuota", {}).get(quota.key)
         self.objects["ElasticQuota"][quota.key] = quota
         self.quota_dirty.add(quota.namespace)
         self.ledger.put_quota(quota)
         if old is not None and old.min == quota.min and old.max == quota.max:
             return []
-        return [ClusterEvent(Happened.QUOTA, namespace=quota.namespace)]
+        return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]
 
     def remove_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
         """An ElasticQuota is gone; its namespace's pods stay counted in case another one comes."""
         self.objects.get("ElasticQuota", {}).pop(quota.key, None)
         self.ledger.remove_quota(quota.namespace, quota.name)
         self.quota_dirty.add(quota.namespace)
-        return [ClusterEvent(Happened.QUOTA, namespace=quota.namespace)]
+        return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
-        """A group object was added or changed; a change of its status alone concerns nobody."""
+        """A group object was added or changed. A change of the status alone produces no event."""
         return self.gangs.put_gang(gang)
 
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
@@ -293,7 +305,7 @@ class ClusterState:
         self.neighbours.namespaces_changed()
         if old is not None and old.labels == namespace.labels:
             return []
-        return [ClusterEvent(Happened.OTHER, namespace=namespace.name)]
+        return [ClusterEvent(EventKind.OTHER, namespace=namespace.name)]
 
     def remove_namespace(self, name: str) -> list[ClusterEvent]:
         """A namespace is gone."""
@@ -301,20 +313,49 @@ class ClusterState:
         self.neighbours.namespaces_changed()
         return []
 
-    def put_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
-        """Any other object that plugins look up, in `objects` by the name of its type and its key."""
+    def put_object(self, obj: Any, what: EventKind) -> list[ClusterEvent]:
+        """An object of another kind was added or changed; `objects` keeps it by type name and key."""
         self.objects.setdefault(type(obj).__name__, {})[obj.key] = obj
         if what in self._followers:
             self._followers[what].put(obj)
         return [ClusterEvent(what, obj=obj)]
 
-    def remove_object(self, obj: Any, what: Happened) -> list[ClusterEvent]:
-        """Such an object is gone."""
+    def remove_object(self, obj: Any, what: EventKind) -> list[ClusterEvent]:
+        """An object of another kind is gone."""
         self.objects.get(type(obj).__name__, {}).pop(obj.key, None)
         if what in self._followers:
             self._followers[what].remove(obj)
         return [ClusterEvent(what)]
 
+    # Invariants
+
     def check(self) -> list[str]:
-        """Every broken invariant in words; empty if all hold."""
-        return broken_invariants(self)
+        """Every broken invariant in words; empty if all hold. Counts everything from scratch."""
+        problems = [*self.nodes.check(), *self.ledger.check(), *self.unplaced.check()]
+        for uid, placement in self.placed.items():
+            problems += self._misplaced(uid, placement)
+        if int(self.table.alive.sum()) != len(self.placed):
+            problems.append(f"{int(self.table.alive.sum())} rows alive, {len(self.placed)} placements")
+        on_nodes = sum(len(pods) for pods in self.nodes.pods)
+        if on_nodes != len(self.placed):
+            problems.append(f"{on_nodes} pods on nodes, {len(self.placed)} placements")
+        near = self.neighbours.check((item.pod, item.slot) for item in self.placed.values())
+        kept = (*self.table.check(self.nodes.size), *self.nominations.check(), *self.load.check())
+        return [*problems, *near, *kept]
+
+    def _misplaced(self, uid: str, placement: Placement) -> list[str]:
+        """Contradictions between the ledger, the nodes and the table of placed pods about one pod."""
+        problems = []
+        pod, row, slot = placement.pod, placement.row, placement.slot
+        if not self.ledger.is_charged(pod.namespace, uid):
+            problems.append(f"pod {pod.key} is placed but not charged")
+        if self.nodes.pods[slot].get(uid) is not pod:
+            problems.append(f"pod {pod.key} is not on node {self.nodes.names[slot]}")
+        if self.table.pods[row] is not pod or not self.table.alive[row]:
+            problems.append(f"pod {pod.key} has no row in the table of placed pods")
+        if self.table.slot[row] != slot:
+            problems.append(f"pod {pod.key} has the wrong slot in the table of placed pods")
+        leaving = bool(self.table.leaving[row])
+        if leaving != self.ledger.is_leaving(pod.namespace, pod.uid):
+            problems.append(f"pod {pod.key}: leaving is {leaving}, the ledger disagrees")
+        return problems

@@ -1,17 +1,17 @@
-"""ConfigMaps that mean something to the scheduler, and which one counts where several say the same."""
+"""ConfigMaps that the scheduler reads, and which of several with the same role is in effect."""
 
 from __future__ import annotations
 
 import msgspec
 
 from scheduler_core.model.config_map import GROUP, TOPOLOGY, ConfigMap
-from scheduler_core.model.gang import Gang, GroupRef
-from scheduler_core.state.nodes import NodeTable
+from scheduler_core.model.groups.gang import Gang, GroupRef
+from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.state.topology import TopologyTable
 
 
 class Changed(msgspec.Struct):
-    """What a change of a ConfigMap means: groups that are gone, groups that came or changed, a new tree.
+    """Effects of a changed ConfigMap: removed groups, added or changed groups, a new tree.
 
     `bare` is the key of the group that pods may take it for, where it has no label, or had none.
     """
@@ -54,11 +54,11 @@ class ConfigMapTable:
         return self._barely(changed, gone, before)
 
     def get(self, key: str) -> ConfigMap | None:
-        """A ConfigMap that means something, by `namespace/name`."""
+        """A ConfigMap with a role for the scheduler, by `namespace/name`."""
         return self._known.get(key)
 
     def is_unlabelled(self, key: str) -> bool:
-        """Whether there is a ConfigMap of this `namespace/name` that means nothing to the scheduler."""
+        """Whether the ConfigMap `namespace/name` exists and has no role for the scheduler."""
         return key in self._others
 
     def of(self, gang_key: str) -> ConfigMap | None:

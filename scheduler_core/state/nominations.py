@@ -1,7 +1,7 @@
-"""Nominated pods: those that preempted and wait for their node (capacity reference, rules 4 and 13).
+"""Nominated pods: pods that preempted and wait for their node, as in `status.nominatedNodeName`.
 
-A node may also be kept for a member of a gang that has waited long: nobody was evicted for that, so it has
-fewer rights (`Nomination.kept`).
+A node may also be kept for a member of a gang that has waited long. Nobody was evicted for it, so such a
+nomination has fewer rights (`Nomination.kept`). See docs/gangs.md#kept-nodes-and-guarantees.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.model.names import PODS
-from scheduler_core.model.pod import Pod
-from scheduler_core.state.affinity_index import wide_repelling
-from scheduler_core.state.nodes import NodeTable
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.neighbours.affinity_index import wide_repelling
+from scheduler_core.state.nodes.table import NodeTable
 
 
 class Nomination(msgspec.Struct, frozen=True):
-    """A waiting pod, the node kept for it, and the victims (uids) whose end it waits for.
+    """A waiting pod, its nominated node, and the victims (uids) that it waits for.
 
-    `vector` is the pod's requests, int64 [R] at the time. `kept`: the node is kept for a gang because time
-    passed, not because anybody was evicted for it. `group` is the key of the gang for whose start as a whole
-    the node was found; its members do not stand in each other's way. `priority` is that of the pod, or of the
-    most important of those members: none of them starts without the others.
+    `vector` is the pod's requests, int64 [R] at the time. `kept`: the node is kept for a gang after a time,
+    not because of a preemption. `group` is the key of the gang for which nodes were found as a whole; its
+    members do not count against each other. `priority` is that of the pod, or of the most important of these
+    members: none of them starts without the others.
     """
 
     pod: Pod
@@ -38,17 +38,17 @@ class Nomination(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, float, str]:
-        """The order of nominated pods of which neither has a better right: the same after a restart."""
+        """Order of nominated pods with equal rights; the same after a restart."""
         return -self.priority, self.pod.created, self.pod.key
 
     @property
-    def standing(self) -> Standing:
-        """What decides whether it goes before another pod."""
-        return Standing(self.pod.namespace, self.priority, self.kept, self.group)
+    def rights(self) -> NominationRights:
+        """The properties that decide about precedence over other pods."""
+        return NominationRights(self.pod.namespace, self.priority, self.kept, self.group)
 
 
-class Standing(NamedTuple):
-    """Nominated pods that have the same rights towards others."""
+class NominationRights(NamedTuple):
+    """The properties by which nominated pods have equal rights towards other pods."""
 
     namespace: str
     priority: int
@@ -57,11 +57,11 @@ class Standing(NamedTuple):
 
 
 class Nominations:
-    """Who waits for which node, by the pod's uid.
+    """Nominations by the pod's uid.
 
-    A nominated pod that holds a node meanwhile (assumed, or placed in a trial) is out of all sums and lists
-    until it is taken off again. `freed` says that room was given up, `added` which nodes were nominated since
-    somebody last looked, `touched` for which gangs as a whole something is nominated, or not any more.
+    A nominated pod that holds a node (assumed, or placed in a trial) is in no sum or list until it is removed
+    from the node. `freed`: room was given up. `added`: nominations since this was last cleared. `touched`:
+    gangs whose nominations as a whole changed.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -72,19 +72,19 @@ class Nominations:
         self.freed = False
         self.added: dict[str, Nomination] = {}
         self.touched: set[str] = set()
-        # The same as long as the same nodes are nominated with the same rights.
+        # Equal while the same nodes are nominated with the same rights.
         self.digest = 0
-        # What was found out about the sums while they, and the ledger, were those of a version.
+        # Cache of results about the sums, valid for one version of the sums and of the ledger.
         self.version = 0
         self.known: tuple[tuple[int, int], dict[Any, Any]] = ((-1, -1), {})
         self._ours: set[str] = set()
-        # Those that wait, by standing, and what they will charge to a quota.
-        self._by_standing: dict[Standing, dict[str, Nomination]] = {}
-        self._first: dict[Standing, Nomination] = {}
-        self.sums: dict[Standing, dict[str, int]] = {}
-        # Those that wait and reject pods on other nodes, too; by uid.
+        # Nominations that count, by rights, and what they will charge to a quota.
+        self._by_rights: dict[NominationRights, dict[str, Nomination]] = {}
+        self._first: dict[NominationRights, Nomination] = {}
+        self.sums: dict[NominationRights, dict[str, int]] = {}
+        # Nominations that count and whose anti-affinity reaches other nodes, by uid.
         self.repelling: dict[str, Nomination] = {}
-        # What they will take of every node [R, N], valid for one layout of the node table.
+        # Room for them on every node [R, N], valid for one layout of the node table.
         self._room: Int64 = np.zeros((0, 0), dtype=np.int64)
         self._layout = -1
 
@@ -105,9 +105,9 @@ class Nominations:
         priority: int | None = None,
         ours: bool = True,
     ) -> None:
-        """Nominate a node for a pod, replacing an earlier nomination; not `ours`: another process did.
+        """Nominate a node for a pod, replacing an earlier nomination.
 
-        `priority` is the pod's unless given.
+        `priority` is by default that of the pod. `ours` is False if another process nominated the node.
         """
         right = pod.priority if priority is None else priority
         before, freed = self._by_uid.get(pod.uid), self.freed
@@ -115,7 +115,7 @@ class Nominations:
         if before is not None and (before.node, before.kept) == (node, kept):
             self.freed = freed or not np.array_equal(before.vector, vector)
         item = self._by_uid[pod.uid] = Nomination(pod, node, vector, victims, kept, group, right)
-        self.digest ^= hash((pod.uid, node, item.standing))
+        self.digest ^= hash((pod.uid, node, item.rights))
         if before is None or before.node != node:
             self.added[pod.uid] = item
         if ours:
@@ -126,29 +126,29 @@ class Nominations:
     def put_gang(
         self,
         group: str,
-        seats: Collection[tuple[Pod, str, Int64]],
+        members: Collection[tuple[Pod, str, Int64]],
         victims: frozenset[str] = frozenset(),
         *,
         kept: bool,
     ) -> None:
-        """Nominate the nodes that were found for a gang as a whole: members, node names, int64 [R] each.
+        """Nominate nodes for a gang as a whole: (member, node name, requests int64 [R]) each.
 
-        What was found before for other members is given up.
+        Earlier nominations of other members for the gang as a whole are removed.
         """
-        seated = {pod.uid for pod, _, _ in seats}
-        found_before = {item.pod.uid for item in self.waiting(lambda standing: standing.group == group)}
-        for uid in found_before - seated:
+        uids = {pod.uid for pod, _, _ in members}
+        found_before = {item.pod.uid for item in self.waiting(lambda rights: rights.group == group)}
+        for uid in found_before - uids:
             self.remove(uid)
-        top = max((pod.priority for pod, _, _ in seats), default=0)
-        for pod, node, vector in seats:
+        top = max((pod.priority for pod, _, _ in members), default=0)
+        for pod, node, vector in members:
             self.put(pod, node, vector, victims, kept=kept, group=group, priority=top)
 
     def remove(self, uid: str) -> None:
-        """The pod was placed, is gone, or no longer waits for its node."""
+        """Remove a nomination: the pod was placed, is gone, or no longer waits for its node."""
         item = self._by_uid.pop(uid, None)
         if item is None:
             return
-        self.digest ^= hash((uid, item.node, item.standing))
+        self.digest ^= hash((uid, item.node, item.rights))
         self.added.pop(uid, None)
         on_node = self._by_node[item.node]
         on_node.discard(uid)
@@ -161,12 +161,12 @@ class Nominations:
             self.freed = True
 
     def remove_group(self, group: str) -> None:
-        """The nodes that were found for a gang as a whole are not waited for any more."""
+        """Remove the nominations of a gang as a whole."""
         for uid in [uid for uid, item in self._by_uid.items() if item.group == group]:
             self.remove(uid)
 
     def was_ours(self, uid: str) -> bool:
-        """Whether the pod was ever nominated here, since it is known."""
+        """Whether this process nominated the pod since it is known."""
         return uid in self._ours
 
     def forget(self, uid: str) -> None:
@@ -175,12 +175,12 @@ class Nominations:
         self.remove(uid)
         self._ours.discard(uid)
         if item is not None and item.group and item.pod.priority == item.priority:
-            self._rank_anew(item.standing)
+            self._rank_anew(item.rights)
 
-    def _rank_anew(self, standing: Standing) -> None:
-        """The most important of some members that wait may be gone: the others have no right of its own."""
-        left = self._by_standing.get(standing, {})
-        if not left or any(item.pod.priority == standing.priority for item in left.values()):
+    def _rank_anew(self, rights: NominationRights) -> None:
+        """Recompute the priority of a gang's nominations after its most important member may be gone."""
+        left = self._by_rights.get(rights, {})
+        if not left or any(item.pod.priority == rights.priority for item in left.values()):
             return
         top = max(item.pod.priority for item in left.values())
         for item in list(left.values()):
@@ -197,7 +197,7 @@ class Nominations:
         self.freed = True
 
     def hold(self, uid: str) -> None:
-        """The pod was given a node: it counts there."""
+        """The pod holds a node now: its nomination does not count."""
         item = self._by_uid.get(uid)
         if item is not None and uid not in self._held:
             self._held.add(uid)
@@ -210,7 +210,7 @@ class Nominations:
             self._count(self._by_uid[uid], 1)
 
     def _count(self, item: Nomination, sign: int) -> None:
-        key = item.standing
+        key = item.rights
         self.version += 1
         if key.group:
             self.touched.add(key.group)
@@ -218,7 +218,7 @@ class Nominations:
         sums = self.sums.setdefault(key, {})
         for name, value in (*item.pod.requests.items(), (PODS, 1)):
             sums[name] = sums.get(name, 0) + sign * value
-        waiting = self._by_standing.setdefault(key, {})
+        waiting = self._by_rights.setdefault(key, {})
         if sign > 0:
             waiting[item.pod.uid] = item
         else:
@@ -229,7 +229,7 @@ class Nominations:
             else:
                 del self.repelling[item.pod.uid]
         if not waiting:
-            del self.sums[key], self._by_standing[key]
+            del self.sums[key], self._by_rights[key]
         if self._layout == self._nodes.layout and len(item.vector) <= len(self._room):
             self._reserve(self._room, item, sign)
         else:
@@ -241,7 +241,7 @@ class Nominations:
             room[: len(item.vector), slot] += sign * item.vector
 
     def room(self, without: Iterable[Nomination]) -> Int64:
-        """int64 [R, N]: what nominated pods that wait will take of every node, some left out. Read only."""
+        """int64 [R, N]: room for nominated pods on every node, without some of them. Read only."""
         room, left_out = self._all_room(), {item.pod.uid: item for item in without}
         if not left_out:
             return room
@@ -250,27 +250,27 @@ class Nominations:
             for item in left_out.values():
                 self._reserve(room, item, -1)
             return room
-        # Most are left out: the others are fewer.
+        # Most are left out: sum the others instead.
         room = np.zeros_like(room)
         for uid in self._by_uid.keys() - self._held - left_out.keys():
             self._reserve(room, self._by_uid[uid], 1)
         return room
 
-    def waiting(self, chosen: Callable[[Standing], bool]) -> Iterator[Nomination]:
-        """Nominations that count, of the standings for which `chosen` holds."""
-        return (item for key, items in self._by_standing.items() if chosen(key) for item in items.values())
+    def waiting(self, chosen: Callable[[NominationRights], bool]) -> Iterator[Nomination]:
+        """Nominations that count, of the rights for which `chosen` is true."""
+        return (item for key, items in self._by_rights.items() if chosen(key) for item in items.values())
 
-    def first(self, standing: Standing) -> Nomination:
-        """The first by rank of those that count and have this standing; there must be one."""
-        found = self._first.get(standing)
+    def first(self, rights: NominationRights) -> Nomination:
+        """The first by rank of the nominations that count with these rights; there must be one."""
+        found = self._first.get(rights)
         if found is None:
-            items = self._by_standing[standing].values()
-            found = self._first[standing] = min(items, key=lambda item: item.rank)
+            items = self._by_rights[rights].values()
+            found = self._first[rights] = min(items, key=lambda item: item.rank)
         return found
 
     def of_group(self, group: str) -> tuple[Nomination, ...]:
-        """What counts of the nominations for a gang as a whole, by the pods' uids."""
-        found = self.waiting(lambda standing: standing.group == group)
+        """The nominations that count for a gang as a whole, in the order of the pods' uids."""
+        found = self.waiting(lambda rights: rights.group == group)
         return tuple(sorted(found, key=lambda item: item.pod.uid))
 
     def _all_room(self) -> Int64:
@@ -279,13 +279,13 @@ class Nominations:
         if self._layout != nodes.layout or self._room.shape != shape:
             self._room = np.zeros(shape, dtype=np.int64)  # [R, N]
             self._layout = nodes.layout
-            for items in self._by_standing.values():
+            for items in self._by_rights.values():
                 for item in items.values():
                     self._reserve(self._room, item, 1)
         return self._room
 
     def check(self) -> list[str]:
-        """Whether what is kept of every node is the sum over those that wait, in words."""
+        """Broken invariants in words: the room on every node equals the sum over the nominations."""
         known = self._all_room().copy()
         self._layout = -1
         fresh = self._all_room()
@@ -296,7 +296,7 @@ class Nominations:
         return self._by_uid.get(uid)
 
     def node_of(self, uid: str) -> str:
-        """The node that is kept for the pod, empty for none."""
+        """The nominated node of the pod, empty for none."""
         item = self._by_uid.get(uid)
         return item.node if item is not None else ""
 
@@ -305,12 +305,12 @@ class Nominations:
         return uid in self._by_uid and uid not in self._held
 
     def others(self, pod: Pod) -> Iterator[Nomination]:
-        """Nominations of all other pods that wait."""
+        """Nominations that count of all other pods."""
         held = self._held
         return (item for uid, item in self._by_uid.items() if uid != pod.uid and uid not in held)
 
     def on_node(self, node: str, besides: Pod | None = None) -> list[Nomination]:
-        """Nominations of waiting pods for one node, without the pod that is asked for."""
+        """Nominations that count for one node, without that of the pod `besides`."""
         uids = sorted(self._by_node.get(node, ()))
         own = besides.uid if besides is not None else ""
         return [self._by_uid[uid] for uid in uids if uid != own and uid not in self._held]

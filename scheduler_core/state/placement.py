@@ -1,11 +1,11 @@
-"""A pod on a node, as the state keeps it."""
+"""Placement: a pod on a node, as the state stores it."""
 
 from __future__ import annotations
 
 import msgspec
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.model.pod import Pod
+from scheduler_core.arrays.types import Int64
+from scheduler_core.model.pods.pod import Pod
 
 
 class Placement(msgspec.Struct, eq=False):

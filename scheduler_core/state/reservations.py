@@ -1,13 +1,13 @@
-"""What a PodGroup has reserved, by the ledger of its namespace and the pods that draw on it."""
+"""Reservation of a PodGroup, by the ledger of its namespace and the pods that draw on it."""
 
 from __future__ import annotations
 
 import msgspec
 
-from scheduler_core.model.gang import Gang
-from scheduler_core.model.pod_use import use_of
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.pods.use import use_of
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.holds import Book, amounts_text
+from scheduler_core.quota.reservations.usage import NamespaceUsage, amounts_text
 from scheduler_core.state.cluster import ClusterState
 
 
@@ -44,7 +44,7 @@ def reservation_of(state: ClusterState, gang: Gang) -> Reservation | None:
     charges = tuple(c for c in ledger.charges if c.group == hold.group or c.uid in members)
     admitted = {charge.uid: state.pods[charge.uid] for charge in charges if charge.uid in state.pods}
     pods = {uid: use_of(pod) for uid, pod in {**members, **admitted}.items()}
-    book = Book(msgspec.structs.replace(ledger, holds=(hold,), charges=charges), pods)
+    book = NamespaceUsage(msgspec.structs.replace(ledger, holds=(hold,), charges=charges), pods)
     used, held = (_without_zeros(amounts) for amounts in (book.drawn(hold.group), book.remaining(hold.group)))
     return Reservation(hold.total, used, held)
 

@@ -1,7 +1,8 @@
-"""The cluster's topology tree as it is now, and how the placement of each group went.
+"""The cluster's current topology tree, and the outcome of the placement of each group.
 
 A tree comes from the ConfigMap of the profile's namespace, else from node labels, else it is flat. A
-ConfigMap whose text is faulty leaves the tree that was read before. Of several the oldest counts.
+ConfigMap with invalid text leaves the tree that was read before. Of several ConfigMaps the oldest is in
+effect.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.gang import Gang
+from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import LABEL_HOSTNAME, TOPOLOGY_CONSTRAINTS_ANNOTATION
-from scheduler_core.state.nodes import NodeTable
+from scheduler_core.state.nodes.table import NodeTable
 from scheduler_core.topology.constraints import Rules, parse_rules, resolve, single_domain
 from scheduler_core.topology.question import Solver
 from scheduler_core.topology.solvers import EXACT, SOLVERS
@@ -24,9 +25,9 @@ from scheduler_core.topology.tree import Tree, build, flat, from_labels
 
 
 class TopologySettings(msgspec.Struct, frozen=True):
-    """Where a profile's tree comes from, how many seconds a search may take, and which solver searches.
+    """Topology settings of a profile: the source of its tree, the time limit of a search, the solver.
 
-    `seed_texts`: placement and ranks are written as the topology seed draws them.
+    `seed_texts`: placement and ranks are written in the format of docs/topology.md#ranks-and-results.
     """
 
     namespace: str = "default"
@@ -37,15 +38,14 @@ class TopologySettings(msgspec.Struct, frozen=True):
 
 
 class GroupRun(msgspec.Struct):
-    """How the placement of one group went. Times are seconds since the epoch.
+    """The outcome of the placement of one group. Times are seconds since the epoch.
 
-    `begin`, `end` and `solver_seconds` are of the placement of `starters` (uids); `begin` is None before the
-    first trial, and where another process placed the group, of whose times this one says nothing. While
-    `replacing`, members are placed beside others that run, which changes none of them. `came` is when the
-    first of those who were tried last was seen.
-    `trials` counts attempts per waiting member by uid, `ranks` those of placed members. `idle` is the
-    tree with how many members fit on each leaf of an idle cluster, int64 [leaves], when the group was placed
-    last, until somebody works out `best_hops`, the hop cost of the best placement there.
+    `begin`, `end` and `solver_seconds` belong to the placement of `starters` (uids). `begin` is None before
+    the first trial, and if another process placed the group. While `replacing`, members are placed beside
+    running ones, which changes none of these. `came` is when the first member of the last trial was seen.
+    `trials` counts attempts per waiting member by uid, `ranks` are those of placed members. `idle` is the
+    tree with the number of members that fit on each leaf of an idle cluster, int64 [leaves], at the last
+    placement; it is kept until `best_hops`, the hop cost of the best placement there, is computed.
     """
 
     begin: float | None = None
@@ -66,8 +66,8 @@ class GroupRun(msgspec.Struct):
 class TopologyTable:
     """Topology ConfigMaps, the trees made of them, and the runs of groups by the gang's key.
 
-    `settings` are those of the profiles by scheduler name, `solvers` who may search, by name; `unreported`
-    are faulty ConfigMaps of which nobody was told yet.
+    `settings` are those of the profiles by scheduler name, `solvers` are the solvers by name, `unreported`
+    are invalid ConfigMaps that were not reported yet.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -80,7 +80,7 @@ class TopologyTable:
         self._trees: dict[Hashable, tuple[object, Tree]] = {}
 
     def put(self, found: ConfigMap) -> bool:
-        """A topology ConfigMap came or changed; whether the tree may be another one now."""
+        """A topology ConfigMap was added or changed; returns True if the tree may have changed."""
         if found.fault is not None:
             self.unreported.append(found)
             return False
@@ -89,11 +89,11 @@ class TopologyTable:
         return old is None or old.content != found.content
 
     def remove(self, gone: ConfigMap) -> bool:
-        """A topology ConfigMap is gone; whether it had given a tree."""
+        """A topology ConfigMap is gone; returns True if a tree came from it."""
         return self._good.pop(gone.key, None) is not None
 
     def source(self, namespace: str) -> ConfigMap | None:
-        """The topology ConfigMap that counts in a namespace, in its last good form."""
+        """The topology ConfigMap in effect in a namespace, in its last valid form."""
         there = [found for found in self._good.values() if found.namespace == namespace]
         return min(there, key=lambda found: (found.created, found.name), default=None)
 
@@ -144,5 +144,5 @@ def rules_of(gang: Gang, tree: Tree) -> Rules:
 
 
 def is_constrained(gang: Gang) -> bool:
-    """Whether a group is placed on the topology: every ConfigMap group, a PodGroup that says where."""
+    """Whether a group is placed on the topology: ConfigMap groups, and PodGroups with constraints."""
     return gang.ref.dialect == "ConfigMap" or bool(gang.constraints.strip() or gang.topology_key)

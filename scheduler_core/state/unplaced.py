@@ -1,27 +1,105 @@
-"""Pods that count in their quota without a node: those that admission has charged.
+"""Charges of pods without a node: pods that admission has charged to their quota.
 
-A pod that another scheduler may bind at any moment is charged at its creation and marked as such. Until the
-watch shows it, and until it shows a resize, the ledger of charges of its namespace says what was admitted.
+A pod that another scheduler may bind at any moment is charged at its creation and marked as charged. Until
+the watch shows the pod, and until it shows a resize, the ledger of charges of its namespace holds what was
+admitted. Such a charge is written before its pod is stored. The pod normally appears within milliseconds, but
+never if a later check refused it or the review was forged. A pending charge therefore counts for a limited
+time; if its pod does not appear, the namespace's pending charges are ignored for a while.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from scheduler_core.model.names import PODS
-from scheduler_core.model.pod import Pod
-from scheduler_core.model.reservation_ledger import Charge, ReservationLedger
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.reservation_ledger import Charge, ReservationLedger
 from scheduler_core.model.resources import ResourceList, maximum
 from scheduler_core.quota.ledger import QuotaLedger
-from scheduler_core.state.belief import Beliefs
+
+# A pod is stored within a second of its admission and then seen at once; a resize likewise.
+PENDING_SECONDS: Final = 2.0
+IGNORED_SECONDS: Final = 60.0
 
 
-class Unplaced:
-    """Keeps the charges of pods without a node right, and gives what a placed pod is charged with.
+@dataclass
+class PendingCharge:
+    """A charge that its pod does not show yet. `stands`: it is in the ledger; `met`: the pod was seen."""
 
-    `own` are the names of schedulers that judge their pods themselves: these count from their placement on,
-    whatever is written on them. A charge speaks of a pod of its own namespace only: whoever forges a review
-    may name any uid, also before the pod that has it is seen.
+    charge: Charge
+    deadline: float
+    stands: bool = True
+    met: bool = False
+
+
+class PendingCharges:
+    """Pending charges by namespace and uid, and the namespaces whose pending charges are ignored."""
+
+    def __init__(self) -> None:
+        self.by_namespace: dict[str, dict[str, PendingCharge]] = {}
+        self._deadlines: list[tuple[float, str, str]] = []
+        self._ignored: dict[str, float] = {}
+
+    def find(self, namespace: str, uid: str) -> PendingCharge | None:
+        """The pending charge of a pod, if there is one."""
+        return self.by_namespace.get(namespace, {}).get(uid)
+
+    def add(self, namespace: str, charge: Charge, now: float, *, met: bool) -> None:
+        """Add or change a charge; a changed charge keeps its deadline."""
+        known = self.find(namespace, charge.uid)
+        if known is not None:
+            known.charge, known.stands = charge, True
+            known.met |= met
+        elif not now < self._ignored.get(namespace, now) <= now + IGNORED_SECONDS:
+            made = PendingCharge(charge, now + PENDING_SECONDS, met=met)
+            self.by_namespace.setdefault(namespace, {})[charge.uid] = made
+            heapq.heappush(self._deadlines, (made.deadline, namespace, charge.uid))
+
+    def drop(self, namespace: str, uid: str) -> None:
+        """Drop a charge: the pod shows it, or is gone."""
+        of_namespace = self.by_namespace.get(namespace, {})
+        of_namespace.pop(uid, None)
+        if not of_namespace:
+            self.by_namespace.pop(namespace, None)
+
+    def overdue(self, now: float) -> list[tuple[str, str]]:
+        """The charges whose deadline has passed, as (namespace, uid); each is returned once."""
+        found = []
+        while self._next() <= now:
+            _, namespace, uid = heapq.heappop(self._deadlines)
+            found.append((namespace, uid))
+        return found
+
+    def ignore(self, namespace: str, now: float) -> list[str]:
+        """Ignore the pending charges of a namespace for a while; returns the uids that had one."""
+        self._ignored = {name: until for name, until in self._ignored.items() if until > now}
+        self._ignored[namespace] = now + IGNORED_SECONDS
+        return list(self.by_namespace.pop(namespace, {}))
+
+    def next_time(self) -> float | None:
+        """The next deadline."""
+        deadline = self._next()
+        return deadline if deadline < float("inf") else None
+
+    def _next(self) -> float:
+        while self._deadlines:
+            deadline, namespace, uid = self._deadlines[0]
+            pending = self.find(namespace, uid)
+            if pending is not None and pending.deadline == deadline:
+                return deadline
+            heapq.heappop(self._deadlines)
+        return float("inf")
+
+
+class UnplacedCharges:
+    """Keeps the charges of pods without a node up to date, and computes the charge of a placed pod.
+
+    `own` are the names of schedulers that enforce quotas for their own pods: such pods count from their
+    placement on, whatever their annotations say. A charge applies to a pod of its own namespace only: a
+    forged review may name any uid, also before the pod with this uid is seen.
     """
 
     def __init__(
@@ -32,34 +110,38 @@ class Unplaced:
         self._pods = pods
         self._placed = placed
         self._dirty = dirty
-        # What the ledgers say, whether or not it is believed.
+        # The charges in the ledgers, ignored ones included.
         self._charges: dict[str, dict[str, Charge]] = {}
-        self.beliefs = Beliefs()
+        self.pending_charges = PendingCharges()
 
     def requests(self, pod: Pod) -> ResourceList:
-        """What a pod is charged with: its requests, or what it was admitted to grow to where that is more."""
-        promise = self.beliefs.find(pod.namespace, pod.uid) if self.beliefs.promises else None
-        if promise is None or not promise.stands:
+        """The charge of a pod: its requests, or the admitted size of a pending resize if larger."""
+        pending = (
+            self.pending_charges.find(pod.namespace, pod.uid) if self.pending_charges.by_namespace else None
+        )
+        if pending is None or not pending.stands:
             return pod.requests
-        return maximum(pod.requests, _amounts(promise.charge))
+        return maximum(pod.requests, _amounts(pending.charge))
 
     def follow(self, pod: Pod) -> bool:
-        """A pod was seen or lost its node; whether what its namespace uses changed."""
-        promise = self.beliefs.find(pod.namespace, pod.uid) if self.beliefs.promises else None
-        if promise is not None:
-            promise.met = True
-            if not promise.stands or _shows(pod, promise.charge):
-                self.beliefs.drop(pod.namespace, pod.uid)
+        """A pod was seen or lost its node; returns True if the use of its namespace changed."""
+        pending = (
+            self.pending_charges.find(pod.namespace, pod.uid) if self.pending_charges.by_namespace else None
+        )
+        if pending is not None:
+            pending.met = True
+            if not pending.stands or _shows(pod, pending.charge):
+                self.pending_charges.drop(pod.namespace, pod.uid)
         elif not self._counts(pod) and (pod.node_name or not pod.counts):
             return False
         return self._settle(pod.namespace, pod.uid)
 
     def gone(self, pod: Pod) -> bool:
-        """A pod is gone from the API; whether what its namespace uses changed."""
+        """A pod is gone from the API; returns True if the use of its namespace changed."""
         return self._counts(pod) and self._settle(pod.namespace, pod.uid)
 
     def drop(self, pod: Pod) -> None:
-        """A pod takes a node: it is charged there."""
+        """A pod is placed: the charge for its placement replaces this one."""
         if self._counts(pod):
             self._ledger.refund(pod.namespace, pod.uid)
 
@@ -71,15 +153,15 @@ class Unplaced:
         return pod if pod is not None and pod.namespace == namespace else None
 
     def put_charges(self, ledger: ReservationLedger, now: float) -> bool:
-        """What was admitted in a namespace and is not visible yet; whether what it uses changed.
+        """Replace the charges of a namespace; returns True if its use changed.
 
-        What was only announced is not admitted yet.
+        Charges that are only announced are not admitted yet and do not count.
         """
         admitted = {charge.uid: charge for charge in ledger.charges if not charge.announced}
         return self._replace(ledger.namespace, admitted, now)
 
     def remove_charges(self, namespace: str, now: float) -> bool:
-        """Nothing is on its way there any more; whether what the namespace uses changed."""
+        """Remove the charges of a namespace; returns True if its use changed."""
         return self._replace(namespace, {}, now)
 
     def _replace(self, namespace: str, new: dict[str, Charge], now: float) -> bool:
@@ -89,45 +171,45 @@ class Unplaced:
         changed = False
         for uid in {**old, **new}:
             if old.get(uid) != new.get(uid):
-                self._promise(namespace, uid, new.get(uid), now)
+                self._follow_charge(namespace, uid, new.get(uid), now)
                 changed |= self._settle(namespace, uid)
         return changed
 
-    def _promise(self, namespace: str, uid: str, charge: Charge | None, now: float) -> None:
-        """A charge came, changed or went."""
+    def _follow_charge(self, namespace: str, uid: str, charge: Charge | None, now: float) -> None:
+        """A charge was added, changed or removed."""
         pod = self._pod(namespace, uid)
         if charge is not None and pod is not None and _shows(pod, charge):
-            self.beliefs.drop(namespace, uid)
+            self.pending_charges.drop(namespace, uid)
         elif charge is not None:
-            self.beliefs.add(namespace, charge, now, met=pod is not None)
-        elif (promise := self.beliefs.find(namespace, uid)) is not None:
-            # Until its time is over the pod may still come: its watch can be behind the ledger's.
-            promise.stands = False
+            self.pending_charges.add(namespace, charge, now, met=pod is not None)
+        elif (pending := self.pending_charges.find(namespace, uid)) is not None:
+            # The pod may still appear until the deadline: the watch of pods can be behind that of ledgers.
+            pending.stands = False
 
     def lapse(self, now: float) -> list[str]:
-        """To be called as time passes: the namespaces in which what is used changed.
+        """Expire charges; returns the namespaces whose use changed. Call this regularly.
 
-        Where a charge came to nothing, none of the namespace counts any more, for a while.
+        If the pod of a charge did not appear, all pending charges of its namespace are ignored for a while.
         """
         changed = []
-        for namespace, uid in self.beliefs.overdue(now):
-            promise = self.beliefs.find(namespace, uid)
-            if promise is None:
+        for namespace, uid in self.pending_charges.overdue(now):
+            pending = self.pending_charges.find(namespace, uid)
+            if pending is None:
                 continue
-            if promise.met and uid not in self._pods:
-                self.beliefs.drop(namespace, uid)
+            if pending.met and uid not in self._pods:
+                self.pending_charges.drop(namespace, uid)
                 continue
-            news = [self._settle(namespace, one) for one in self.beliefs.doubt(namespace, now)]
+            news = [self._settle(namespace, one) for one in self.pending_charges.ignore(namespace, now)]
             if any(news):
                 changed.append(namespace)
         return changed
 
     def next_time(self) -> float | None:
         """When `lapse` has something to do."""
-        return self.beliefs.next_time()
+        return self.pending_charges.next_time()
 
     def _settle(self, namespace: str, uid: str) -> bool:
-        """Charge what is right for one pod; whether that is news."""
+        """Correct the charge of one pod; returns True if it changed."""
         ledger, pod = self._ledger, self._pod(namespace, uid)
         known = ledger.charges(namespace).get(uid)
         placed = known is not None and not ledger.is_unplaced(namespace, uid)
@@ -148,20 +230,20 @@ class Unplaced:
         return True
 
     def _right(self, namespace: str, uid: str) -> ResourceList | None:
-        """What a pod without a node is charged with; None for nothing."""
+        """The charge of a pod without a node; None for no charge."""
         pod = self._pod(namespace, uid)
         if pod is None:
-            promise = self.beliefs.find(namespace, uid)
-            waits = promise is not None and promise.stands and not promise.met
-            return _amounts(promise.charge) if promise is not None and waits else None
+            pending = self.pending_charges.find(namespace, uid)
+            waits = pending is not None and pending.stands and not pending.met
+            return _amounts(pending.charge) if pending is not None and waits else None
         judged = pod.scheduler_name in self.own
         return self.requests(pod) if pod.counts and not pod.assigned and not judged else None
 
     def check(self) -> list[str]:
-        """Every pod that is charged without a node and should not be, or the other way round, in words."""
+        """Broken invariants in words: wrong or missing charges of pods without a node."""
         problems = []
         spaces = {(pod.namespace, uid) for uid, pod in self._pods.items()}
-        spaces |= {(space, uid) for space, made in self.beliefs.promises.items() for uid in made}
+        spaces |= {(space, uid) for space, made in self.pending_charges.by_namespace.items() for uid in made}
         unplaced = set(self._ledger.unplaced_pods())
         for space, uid in sorted(spaces):
             if uid not in self._placed or self._pod(space, uid) is None:
@@ -174,10 +256,10 @@ class Unplaced:
 
 
 def _amounts(charge: Charge) -> dict[str, int]:
-    """What a charge says without the pod itself, which every charge of the ledger counts."""
+    """The amounts of a charge without `pods`, which every charge counts."""
     return {name: value for name, value in charge.usage.items() if name != PODS}
 
 
 def _shows(pod: Pod, charge: Charge) -> bool:
-    """Whether the pod itself says all that the charge says, or needs nothing any more."""
+    """Whether the pod's requests cover the charge, or the pod is finished."""
     return pod.finished or all(pod.requests.get(name, 0) >= value for name, value in _amounts(charge).items())

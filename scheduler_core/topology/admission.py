@@ -1,4 +1,4 @@
-"""Whether what a group asks for can hold on any topology of the cluster: one answer for webhook and `lint`.
+"""Validates the constraints of a group against the topologies of the cluster, for the webhook and `lint`.
 
 A cluster without a topology ConfigMap has a flat tree, or one of node labels (`topologyLabels` of the
 scheduler's configuration, which is not known here). Nodes come and go, so there only the size counts: units
@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.topology import LARGEST_SIZE, LevelConstraint, TopologySpec
+from scheduler_core.model.groups.topology import LARGEST_SIZE, LevelConstraint, TopologySpec
 from scheduler_core.topology.constraints import LevelRule, Rules, resolve
 from scheduler_core.topology.feasibility import check
 from scheduler_core.topology.tree import FLAT_LEVEL, HOSTNAME_LABEL, Tree, build
@@ -21,8 +21,8 @@ from scheduler_core.topology.tree import FLAT_LEVEL, HOSTNAME_LABEL, Tree, build
 FLAT = "the flat topology of a cluster without a topology ConfigMap"
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What a group of `size` pods asks for; `field` is where it says so, for messages."""
+class TopologyRequest(msgspec.Struct, frozen=True):
+    """The topology constraints of a group of `size` pods, and the field that has them, for messages."""
 
     constraints: Sequence[LevelConstraint]
     size: int
@@ -30,58 +30,61 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def refusals(
-    wish: Wish,
+    request: TopologyRequest,
     topologies: Sequence[tuple[str, TopologySpec]],
     labels: Callable[[], Collection[str]] = frozenset,
 ) -> tuple[str, ...]:
-    """Why a wish can hold on none of the topologies (name and content), one text for each; empty if it can.
+    """The reasons why no topology (name and content) can satisfy a request; empty if one can.
 
-    `labels` gives the keys of the nodes' labels, any of which may be a level where there is no topology.
+    One text for each topology. `labels` returns the keys of the nodes' labels: without a topology, each of
+    them may be a level.
     """
-    if not wish.constraints:
+    if not request.constraints:
         return ()
-    if wish.size > LARGEST_SIZE:  # PodGroups may be of any size; what follows grows with it
-        return (f"the size {wish.size} exceeds {LARGEST_SIZE}, the most that a topology places as one group",)
+    if request.size > LARGEST_SIZE:  # PodGroups may be of any size; what follows grows with it
+        return (
+            f"the size {request.size} exceeds {LARGEST_SIZE}, the most that a topology places as one group",
+        )
     if not topologies:
-        text = _without_topology(wish, labels)
+        text = _without_topology(request, labels)
         return (f"{text}, on {FLAT}",) if text else ()
     found: list[str] = []
     for name, spec in topologies:
-        text = _conflict(spec, wish)
+        text = _conflict(spec, request)
         if not text:
             return ()
         found.append(f"{text}, on the topology of ConfigMap {name}")
     return tuple(found)
 
 
-def _conflict(spec: TopologySpec, wish: Wish) -> str:
-    """Why a wish can never hold on a tree, or empty."""
-    rules = _rules(spec.levels, wish)
-    return rules if isinstance(rules, str) else _checked(_tree(spec.levels, spec.paths), rules, wish.size)
+def _conflict(spec: TopologySpec, request: TopologyRequest) -> str:
+    """The reason why a tree can never satisfy a request, or empty."""
+    rules = _rules(spec.levels, request)
+    return rules if isinstance(rules, str) else _checked(_tree(spec.levels, spec.paths), rules, request.size)
 
 
-def _without_topology(wish: Wish, labels: Callable[[], Collection[str]]) -> str:
-    """Why a wish can hold on no flat tree and on none of labels, or empty."""
-    asked = [constraint.level for constraint in wish.constraints]
+def _without_topology(request: TopologyRequest, labels: Callable[[], Collection[str]]) -> str:
+    """The reason why neither a flat tree nor a tree of node labels can satisfy a request, or empty."""
+    asked = [constraint.level for constraint in request.constraints]
     levels: tuple[str, ...] = (FLAT_LEVEL,)
     if set(asked) != {FLAT_LEVEL}:
         known = {FLAT_LEVEL, HOSTNAME_LABEL, *labels()}
         levels = tuple(dict.fromkeys([*(level for level in asked if level in known), FLAT_LEVEL]))
-    rules = _rules(levels, wish)
+    rules = _rules(levels, request)
     if isinstance(rules, str):
         return rules
-    # Parts of a level that is not the highest are those of every parent: there may be any number in all.
+    # On a level below the highest, partitions count per parent, so the total may be any number.
     whole = rules if len(rules) == 1 else map(_of_every_parent, rules)
-    texts = (_checked(_wide(rule, wish.size), (rule,), wish.size) for rule in whole)
+    texts = (_checked(_wide(rule, request.size), (rule,), request.size) for rule in whole)
     return next(filter(None, texts), "")
 
 
-def _rules(levels: Sequence[str], wish: Wish) -> Rules | str:
+def _rules(levels: Sequence[str], request: TopologyRequest) -> Rules | str:
     """The rules, or what is wrong with a level."""
     try:
-        return resolve(levels, wish.constraints, wish.field)
+        return resolve(levels, request.constraints, request.field)
     except ModelError as error:
-        return f"{error.path.removeprefix(f'{wish.field}.')} {error.problem}"
+        return f"{error.path.removeprefix(f'{request.field}.')} {error.problem}"
 
 
 def _checked(tree: Tree, rules: Rules, size: int) -> str:

@@ -1,19 +1,19 @@
 """Placement rules per level, ready for the solver: one LevelRule for every level of a tree.
 
-Soft `pack` and `spread` are wishes and shape the objective. Strict are `hard`, `partitions`, `min`, `max`
-and `factor`: they hold for every used unit of the level, or, for `partitions` and hard pack, among the
-children of every used parent. A hard pack puts all pods of a parent on one child; a hard spread puts at
-most one pod on a unit.
-"""
+Soft `pack` and `spread` are preferences and shape the objective. Strict are `hard`, `partitions`, `min`,
+`max` and `factor`: they hold for every used unit of the level, or, for `partitions` and hard pack, among the
+children of every used parent. A hard pack puts all pods of a parent on one child; a hard spread puts at most
+one pod on a unit."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, combinations, islice
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.topology import LevelConstraint, parse_constraints
+from scheduler_core.model.groups.topology import LevelConstraint, parse_constraints
 
 STRICT_FIELDS = ("hard", "partitions", "min", "max", "factor")
 
@@ -63,7 +63,7 @@ class LevelRule:
 
     @cached_property
     def exact(self) -> int | None:
-        """How many children of a used parent are used, or None when that is free."""
+        """The number of used children of a used parent, or None if any number is allowed."""
         return 1 if self.hard and not self.spread else self.partitions
 
     @cached_property
@@ -103,14 +103,20 @@ def resolve(
 ) -> Rules:
     """One rule per level, pack where nothing is said. Raises ModelError for a level that the tree lacks."""
     given: dict[str, LevelRule] = {}
-    for wish in constraints:
-        if wish.level not in levels:
+    for constraint in constraints:
+        if constraint.level not in levels:
             known = ", ".join(levels)
             raise ModelError(
-                f"{path}.{wish.level}", f"is not a level of the topology; its levels are {known}"
+                f"{path}.{constraint.level}", f"is not a level of the topology; its levels are {known}"
             )
-        given[wish.level] = LevelRule(
-            wish.level, wish.type == "spread", wish.hard, wish.partitions, wish.min, wish.max, wish.factor
+        given[constraint.level] = LevelRule(
+            constraint.level,
+            constraint.type == "spread",
+            constraint.hard,
+            constraint.partitions,
+            constraint.min,
+            constraint.max,
+            constraint.factor,
         )
     return tuple(given.get(level, LevelRule(level)) for level in levels)
 
@@ -134,3 +140,29 @@ def single_domain(levels: Sequence[str], level: str) -> Rules:
     """Rules that keep a whole group on one unit of `level`: a hard pack there and on every level above."""
     bound = levels.index(level)
     return tuple(LevelRule(name, hard=index <= bound) for index, name in enumerate(levels))
+
+
+# Sets up to this size are searched exhaustively; a larger conflict is reduced until it is minimal.
+EXHAUSTIVE_SIZE = 3
+# Enough for five demands. With more, the conflict is minimal but may not be the smallest.
+EXHAUSTIVE_TRIES = 26
+
+
+def smallest_conflict(terms: Sequence[Term], holds: Callable[[tuple[Term, ...]], bool]) -> tuple[Term, ...]:
+    """A smallest subset of `terms` for which `holds` is false, given that it is false for all of them.
+
+    If there are many terms and no small set is found soon: a minimal set.
+
+    Empty when even no demand at all fails. Adding a demand never makes a failing set hold.
+    """
+    sizes = range(min(EXHAUSTIVE_SIZE, len(terms)) + 1)
+    small = chain.from_iterable(combinations(terms, size) for size in sizes)
+    for subset in islice(small, EXHAUSTIVE_TRIES):
+        if not holds(subset):
+            return subset
+    kept = list(terms)
+    for term in terms:
+        fewer = tuple(other for other in kept if other != term)
+        if not holds(fewer):
+            kept = list(fewer)
+    return tuple(kept)

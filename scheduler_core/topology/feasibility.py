@@ -1,4 +1,4 @@
-"""Whether the demands of a group can hold on a tree at all, whatever is free: the check at admission."""
+"""Checks at admission whether the strict constraints of a group can hold on a tree, whatever is free."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from functools import partial
 
 import numpy as np
 
-from scheduler_core.topology.conflict import smallest_conflict
-from scheduler_core.topology.constraints import LevelRule, Rules, Term, keep_terms, terms_of
+from scheduler_core.topology.constraints import (
+    LevelRule,
+    Rules,
+    Term,
+    keep_terms,
+    smallest_conflict,
+    terms_of,
+)
 from scheduler_core.topology.placer import can_place
 from scheduler_core.topology.tree import Tree
 
 
 @dataclass(frozen=True)
-class Conflict:
+class ConstraintConflict:
     """Strict demands that cannot hold together for a group of this size, and why in one sentence."""
 
     terms: tuple[Term, ...]
     text: str
 
 
-def check(tree: Tree, rules: Rules, size: int) -> tuple[Conflict, ...]:
+def check(tree: Tree, rules: Rules, size: int) -> tuple[ConstraintConflict, ...]:
     """Conflicts of a group of `size` pods on an idle tree with room for all of them on every node.
 
     The smallest one; nothing when the demands can hold. What is free is the placer's question.
@@ -37,7 +43,7 @@ def check(tree: Tree, rules: Rules, size: int) -> tuple[Conflict, ...]:
     if holds(terms):
         return ()
     smallest = smallest_conflict(terms, holds)
-    return (Conflict(smallest, _sentence(tree, keep_terms(rules, smallest), smallest, size)),)
+    return (ConstraintConflict(smallest, _sentence(tree, keep_terms(rules, smallest), smallest, size)),)
 
 
 def _sentence(tree: Tree, rules: Rules, terms: tuple[Term, ...], size: int) -> str:
@@ -56,7 +62,7 @@ def _sentence(tree: Tree, rules: Rules, terms: tuple[Term, ...], size: int) -> s
 
 
 def _own_fault(rule: LevelRule, size: int) -> str | None:
-    """Demands that fail by themselves, on any tree."""
+    """Constraints that fail on any tree."""
     at, step = rule.level, rule.factor
     if rule.min is not None and rule.max is not None and rule.min > rule.max:
         return f"{at}.min={rule.min} exceeds {at}.max={rule.max}"

@@ -1,4 +1,4 @@
-"""A solver that goes down the tree once and never back, as chic-sched does: an example, and a comparison.
+"""The solver `greedy`: goes down the tree once without backtracking, as chic-sched does.
 
 At each unit it divides what it was given among the children: a level that packs fills the child with the most
 free slots first, a level that spreads gives even shares, the child with the fewest slots first. What a child
@@ -60,14 +60,14 @@ class _Descent:
         return placed
 
     def _onto(self, level: int, child: int, share: int) -> Shares:
-        """What a child takes of its share."""
+        """The part of its share that a child takes."""
         if share <= 0:
             return {}
         last = level == self._question.tree.depth - 1
         return {child: share} if last else self.below(level + 1, child, share)
 
     def _in_order(self, rule: LevelRule, level: int, children: Sequence[int]) -> list[int]:
-        """Those that hold members first, then by what is free: the most to pack, the fewest to spread."""
+        """Children with members first, then by free slots: the most to pack, the fewest to spread."""
         sign, held, free = 1 if rule.spread else -1, self._held[level], self._free[level]
         return sorted(children, key=lambda child: (-held[child], sign * free[child], child))
 

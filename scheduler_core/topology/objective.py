@@ -1,4 +1,4 @@
-"""The objective of a placement as integers that add up over units and compare in order of importance.
+"""Computes the objective of a placement as integers that add up over units, most important component first.
 
 Components, most important first: for every level from the top, the used units (pack) or the sum of squared
 counts (spread); then the number of pairs that pack levels split (the fewer, the more concentrated); then
@@ -21,13 +21,13 @@ from scheduler_core.topology.tree import Tree
 # Twice this still fits an int64, so two infeasible costs may be added without a check.
 INFEASIBLE = (1 << 62) - 1
 
-# More slots than this on one node tell the tightest fit nothing; the bound keeps the components small.
+# More slots than this on one node do not matter for the tightest fit; the bound keeps the components small.
 MOST_SLOTS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Digit:
-    """Where a component sits: the word, the weight of one in that word, and a number above all its values."""
+    """The position of a component: the word, the weight of one in it, and a bound above all its values."""
 
     word: int
     weight: int
@@ -36,7 +36,7 @@ class Digit:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """How units are priced. levels[l], split and slots are the digits of the components.
+    """The prices of units. levels[l], split and slots are the digits of the components.
 
     An objective may cover the lower levels only, for the subtrees below any one unit: smaller bounds, fewer
     words. The digits of the levels above are then always 0.

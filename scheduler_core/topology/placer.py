@@ -1,4 +1,4 @@
-"""Where a group can go: the one function that answers it for the scheduler, the command line and what-if."""
+"""Places groups on a tree, for the scheduler, the command line and the simulation."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.topology.conflict import smallest_conflict
-from scheduler_core.topology.constraints import Rules, Term, keep_terms, terms_of
+from scheduler_core.topology.constraints import Rules, Term, keep_terms, smallest_conflict, terms_of
+from scheduler_core.topology.exact.tables import OutOfBudget
 from scheduler_core.topology.objective import level_values
 from scheduler_core.topology.problem import Problem, pose
 from scheduler_core.topology.question import Solver, pose_question
 from scheduler_core.topology.reach import any_placement, is_feasible, most_feasible
 from scheduler_core.topology.solvers import EXACT, BrokenSolver, Exact, ask
-from scheduler_core.topology.tables import OutOfBudget
 from scheduler_core.topology.tree import Tree
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
-    """Where the members go.
+class GroupPlacement:
+    """The placement of a group.
 
     counts: int64 [leaves], members per node with the fixed ones. added: int64 [leaves], the newly placed.
     values: per level from the top, used units (pack) or sum of squared counts (spread). optimal: whether
@@ -38,7 +37,7 @@ class Placement:
 class Infeasible:
     """No placement meets the strict rules; `conflict` is empty when the free slots alone are too few.
 
-    So it is where the solver found none of those there are, or gave an answer that cannot be used.
+    It is also empty if the solver missed the placements there are, or gave an answer that cannot be used.
     """
 
     reason: str
@@ -46,7 +45,7 @@ class Infeasible:
 
 
 def never() -> bool:
-    """A budget without an end."""
+    """A budget that never expires."""
     return False
 
 
@@ -59,12 +58,12 @@ def place(
     fixed: NDArray[np.int64] | None = None,
     expired: Callable[[], bool] = never,
     solver: Solver = EXACT,
-) -> Placement | Infeasible:
+) -> GroupPlacement | Infeasible:
     """The best placement of a group of `size` pods, all or nothing; with another solver what that one finds.
 
     capacity: int64 [leaves], how many (more) members fit on each node, over all resources and the pod limit.
     fixed: int64 [leaves], members that are placed and stay; they count towards `size` and every rule, and not
-    against `capacity`. expired: asked now and then; once true, the best placement known is returned.
+    against `capacity`. expired: called repeatedly; once true, the best placement known is returned.
     """
     question = pose_question(tree, capacity, size, rules, fixed)
     problem = question.problem
@@ -87,7 +86,7 @@ def place(
             return Infeasible(f"solver {solver.name} found no place for {missing} members; there is one")
         return _explain(problem, tree, capacity, fixed)
     counts = problem.held[-1] + added
-    return Placement(counts, added, level_values(tree, rules, counts), optimal)
+    return GroupPlacement(counts, added, level_values(tree, rules, counts), optimal)
 
 
 def can_place(
@@ -101,7 +100,7 @@ def can_place(
 def most_members(
     tree: Tree, capacity: NDArray[np.int64], size: int, rules: Rules, fixed: NDArray[np.int64] | None = None
 ) -> int:
-    """How many of the members that are missing of `size` could be placed together; 0 for none."""
+    """The number of the missing members of `size` that could be placed together."""
     return most_feasible(pose(tree, capacity, size, rules, fixed))
 
 

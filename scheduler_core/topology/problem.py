@@ -1,4 +1,4 @@
-"""A placement question as arrays per level: what is held, what is free, and how results are priced."""
+"""A placement problem as arrays per level: held members, free slots and the objective."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Problem:
 
     @property
     def missing(self) -> int:
-        """How many members are still to be placed."""
+        """The number of members that are still to be placed."""
         return self.size - int(self.held[-1].sum())
 
 

@@ -1,4 +1,7 @@
-"""What a solver is asked, and whether what it answers may be used: the contract of `muster.solvers`."""
+"""The contract of solvers (entry points `muster.solvers`): the question, and the check of the answer.
+
+See docs/plugins.md#a-solver-for-the-topology.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from scheduler_core.topology.tree import Tree
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Where can the missing members of a group of `size` equal pods go, all of them or none?
+    """Asks for places for the missing members of a group of `size` equal pods, all of them or none.
 
     free: int64 [leaves], how many more members fit on each node, over all resources and the limit of pods.
     held: int64 [leaves], members that are there and stay; they count towards `size` and every rule, and not
@@ -32,7 +35,7 @@ class Question:
 
     @property
     def missing(self) -> int:
-        """How many members are to be placed."""
+        """The number of members to be placed."""
         return self.size - int(self.held.sum())
 
     @cached_property
@@ -42,24 +45,24 @@ class Question:
 
 
 class Solver(Protocol):
-    """Finds places for groups. A solver is pure: no clock, no state, no chance; the same answer each time."""
+    """Finds places for groups. A solver is pure and deterministic: it uses no clock, state or randomness."""
 
     @property
     def name(self) -> str:
-        """What the configuration calls it."""
+        """The name in the configuration."""
 
     def solve(self, question: Question, expired: Callable[[], bool]) -> NDArray[np.int64] | None:
-        """How many members to add on each node, int64 [leaves]; None where it finds no place for all.
+        """The number of members to add on each node, int64 [leaves]; None if there is no placement for all.
 
-        `expired` is to be asked now and then: once it is true, give what there is, or raise OutOfBudget
-        (`scheduler_core.topology.tables`), and some lawful placement is taken.
+        Call `expired` repeatedly: once it is true, return the best placement so far, or raise OutOfBudget
+        (`scheduler_core.topology.tables`), and Muster takes some placement that keeps the rules.
         """
 
 
 def pose_question(
     tree: Tree, free: NDArray[np.int64], size: int, rules: Rules, held: NDArray[np.int64] | None
 ) -> Question:
-    """A question of copies that nobody can write to; without `held`, no member is there."""
+    """A question with read-only copies of the arrays; without `held`, no members are placed."""
     arrays = [free.astype(np.int64), np.zeros_like(free) if held is None else held.astype(np.int64)]
     for array in arrays:
         array.flags.writeable = False
@@ -67,7 +70,7 @@ def pose_question(
 
 
 def fault(question: Question, added: NDArray[Any]) -> str:
-    """Why an answer may not be used, in words; empty where it keeps every rule."""
+    """The reason why an answer cannot be used; empty if it keeps every rule."""
     shape = (len(question.tree.leaves),)
     if added.shape != shape or added.dtype.kind not in "iu":
         return f"its answer is no array of {shape[0]} whole numbers, one for each node"

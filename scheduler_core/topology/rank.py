@@ -1,4 +1,4 @@
-"""Ranks by distance from the master, and how far apart a placement puts the members of a group.
+"""Computes ranks by distance from the master, and the hop cost of a placement.
 
 A distance is the number of edges between two pods in the tree, pods hanging below their node: 2 on the same
 node, 4 under the same parent of nodes, 6 one level further up, and so on.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.topology.constraints import Rules
-from scheduler_core.topology.placer import Placement, never, place
+from scheduler_core.topology.placer import GroupPlacement, never, place
 from scheduler_core.topology.tree import Tree
 
 MASTER_MARK = "master"
@@ -80,4 +80,4 @@ def best_hop_cost(
     None when the group does not fit even there, or the search had expired before it was proven the best.
     """
     found = place(tree, empty, size, rules, expired=expired)
-    return hop_cost(tree, found.counts) if isinstance(found, Placement) and found.optimal else None
+    return hop_cost(tree, found.counts) if isinstance(found, GroupPlacement) and found.optimal else None

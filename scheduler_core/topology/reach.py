@@ -1,4 +1,4 @@
-"""Which counts are possible at all, as bit sets; and a fast placement that meets the strict rules.
+"""Computes the feasible counts of every unit as bit sets, and a fast placement that meets the strict rules.
 
 Bit c of a set says that a unit can take c more pods of the group under the strict rules. Python's long
 integers make the sumset of two such sets a few shifts. There is no objective here, so this answers
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scheduler_core.topology.constraints import LevelRule, terms_of
 from scheduler_core.topology.problem import Problem
 
-# A child as the sumsets see it: the counts it can take, and whether it holds pods already.
+# A child in the sumsets: the counts that it can take, and whether it holds pods already.
 Child = tuple[int, bool]
 
 

@@ -1,4 +1,4 @@
-"""The texts that a group carries after placement, in the topology seed's forms."""
+"""Formats placement and ranks of a group (docs/topology.md#ranks-and-results)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rank_text(ranks: Iterable[tuple[str, int]]) -> str:
 
 
 def drawn_placement(tree: Tree, members: Sequence[Member]) -> str:
-    """The placement as the seed draws it, which is no JSON: every unit and every set of pods in braces.
+    """The placement in the form of `resultsFormat: Seed`, not JSON: units and sets of pods in braces.
 
     `{"root": {"rack-0": {"node-0": {"pod-0", "pod-4"}}, {"node-2": {"pod-1"}}}}`, pods by rank.
     """
@@ -37,7 +37,7 @@ def drawn_placement(tree: Tree, members: Sequence[Member]) -> str:
 
 
 def drawn_ranks(ranks: Iterable[tuple[str, int]]) -> str:
-    """Pods with their ranks as the seed writes them: `[("pod-0",0) ("pod-4",1) ]`."""
+    """Pods with their ranks in the form of `resultsFormat: Seed`: `[("pod-0",0) ("pod-4",1) ]`."""
     return "[" + "".join(f'("{pod}",{rank}) ' for pod, rank in ranks) + "]"
 
 

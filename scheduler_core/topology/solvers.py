@@ -1,4 +1,4 @@
-"""The solvers that come with Muster, and asking one: its answer is used only if it keeps every rule."""
+"""The built-in solvers; asks a solver and uses its answer only if it keeps every rule."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.topology.exact.solver import solve
+from scheduler_core.topology.exact.tables import OutOfBudget
 from scheduler_core.topology.greedy import Greedy
 from scheduler_core.topology.question import Question, Solver, fault
-from scheduler_core.topology.solver import solve
-from scheduler_core.topology.tables import OutOfBudget
 
 
 class Exact:
-    """The optimum of the whole objective, see `scheduler_core.topology.solver`."""
+    """The optimum of the whole objective, see `scheduler_core.topology.exact.solver`."""
 
     name = "exact"
 
     def solve(self, question: Question, expired: Callable[[], bool]) -> NDArray[np.int64] | None:
-        """As the contract says; None only where there is no placement. Raises OutOfBudget."""
+        """The best placement; None only if there is no placement. Raises OutOfBudget."""
         return solve(question.problem, expired)
 
 
-# Characters of an exception that are told.
+# Characters of an exception that are reported.
 MOST_WORDS: Final = 300
 EXACT: Final = Exact()
 SOLVERS: Final[Mapping[str, Solver]] = {solver.name: solver for solver in (EXACT, Greedy())}
@@ -52,7 +52,7 @@ def ask(solver: Solver, question: Question, expired: Callable[[], bool]) -> NDAr
 
 
 def _words(error: Exception) -> str:
-    """An exception in few words, also one that cannot show itself: the text goes to events and ConfigMaps."""
+    """A short text of an exception, even if its repr fails: the text goes to events and ConfigMaps."""
     try:
         text = repr(error)
     except MemoryError:

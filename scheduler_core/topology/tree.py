@@ -1,7 +1,7 @@
 """The topology tree as arrays: levels from top to bottom, units per level, nodes as leaves.
 
-Units of a level stand in depth-first order and siblings by name (numbers in names count as numbers), so
-the children of a unit are neighbours and "tree order" and "name order" are one thing.
+Units of a level stand in depth-first order and siblings by name (numbers in
+names count as numbers), so the children of a unit are neighbours, and tree order equals name order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 @dataclass(frozen=True)
 class NodeGap:
-    """Where a tree and a cluster disagree: nodes that only one of the two knows, by name."""
+    """The nodes that only the tree or only the cluster has, by name."""
 
     not_in_tree: tuple[str, ...]
     not_in_cluster: tuple[str, ...]
@@ -72,7 +72,7 @@ class Tree:
         return tuple(reversed(sums))
 
     def compare(self, cluster_nodes: Iterable[str]) -> NodeGap:
-        """Which nodes of the cluster the tree lacks, and which of its leaves the cluster lacks."""
+        """The nodes of the cluster that the tree lacks, and the leaves that the cluster lacks."""
         present = set(cluster_nodes)
         missing = (name for name in present if name not in self.leaf_index)
         absent = tuple(name for name in self.leaves if name not in present)

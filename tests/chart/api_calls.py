@@ -56,6 +56,9 @@ def _of_call(node: ast.Call, file: str) -> Iterator[Call]:
     elif name in WATCHES:
         # A reflector takes its client first.
         yield Call(file, "watch", _resource(node.args[1]))
+    elif name == "list_pages":
+        # The pager takes its client first, too.
+        yield Call(file, "list", _resource(node.args[1]))
     elif name in READS and isinstance(node.func, ast.Attribute) and node.args and _is_client(node):
         yield Call(file, READS[name], _resource(node.args[0]))
     elif name == "call" and isinstance(node.func, ast.Attribute) and len(node.args) > 1:

@@ -17,14 +17,14 @@ import yaml
 
 from scheduler_core.app.load_reporter import NODE_USAGE, POD_USAGE
 from scheduler_core.model import kinds
-from scheduler_core.model.gang import RESOURCES
+from scheduler_core.model.groups.gang import RESOURCES
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
 from tests.chart.api_calls import Call, calls
 from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind
-from webhook.cache import WATCHED as WEBHOOK_WATCHED
-from webhook.owners import WORKLOADS
-from webhook.registration import NAME
+from webhook.certs.registration import NAME
+from webhook.view.cache import WATCHED as WEBHOOK_WATCHED
+from webhook.view.owners import WORKLOADS
 
 RULES = CHART / "rbac"
 CODE = {
@@ -42,13 +42,13 @@ Right = tuple[str, str, str]
 PARTS = {
     "scheduler_core/kube/lease.py": "scheduler-own-namespace",
     "scheduler_core/controllers/topology_group_status.py": "scheduler-topology",
-    "scheduler_core/engine/group_placement.py": "scheduler-topology",
+    "scheduler_core/engine/gang/topology_placement.py": "scheduler-topology",
     "scheduler_core/controllers/gang_budgets.py": "scheduler-gang-budgets",
     "scheduler_core/controllers/node_metric_policy.py": "scheduler-node-metrics",
     "scheduler_core/app/load_reporter.py": "scheduler-load-report",
-    "webhook/cert_store.py": "webhook-own-namespace",
-    "webhook/ca_bundle.py": "webhook-ca-bundle",
-    "webhook/recreation.py": "webhook-adoption",
+    "webhook/certs/store.py": "webhook-own-namespace",
+    "webhook/certs/ca_bundle.py": "webhook-ca-bundle",
+    "webhook/view/recreation.py": "webhook-adoption",
 }
 GROUP_KINDS = tuple(RESOURCES.values())
 CONFIGURATIONS = (kinds.VALIDATING_WEBHOOKS, kinds.MUTATING_WEBHOOKS)
@@ -60,28 +60,28 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
     Call("scheduler_core/app/wiring.py", "watch"): tuple(kind for kind, _ in SCHEDULER_WATCHED),
     Call("scheduler_core/controllers/gang_status.py", "patch", subresource="status"): GROUP_KINDS,
     Call("scheduler_core/controllers/topology_group_status.py", "patch"): GROUP_KINDS,
-    Call("webhook/ca_bundle.py", "get"): CONFIGURATIONS,
-    Call("webhook/ca_bundle.py", "update"): CONFIGURATIONS,
-    Call("webhook/listing.py", "list"): (
+    Call("webhook/certs/ca_bundle.py", "get"): CONFIGURATIONS,
+    Call("webhook/certs/ca_bundle.py", "update"): CONFIGURATIONS,
+    Call("webhook/view/listing.py", "list"): (
         kinds.CONFIG_MAPS,
         kinds.ELASTIC_QUOTAS,
         kinds.PODS,
         kinds.POD_GROUPS,
         kinds.RESOURCE_QUOTAS,
     ),
-    Call("webhook/live.py", "list"): (
+    Call("webhook/view/api_reads.py", "list"): (
         kinds.LEASES,
         kinds.DEPLOYMENTS,
         kinds.ENDPOINTS,
         kinds.EVENTS,
         kinds.PODS,
     ),
-    Call("webhook/owners.py", "get"): WORKLOADS,
+    Call("webhook/view/owners.py", "get"): WORKLOADS,
     Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
 }
 # One call site that is a request of several parts.
 ELSEWHERE: dict[Call, dict[str, tuple[Resource, ...]]] = {
-    Call("webhook/cert_source.py", "watch"): {
+    Call("webhook/certs/source.py", "watch"): {
         "webhook-own-namespace": (kinds.SECRETS,),
         "webhook-ca-bundle": CONFIGURATIONS,
     },
@@ -90,14 +90,15 @@ ELSEWHERE: dict[Call, dict[str, tuple[Resource, ...]]] = {
 CARRIERS = {
     Call("scheduler_core/kube/client.py", "call"),
     Call("scheduler_core/kube/client.py", "list"),
-    Call("scheduler_core/kube/reflector.py", "list"),
-    Call("webhook/owners.py", "call"),
+    Call("scheduler_core/kube/paging.py", "list"),
+    Call("scheduler_core/kube/watch/reflector.py", "list"),
+    Call("webhook/view/owners.py", "call"),
     Call("webhook/process.py", "call"),
 }
 # Done by an administrator, or by the chart, where Muster is installed by the chart.
 BY_OTHERS = {
-    *(Call("webhook/registration.py", verb) for verb in ("create", "delete", "get", "update")),
-    Call("webhook/cert_store.py", "create", "SECRETS"),
+    *(Call("webhook/certs/registration.py", verb) for verb in ("create", "delete", "get", "update")),
+    Call("webhook/certs/store.py", "create", "SECRETS"),
 }
 VERBS = {"watch": ("list", "watch"), "evict": ("delete",)}
 

@@ -153,7 +153,7 @@ def test_the_scheduler_s_configuration_is_one_that_it_accepts(case: str) -> None
 
 
 def test_without_values_the_scheduler_runs_as_without_a_file() -> None:
-    from scheduler_core.config.builtin import muster_config
+    from scheduler_core.config.load import muster_config
 
     text = one(objects("default"), "ConfigMap", "muster-scheduler")["data"]["config.yaml"]
     chart, builtin = load_config(text, "config.yaml"), muster_config()

@@ -25,7 +25,10 @@ REFUSED = {
     "a text for a number": ("webhook.replicas=two", "replicas"),
     "a mode of certificates that nobody knows": ("certificates.mode=vault", "mode"),
     "an adoption that nobody knows": ("webhook.adoption=Always", "adoption"),
-    "a failure policy of pods that nobody knows": ("webhook.pods.failurePolicy=Maybe", "failurePolicy"),
+    "a failure policy of pods that nobody knows": (
+        "webhook.pods.failurePolicy=Maybe",
+        "failurePolicy",
+    ),
     "a sum of min that nobody knows": ("webhook.sumOfMin=maybe", "sumOfMin"),
     "a rule for foreign pods that nobody knows": ("webhook.foreignPods=Deny", "foreignPods"),
     "leader election, which is the chart's": (

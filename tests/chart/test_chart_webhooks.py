@@ -1,4 +1,4 @@
-"""The webhooks that the chart registers are those of `webhook.registration`, which is their one source."""
+"""The webhooks that the chart registers are those of `webhook.certs.registration`, their one source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from scheduler_core.model.names import EXEMPT_NAMESPACES
 from tests.chart.rendering import CASES, CHART, NAMESPACE, VALUES, objects, of_kind
 from tests.tools.chart_webhooks import FILE, text
-from webhook.registration import Endpoint, mutating_configuration, validating_configuration
+from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 
 KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 ELSEWHERE = "batch"
@@ -27,7 +27,7 @@ def rendered(case: str, namespace: str, *extra: str) -> dict[str, dict[str, dict
 
 def registered(namespace: str, exempt: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
     """What the webhook itself would register for the Service; the CA is put in by whoever owns it."""
-    endpoint = Endpoint(b"", namespace=namespace, service="muster-webhook")
+    endpoint = WebhookEndpoint(b"", namespace=namespace, service="muster-webhook")
     wanted = {
         KINDS[0]: by_name(validating_configuration(endpoint, exempt)),
         KINDS[1]: by_name(mutating_configuration(endpoint, exempt)),

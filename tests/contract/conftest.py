@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler_core.kube.client import Client
-from tests.support.fault_client import client_for
-from tests.support.fault_server import FaultServer
-from tests.support.http2_front import Http2Front
+from tests.support.faults.client import client_for
+from tests.support.faults.server import FaultServer
+from tests.support.http2.front import Http2Front
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_core.kube.auth.credentials import Impersonating, StaticCredentials, TokenFile
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import Impersonating, StaticCredentials, TokenFile
 from scheduler_core.kube.errors import (
     ApiError,
     Conflict,
@@ -21,9 +21,9 @@ from scheduler_core.kube.errors import (
 )
 from scheduler_core.model.kinds import NODES, PODS
 from scheduler_core.model.writes import Bind
-from tests.support.fault_client import client_for, pod
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.client import client_for, pod
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 
 
 def test_a_bind_is_carried_out_with_the_uid_in_its_metadata(server: FaultServer, client: Client) -> None:

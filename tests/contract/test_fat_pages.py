@@ -8,12 +8,12 @@ from scheduler_core.kube import client as client_module
 from scheduler_core.kube import paging
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AnswerTooLarge
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.pod_use import parse_pod_use
-from tests.support.fault_server import FaultServer
-from webhook.ledger_api import LiveLedgers
+from scheduler_core.model.pods.use import parse_pod_use
+from tests.support.faults.server import FaultServer
+from webhook.reservations.ledger_api import LedgerClient
 
 NAMES = [f"fat-{number}" for number in range(6)]
 
@@ -59,7 +59,7 @@ def test_a_reflector(fat: FaultServer, client: Client) -> None:
 
 
 def test_what_a_review_lists(fat: FaultServer, client: Client) -> None:
-    version, pods = LiveLedgers(client).pods("a")
+    version, pods = LedgerClient(client).pods("a")
     assert sorted(pod.name for pod in pods) == NAMES
     assert version
     assert limits(fat)[:2] == [None, "500"]

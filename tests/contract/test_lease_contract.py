@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from scheduler_core.kube.auth.credentials import StaticCredentials
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import Endpoint
-from scheduler_core.kube.lease import LeaderElection, LeaseTimes
-from scheduler_core.kube.session import Session
+from scheduler_core.kube.http.endpoint import Endpoint
+from scheduler_core.kube.http.session import Session
+from scheduler_core.kube.lease import LeaderElector, LeaseTimes
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 
 TIMES = LeaseTimes(duration=1.0, renew_deadline=0.6, retry=0.08)
 KEY = ("leases", "muster", "scheduler")
@@ -32,7 +32,7 @@ class Candidate:
         self.frozen = threading.Event()
         self._stopped = threading.Event()
         client = Client(Session(Endpoint(url), StaticCredentials()))
-        self.election = LeaderElection(
+        self.election = LeaderElector(
             client,
             "muster",
             "scheduler",
@@ -73,10 +73,10 @@ class Watchman:
         self.doubles = 0
         self._candidates = candidates
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._get, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
+    def _get(self) -> None:
         while not self._stopping.wait(0.001):
             self.doubles += sum(c.election.is_leader() for c in self._candidates) > 1
 

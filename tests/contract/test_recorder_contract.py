@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.correlator import Correlator, ObjectReference, Occurrence
 from scheduler_core.kube.rate import RateLimiter
-from scheduler_core.kube.recorder import Recorder
+from scheduler_core.kube.writes.correlator import EventCorrelator, ObjectReference, Occurrence
+from scheduler_core.kube.writes.recorder import EventRecorder
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 
 POD = ObjectReference("v1", "Pod", "a", "p", "uid-1")
 
@@ -21,7 +21,7 @@ def failed(note: str = "0/3 nodes are available", now: float = 100.0, name: str 
 
 
 def test_an_event_is_posted_with_the_profile_as_its_controller(server: FaultServer, client: Client) -> None:
-    recorder = Recorder(client, tick=0.02)
+    recorder = EventRecorder(client, tick=0.02)
     recorder.start()
     recorder.record(failed())
     recorder.stop()
@@ -46,7 +46,7 @@ def test_an_event_is_posted_with_the_profile_as_its_controller(server: FaultServ
 
 
 def test_repeats_become_the_count_of_a_series(server: FaultServer, client: Client) -> None:
-    recorder = Recorder(client, tick=0.02, wall=lambda: 200.0)
+    recorder = EventRecorder(client, tick=0.02, wall=lambda: 200.0)
     for second in range(5):
         recorder.record(failed(now=100.0 + second))
     recorder.start()
@@ -59,7 +59,7 @@ def test_repeats_become_the_count_of_a_series(server: FaultServer, client: Clien
 
 def test_an_event_is_tried_again_when_the_server_fails(server: FaultServer, client: Client) -> None:
     server.fail(Fault("POST", status=500), Fault("POST", lose=True))
-    recorder = Recorder(client, tick=0.02, retry_delays=(0.01, 0.01))
+    recorder = EventRecorder(client, tick=0.02, retry_delays=(0.01, 0.01))
     recorder.start()
     recorder.record(failed())
     recorder.stop()
@@ -70,7 +70,7 @@ def test_an_event_is_tried_again_when_the_server_fails(server: FaultServer, clie
 
 def test_an_event_that_is_refused_is_dropped_and_counted(server: FaultServer, client: Client) -> None:
     server.fail(Fault("POST", status=403, reason="Forbidden"))
-    recorder = Recorder(client, tick=0.02)
+    recorder = EventRecorder(client, tick=0.02)
     recorder.start()
     recorder.record(failed())
     recorder.record(failed())
@@ -80,14 +80,14 @@ def test_an_event_that_is_refused_is_dropped_and_counted(server: FaultServer, cl
 
 
 def test_a_full_queue_drops_and_counts(client: Client) -> None:
-    recorder = Recorder(client, capacity=3)
+    recorder = EventRecorder(client, capacity=3)
     for _ in range(5):
         recorder.record(failed())
     assert recorder.dropped == {"full": 2}
 
 
 def test_events_beyond_the_rate_are_dropped_and_counted(server: FaultServer, client: Client) -> None:
-    recorder = Recorder(client, limiter=RateLimiter(0.001, 2), tick=0.02)
+    recorder = EventRecorder(client, limiter=RateLimiter(0.001, 2), tick=0.02)
     recorder.start()
     for number in range(5):
         recorder.record(failed(name=f"p{number}"))
@@ -97,7 +97,7 @@ def test_events_beyond_the_rate_are_dropped_and_counted(server: FaultServer, cli
 
 
 def test_a_series_whose_event_has_expired_starts_anew(server: FaultServer, client: Client) -> None:
-    recorder = Recorder(client, correlator=Correlator(interval=1.0), tick=0.02, wall=lambda: 111.0)
+    recorder = EventRecorder(client, correlator=EventCorrelator(interval=1.0), tick=0.02, wall=lambda: 111.0)
     recorder.start()
     recorder.record(failed(now=100.0))
     eventually(lambda: len(server.objects) == 1, 20)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.tracker import Event
 from tests.support.eventually import eventually
-from tests.support.fault_store import Fault
+from tests.support.faults.store import Fault
 from tests.support.watched import SMALL_PAGES, Watched
 
 

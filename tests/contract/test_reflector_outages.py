@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 from tests.support.watched import client_of, parse
 
 

@@ -10,21 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from scheduler_core.kube.auth.credentials import StaticCredentials
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import Endpoint
 from scheduler_core.kube.errors import Unreachable
-from scheduler_core.kube.session import Limits, Session
-from scheduler_core.kube.shared_lane import SIGN_SECONDS, SUSPICIOUS_SECONDS, SharedLane
-from scheduler_core.kube.stream import Stream, StreamSilent
+from scheduler_core.kube.http.endpoint import Endpoint
+from scheduler_core.kube.http.session import Limits, Session
+from scheduler_core.kube.http.stream import StreamSilent, StreamWatcher
+from scheduler_core.kube.writes.http2_write_connection import (
+    PING_TIMEOUT_SECONDS,
+    RESPONSE_PING_SECONDS,
+    Http2WriteConnection,
+)
 from scheduler_core.model.kinds import PODS
 from tests.support.bulk_writes import BulkWrites, Clock, create, created, lost, there
 from tests.support.eventually import eventually
-from tests.support.fault_client import client_for, pod
-from tests.support.fault_relay import Relay
-from tests.support.fault_server import FaultServer
-from tests.support.http2_conversation import HTTP_1, HTTP_2
-from tests.support.http2_front import Http2Front
+from tests.support.faults.client import client_for, pod
+from tests.support.faults.relay import Relay
+from tests.support.faults.server import FaultServer
+from tests.support.http2.conversation import HTTP_1, HTTP_2
+from tests.support.http2.front import Http2Front
 
 PATIENT = Limits(connect=2.0, read=60.0, silence=0.3)
 _STEP = 0.25
@@ -75,7 +79,7 @@ def test_load_does_not_put_off_the_end_of_a_shared_connection_that_is_silent(
     writes.submit_many(20)
     seconds = settle(writes, clock, 21)
     # Looked at every half second of real time, in which the clock goes on by a few steps.
-    assert seconds < SUSPICIOUS_SECONDS + SIGN_SECONDS + 12 * _STEP
+    assert seconds < RESPONSE_PING_SECONDS + PING_TIMEOUT_SECONDS + 12 * _STEP
     eventually(lambda: writes.writer.pending == 0, 10)
     early = {name: writes.outcome(name) for name in ("first", *[f"p{number}" for number in range(20)])}
     assert Counter(lost(error) for error in early.values()) == {True: 20, False: 1}
@@ -99,7 +103,7 @@ def test_an_idle_shared_connection_that_is_silent_is_gone_before_it_is_needed(
 
     def closed() -> bool:
         clock.now += _STEP
-        return not writes.writer._lanes.all()
+        return not writes.writer._connections.all()
 
     eventually(closed, 20, interval=0.1)
     assert shared.lost_bytes > before
@@ -117,12 +121,12 @@ def test_a_server_that_only_takes_its_time_keeps_its_connection(
     front.be_silent()
     writes.submit("slow")
     eventually(lambda: front.requests[HTTP_2] == 1, 10)
-    (lane,) = writes.writer._lanes.all()
-    assert isinstance(lane, SharedLane)
+    (connection,) = writes.writer._connections.all()
+    assert isinstance(connection, Http2WriteConnection)
     for _ in range(6):
         # A sign of life is asked for, and given.
-        clock.now += SUSPICIOUS_SECONDS + 0.1
-        eventually(lambda: lane._lived == clock.now and lane.asked is None, 10)
+        clock.now += RESPONSE_PING_SECONDS + 0.1
+        eventually(lambda: connection._alive_at == clock.now and connection.ping_sent_at is None, 10)
         assert writes.ended == 0
     writes.submit("other")
     assert writes.outcome("other") is None
@@ -211,7 +215,7 @@ def test_watches_that_say_nothing_are_opened_anew_once_another_connection_was_fo
     pod(server)
     client.get(PODS, "a", "p")
     watch = client.watch(PODS, resource_version="0", silence=60.0)
-    assert isinstance(watch, Stream)
+    assert isinstance(watch, StreamWatcher)
     renewals = Client(client.session.with_limits(Limits(connect=1.0, read=0.4)))
     renewals.write(create("first"))
     lines = watch.lines()
@@ -233,7 +237,7 @@ def test_a_peer_that_the_network_has_lost_is_noticed_within_ten_seconds(server: 
     session = Session(Endpoint(server.url), StaticCredentials())
     connection = session.new_connection()
     connection.open()
-    with socket.socket(fileno=connection.wire.fileno()) as raw:
+    with socket.socket(fileno=connection.transport.fileno()) as raw:
         read = [
             raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
             for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")

@@ -17,15 +17,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from scheduler_core.kube.certificate_files import CertificateFiles, WithCertificateFiles
+from scheduler_core.kube.auth.credentials import CertificateFiles, StaticCredentials, WithCertificateFiles
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import ClientCertificate, Endpoint
 from scheduler_core.kube.errors import ApiError, KubeconfigError, Unreachable
-from scheduler_core.kube.session import Limits, Session
+from scheduler_core.kube.http.endpoint import ClientCertificate, Endpoint
+from scheduler_core.kube.http.session import Limits, Session
 from scheduler_core.model.kinds import PODS
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 
 ANYBODY = StaticCredentials()
 

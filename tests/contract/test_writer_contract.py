@@ -9,13 +9,13 @@ import pytest
 
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, Forbidden, TooManyRequests, Unreachable
-from scheduler_core.kube.exchange import Rank
 from scheduler_core.kube.rate import RateLimiter
-from scheduler_core.kube.writer import Writer
+from scheduler_core.kube.writes.write_connection import WritePriority
+from scheduler_core.kube.writes.writer import ApiWriter
 from tests.support.bulk_writes import Outcomes, create
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def outcomes() -> Outcomes:
 
 
 @pytest.fixture
-def writer(client: Client) -> Iterator[Writer]:
-    made = Writer(client, connections=4)
+def writer(client: Client) -> Iterator[ApiWriter]:
+    made = ApiWriter(client, connections=4)
     made.start()
     yield made
     made.stop(2)
@@ -33,7 +33,7 @@ def writer(client: Client) -> Iterator[Writer]:
 
 
 def test_every_write_is_sent_once_and_ends_once(
-    server: FaultServer, writer: Writer, outcomes: Outcomes
+    server: FaultServer, writer: ApiWriter, outcomes: Outcomes
 ) -> None:
     for number in range(200):
         outcomes.submit(writer, f"p{number}", urgent=number % 2 == 0)
@@ -45,15 +45,15 @@ def test_every_write_is_sent_once_and_ends_once(
 
 
 @pytest.fixture
-def narrow(client: Client) -> Iterator[Writer]:
+def narrow(client: Client) -> Iterator[ApiWriter]:
     """A writer of one connection that has not been started, so that what is submitted goes out together."""
-    made = Writer(client, connections=1)
+    made = ApiWriter(client, connections=1)
     yield made
     made.stop(2)
 
 
 def test_a_connection_carries_one_write_at_a_time(
-    server: FaultServer, narrow: Writer, outcomes: Outcomes
+    server: FaultServer, narrow: ApiWriter, outcomes: Outcomes
 ) -> None:
     server.fail(Fault("POST", status=403, reason="Forbidden"))
     server.fail(Fault("POST", lose=True))
@@ -71,7 +71,7 @@ def test_a_connection_carries_one_write_at_a_time(
 
 
 def test_what_the_server_puts_off_holds_up_nobody_else(
-    server: FaultServer, narrow: Writer, outcomes: Outcomes
+    server: FaultServer, narrow: ApiWriter, outcomes: Outcomes
 ) -> None:
     server.fail(Fault("POST", status=429, retry_after=1))
     for number in range(4):
@@ -83,7 +83,7 @@ def test_what_the_server_puts_off_holds_up_nobody_else(
 
 
 def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
-    server: FaultServer, writer: Writer, outcomes: Outcomes
+    server: FaultServer, writer: ApiWriter, outcomes: Outcomes
 ) -> None:
     for fault in range(12):
         server.fail(Fault("POST", lose=True) if fault % 3 else Fault("POST", status=500))
@@ -97,7 +97,7 @@ def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
     eventually(lambda: writer.pending == 0, 20)
 
 
-def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: Writer, outcomes: Outcomes) -> None:
+def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: ApiWriter, outcomes: Outcomes) -> None:
     server.fail(Fault("POST", status=403, reason="Forbidden"))
     outcomes.submit(writer, "refused")
     outcomes.await_all(1)
@@ -111,7 +111,7 @@ def test_a_refusal_is_told_with_its_type(server: FaultServer, writer: Writer, ou
 
 
 def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
-    server: FaultServer, writer: Writer, outcomes: Outcomes
+    server: FaultServer, writer: ApiWriter, outcomes: Outcomes
 ) -> None:
     server.fail(Fault("POST", lose=True))
     outcomes.submit(writer, "lost")
@@ -126,7 +126,7 @@ def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
 def test_what_the_server_puts_off_is_waited_for_and_repeated(
     server: FaultServer, client: Client, outcomes: Outcomes, slept: list[float]
 ) -> None:
-    writer = Writer(client, monotonic=lambda: 0.0)
+    writer = ApiWriter(client, monotonic=lambda: 0.0)
     writer.start()
     server.fail(Fault("POST", times=2, status=429, retry_after=1))
     outcomes.submit(writer, "later")
@@ -138,7 +138,7 @@ def test_what_the_server_puts_off_is_waited_for_and_repeated(
 
 
 def test_what_the_server_puts_off_for_too_long_is_told(
-    server: FaultServer, writer: Writer, outcomes: Outcomes, slept: list[float]
+    server: FaultServer, writer: ApiWriter, outcomes: Outcomes, slept: list[float]
 ) -> None:
     server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=3600))
     outcomes.submit(writer, "much-later")
@@ -148,7 +148,7 @@ def test_what_the_server_puts_off_for_too_long_is_told(
 
 
 def test_a_server_that_is_gone_is_told_and_one_that_is_back_is_used(
-    server: FaultServer, writer: Writer, outcomes: Outcomes
+    server: FaultServer, writer: ApiWriter, outcomes: Outcomes
 ) -> None:
     outcomes.submit(writer, "before")
     outcomes.await_all(1)
@@ -167,7 +167,7 @@ def test_urgent_writes_wait_for_leadership_and_others_do_not(
     server: FaultServer, client: Client, outcomes: Outcomes
 ) -> None:
     leads = threading.Event()
-    writer = Writer(client, may_write=leads.is_set)
+    writer = ApiWriter(client, may_write=leads.is_set)
     writer.start()
     outcomes.submit(writer, "binding")
     outcomes.submit(writer, "event", urgent=False)
@@ -185,7 +185,7 @@ def test_urgent_writes_wait_for_leadership_and_others_do_not(
 def test_the_rate_of_urgent_writes_leaves_the_others_alone(
     server: FaultServer, client: Client, outcomes: Outcomes
 ) -> None:
-    writer = Writer(client, limiters=(RateLimiter(0.001, 2), RateLimiter(1000, 1000)))
+    writer = ApiWriter(client, limiters=(RateLimiter(0.001, 2), RateLimiter(1000, 1000)))
     writer.start()
     for number in range(5):
         outcomes.submit(writer, f"binding-{number}")
@@ -198,11 +198,11 @@ def test_the_rate_of_urgent_writes_leaves_the_others_alone(
 
 
 def test_what_was_decided_goes_before_what_is_said_and_that_before_events(
-    server: FaultServer, narrow: Writer, outcomes: Outcomes
+    server: FaultServer, narrow: ApiWriter, outcomes: Outcomes
 ) -> None:
     for number in range(5):
-        for rank in reversed(Rank):
-            outcomes.submit(narrow, f"{rank.name.lower()}-{number}", rank=rank)
+        for priority in reversed(WritePriority):
+            outcomes.submit(narrow, f"{priority.name.lower()}-{number}", priority=priority)
     narrow.start()
     outcomes.await_all(15)
     ranks = [name.partition("-")[0] for name in outcomes.by_name]
@@ -212,9 +212,9 @@ def test_what_was_decided_goes_before_what_is_said_and_that_before_events(
 def test_conditions_leave_half_of_a_burst_to_bindings(
     server: FaultServer, client: Client, outcomes: Outcomes
 ) -> None:
-    writer = Writer(client, limiters=(RateLimiter(0.001, 8), RateLimiter(1000, 1000)))
+    writer = ApiWriter(client, limiters=(RateLimiter(0.001, 8), RateLimiter(1000, 1000)))
     for number in range(20):
-        outcomes.submit(writer, f"condition-{number}", rank=Rank.CONDITION)
+        outcomes.submit(writer, f"condition-{number}", priority=WritePriority.CONDITION)
     writer.start()
     outcomes.await_all(4)
     outcomes.submit(writer, "binding")
@@ -227,10 +227,10 @@ def test_conditions_leave_half_of_a_burst_to_bindings(
 
 def test_only_the_leader_says_why_pods_wait(client: Client, outcomes: Outcomes) -> None:
     leads = threading.Event()
-    writer = Writer(client, may_write=leads.is_set)
+    writer = ApiWriter(client, may_write=leads.is_set)
     writer.start()
-    outcomes.submit(writer, "condition", rank=Rank.CONDITION)
-    outcomes.submit(writer, "event", rank=Rank.EVENT)
+    outcomes.submit(writer, "condition", priority=WritePriority.CONDITION)
+    outcomes.submit(writer, "event", priority=WritePriority.EVENT)
     outcomes.await_all(1)
     assert set(outcomes.by_name) == {"event"}
     leads.set()
@@ -241,10 +241,10 @@ def test_only_the_leader_says_why_pods_wait(client: Client, outcomes: Outcomes) 
 def test_a_condition_that_the_server_puts_off_is_told_and_holds_up_nobody(
     server: FaultServer, client: Client, outcomes: Outcomes, slept: list[float]
 ) -> None:
-    writer = Writer(client, monotonic=lambda: 0.0)
+    writer = ApiWriter(client, monotonic=lambda: 0.0)
     writer.start()
     server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=1))
-    outcomes.submit(writer, "condition", rank=Rank.CONDITION)
+    outcomes.submit(writer, "condition", priority=WritePriority.CONDITION)
     outcomes.await_all(1)
     writer.stop(2)
     assert isinstance(outcomes.of("condition"), TooManyRequests)

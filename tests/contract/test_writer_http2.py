@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler_core.kube.conversation import MOST_STREAMS
 from scheduler_core.kube.errors import AlreadyExists, Conflict, Forbidden, TooManyRequests, Unreachable
-from scheduler_core.kube.frames import MAX_FRAME
+from scheduler_core.kube.http.http2_connection import MOST_STREAMS
+from scheduler_core.kube.http.http2_frames import MAX_FRAME
 from scheduler_core.kube.requests import SingleWrite
-from scheduler_core.kube.shared_lane import LATER_STREAMS
+from scheduler_core.kube.writes.http2_write_connection import MAX_EVENT_STREAMS
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Bind, Delete, Patch, Replace
 from tests.support.bulk_writes import BulkWrites, create, created, there
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
-from tests.support.http2_conversation import HTTP_1, HTTP_2
-from tests.support.http2_front import Http2Front
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
+from tests.support.http2.conversation import HTTP_1, HTTP_2
+from tests.support.http2.front import Http2Front
 
 
 @pytest.fixture
@@ -125,11 +125,11 @@ def test_what_the_server_puts_off_for_too_long_is_told(server: FaultServer, writ
 def test_events_leave_room_for_bindings(server: FaultServer, front: Http2Front, writes: BulkWrites) -> None:
     with server.quietly():
         writes.submit_many(2 * MOST_STREAMS, "event", urgent=False)
-        eventually(lambda: front.requests[HTTP_2] >= LATER_STREAMS, 10)
+        eventually(lambda: front.requests[HTTP_2] >= MAX_EVENT_STREAMS, 10)
         writes.submit("binding")
-        eventually(lambda: front.requests[HTTP_2] > LATER_STREAMS, 10)
+        eventually(lambda: front.requests[HTTP_2] > MAX_EVENT_STREAMS, 10)
         # The writer would have sent more events before it turned to the binding.
-        assert front.requests[HTTP_2] == LATER_STREAMS + 1
+        assert front.requests[HTTP_2] == MAX_EVENT_STREAMS + 1
         assert (writes.ended, writes.writer.backlog) == (0, 1)
     assert set(writes.outcomes(2 * MOST_STREAMS + 1).values()) == {None}
 

@@ -11,14 +11,14 @@ from h2.errors import ErrorCodes
 from hyperframe.frame import DataFrame, Frame, HeadersFrame, PingFrame, SettingsFrame
 
 from scheduler_core.kube.errors import Forbidden
-from scheduler_core.kube.frames import MAX_FRAME
+from scheduler_core.kube.http.http2_frames import MAX_FRAME
 from tests.support.bulk_writes import READ_SECONDS, BulkWrites, Clock, create, created, lost, there
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
-from tests.support.http2_conversation import HTTP_1, HTTP_2
-from tests.support.http2_front import Http2Front
-from tests.support.http2_violations import VIOLATIONS
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
+from tests.support.http2.conversation import HTTP_1, HTTP_2
+from tests.support.http2.front import Http2Front
+from tests.support.http2.violations import VIOLATIONS
 
 
 @pytest.fixture

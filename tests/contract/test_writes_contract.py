@@ -15,9 +15,9 @@ from scheduler_core.kube.errors import (
 )
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, LEASES, PODS
 from scheduler_core.model.writes import Create, Delete, Evict, Patch, Replace
-from tests.support.fault_client import pod
-from tests.support.fault_server import FaultServer
-from tests.support.fault_store import Fault
+from tests.support.faults.client import pod
+from tests.support.faults.server import FaultServer
+from tests.support.faults.store import Fault
 
 
 def test_an_eviction_marks_the_pod_and_deletes_it(server: FaultServer, client: Client) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import Cluster, await_established
-from tests.support.server import SERVERS, Server
+from tests.support.clusters.cluster import Cluster, await_established
+from tests.support.clusters.server import SERVERS, Server
 from tests.tools.build import have
 
 CRDS = Path(__file__).parents[2] / "charts" / "muster" / "crds"
@@ -34,10 +34,10 @@ def _asked(metafunc: pytest.Metafunc) -> tuple[str, ...]:
 
 def _start(name: str) -> AbstractContextManager[Server]:
     if name == "sandbox":
-        from tests.support.sandbox_server import SandboxServer
+        from tests.support.clusters.sandbox_server import SandboxServer
 
         return SandboxServer()
-    from tests.support.control_plane import ControlPlane
+    from tests.support.clusters.control_plane import ControlPlane
 
     return ControlPlane()
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.demo.play import CHAPTERS
+from sandbox.demo.chapters import CHAPTERS
+from tests.support.documents import commands
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.e2e
@@ -62,6 +63,7 @@ def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) 
     ]
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
+    assert [line for line in commands("README.md", "console") if f"$ {line}" not in lines] == []
     last = max(number for number, line in enumerate(lines) if line.startswith("$ "))
     assert lines[last] == "$ kubectl elasticquota get -A"
     assert [line.split()[:8] for line in lines[last + 2 :]] == [

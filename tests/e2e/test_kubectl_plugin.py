@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.cluster import Cluster
+from tests.support.clusters.cluster import Cluster
 from tests.support.eventually import eventually
 
 BIN = Path(sys.executable).parent

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.clusters.stack import SIGNS, started
 from tests.support.eventually import eventually
-from tests.support.stack import SIGNS, started
 
 pytestmark = pytest.mark.e2e
 SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
@@ -150,7 +150,7 @@ def test_a_pod_for_a_scheduler_that_nobody_runs_is_warned_of(
         assert lease == "muster-scheduler,capacityscheduler,sakkara,koord-scheduler"
         says = run(f"create -f {pod('ghostly', 'ghost')}")
         assert "Warning: spec.schedulerName=ghost: no scheduler of that name is seen" in says
-        noted = "spec.schedulerName=ghost: nobody is seen to run a scheduler of that name, so these wait: "
+        noted = "spec.schedulerName=ghost: no running scheduler of that name was found, so these pods wait: "
         assert f"{noted}default/ghostly" in lint(run.kubeconfig)
         for number, name in enumerate(("sakkara", "koord-scheduler", "default-scheduler")):
             assert "Warning" not in run(f"create -f {pod(f'quiet-{number}', name)}")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.fault_burst import Losses
-from tests.support.fault_ground import Ground, install_crds, prepared
-from tests.support.fault_plane import FaultPlane
-from tests.support.fault_stage import Stage
-from tests.support.fault_table import PROPERTY, lost, row, rows_of, table
-from tests.support.server import SERVERS
+from tests.support.clusters.server import SERVERS
+from tests.support.faults.burst import Losses
+from tests.support.faults.ground import Ground, install_crds, prepared
+from tests.support.faults.plane import FaultPlane
+from tests.support.faults.stage import Stage
+from tests.support.faults.table import PROPERTY, lost, row, rows_of, table
 
 Record = Callable[[str, int, Losses], None]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.test_leaders import pair
+from tests.support.clusters.scheduler import SchedulerProcess
 from tests.support.eventually import eventually
-from tests.support.fault_burst import Losses
-from tests.support.fault_ground import Ground, prepared
-from tests.support.fault_stage import SOME, Stage
-from tests.support.scheduler import SchedulerProcess
+from tests.support.faults.burst import Losses
+from tests.support.faults.ground import Ground, prepared
+from tests.support.faults.stage import SOME, Stage
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fault_burst import SETTLE_SECONDS, Burst, Losses
-from tests.support.fault_rules import Call, Gate, Matches, Rule, is_binding, is_event, is_eviction, watches
-from tests.support.fault_stage import SOME, Stage
+from tests.support.faults.burst import SETTLE_SECONDS, Burst, Losses
+from tests.support.faults.rules import Call, Gate, Matches, Rule, is_binding, is_event, is_eviction, watches
+from tests.support.faults.stage import SOME, Stage
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_scheduler_ha import await_leader
+from tests.e2e.scheduler.test_scheduler_ha import await_leader
+from tests.support.clusters.scheduler import PROGRAM, SchedulerProcess
 from tests.support.eventually import eventually
-from tests.support.fault_burst import SETTLE_SECONDS, Burst, Losses
-from tests.support.fault_clock import Shift
-from tests.support.fault_rules import Call, Rule, is_binding
-from tests.support.fault_stage import SOME, Stage
-from tests.support.scheduler import PROGRAM, SchedulerProcess
+from tests.support.faults.burst import SETTLE_SECONDS, Burst, Losses
+from tests.support.faults.clock import Shift
+from tests.support.faults.rules import Call, Rule, is_binding
+from tests.support.faults.stage import SOME, Stage
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,12 +14,12 @@ from scheduler_core.kube.paths import resource_path
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.watched import WATCHED
 from tests.support.eventually import eventually
-from tests.support.fault_burst import SETTLE_SECONDS, Losses
-from tests.support.fault_rules import Call
-from tests.support.fault_stage import Stage
-from tests.support.webhook_process import WebhookProcess
-from webhook.cache import WATCHED as WEBHOOK_WATCHED
-from webhook.owners import WORKLOADS
+from tests.support.faults.burst import SETTLE_SECONDS, Losses
+from tests.support.faults.rules import Call
+from tests.support.faults.stage import Stage
+from tests.support.webhooks.process import WebhookProcess
+from webhook.view.cache import WATCHED as WEBHOOK_WATCHED
+from webhook.view.owners import WORKLOADS
 
 pytestmark = pytest.mark.timeout(300)
 

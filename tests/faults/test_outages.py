@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.fault_burst import Losses
-from tests.support.fault_outage import noticed, server_down
-from tests.support.fault_proxy import expired
-from tests.support.fault_stage import SOME, Stage
-from tests.support.sandbox_server import SandboxServer
+from tests.support.clusters.sandbox_server import SandboxServer
+from tests.support.faults.burst import Losses
+from tests.support.faults.outage import noticed, server_down
+from tests.support.faults.proxy import expired
+from tests.support.faults.stage import SOME, Stage
 
 pytestmark = pytest.mark.timeout(300)
 

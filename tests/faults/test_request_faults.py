@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fault_burst import CAPPED, GANG, SETTLE_SECONDS, Losses
-from tests.support.fault_rules import Call, Rule, is_binding, is_write, watches
-from tests.support.fault_stage import Stage
+from tests.support.faults.burst import CAPPED, GANG, SETTLE_SECONDS, Losses
+from tests.support.faults.rules import Call, Rule, is_binding, is_write, watches
+from tests.support.faults.stage import Stage
 
 pytestmark = pytest.mark.timeout(240)
 

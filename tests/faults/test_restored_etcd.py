@@ -12,13 +12,20 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.scheduler import (
+    SchedulerProcess,
+    bound,
+    create_node,
+    create_pod,
+    create_quota,
+    scheduler,
+)
+from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
-from tests.support.fault_plane import FaultPlane
-from tests.support.fault_stage import NO_KUBECTL
-from tests.support.scheduler import SchedulerProcess, bound, make_node, make_pod, make_quota, scheduler
-from tests.support.server import RequestFailed
-from tests.support.webhook_process import WebhookProcess
+from tests.support.faults.plane import FaultPlane
+from tests.support.faults.stage import NO_KUBECTL
+from tests.support.webhooks.process import WebhookProcess
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -47,7 +54,7 @@ def agrees(cluster: Cluster, process: SchedulerProcess, namespace: str, wanted: 
 def accepted(cluster: Cluster, namespace: str, minimum: int) -> bool:
     """Whether a quota is let in; False where the webhook says that the nodes do not have as much."""
     try:
-        make_quota(cluster, namespace, {"cpu": str(minimum)}, {"cpu": str(minimum)})
+        create_quota(cluster, namespace, {"cpu": str(minimum)}, {"cpu": str(minimum)})
     except RequestFailed as refused:
         if "makes the sum of min" not in str(refused):
             raise
@@ -59,13 +66,13 @@ def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
     cluster = Cluster(plane, NO_KUBECTL, "kube-apiserver")
     namespace = cluster.namespace("restored")
     for number in range(2):
-        make_node(cluster, f"node-{number}", "8")
+        create_node(cluster, f"node-{number}", "8")
     webhook = WebhookProcess(plane, tmp_path / "webhook.log", "--register")
     try:
         with scheduler(cluster, tmp_path, elect=True) as process:
-            make_quota(cluster, namespace, {"cpu": str(MAX)}, {"cpu": str(MAX)})
+            create_quota(cluster, namespace, {"cpu": str(MAX)}, {"cpu": str(MAX)})
             for number in range(4):
-                make_pod(cluster, namespace, f"before-{number}")
+                create_pod(cluster, namespace, f"before-{number}")
             eventually(lambda: agrees(cluster, process, namespace, 4), SETTLE_SECONDS)
             plane.save()
             eventually(lambda: agrees(cluster, process, namespace, 4), SETTLE_SECONDS)
@@ -74,7 +81,7 @@ def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
             for number in range(3):
                 cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/before-{number}")
             for number in range(40):
-                make_pod(cluster, namespace, f"after-{number}")
+                create_pod(cluster, namespace, f"after-{number}")
             eventually(lambda: agrees(cluster, process, namespace, MAX), SETTLE_SECONDS)
             plane.restore()
 
@@ -83,7 +90,7 @@ def test_a_restored_etcd_is_believed(plane: FaultPlane, tmp_path: Path) -> None:
             eventually(lambda: agrees(cluster, process, namespace, 4), SETTLE_SECONDS)
             # Names and versions of the past come again, with other objects behind them.
             for number in range(4):
-                make_pod(cluster, namespace, f"after-{number}")
+                create_pod(cluster, namespace, f"after-{number}")
             eventually(lambda: agrees(cluster, process, namespace, MAX), SETTLE_SECONDS)
             # The webhook has forgotten the other quota, and knows the first one.
             later = cluster.namespace("later")

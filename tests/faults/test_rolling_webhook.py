@@ -14,18 +14,27 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.test_reservations import VALIDATING, await_asked, create, group, held, ledger, limited, pod
-from tests.e2e.test_webhook import start, stop
-from tests.support.cluster import Cluster
+from tests.e2e.webhook.test_reservations import (
+    VALIDATING,
+    await_asked,
+    create,
+    group,
+    held,
+    ledger,
+    limited,
+    pod,
+)
+from tests.e2e.webhook.test_webhook import start, stop
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.scheduler import SCHEDULER, create_quota
+from tests.support.clusters.server import RequestFailed
+from tests.support.clusters.service_proxy import ServiceProxy
 from tests.support.eventually import eventually
-from tests.support.fault_burst import Losses
-from tests.support.fault_stage import Ground
-from tests.support.fault_witness import milli
-from tests.support.scheduler import SCHEDULER, make_quota
-from tests.support.server import RequestFailed
-from tests.support.service_proxy import ServiceProxy
-from webhook.doubt import Patience
-from webhook.registration import Endpoint, mutating_configuration, validating_configuration
+from tests.support.faults.burst import Losses
+from tests.support.faults.stage import Ground
+from tests.support.faults.witness import milli
+from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
+from webhook.reservations.provisional_entries import WaitLimits
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -38,7 +47,7 @@ CLIENTS = 4
 HOLD_SECONDS = "5"
 PATIENCE = 60.0
 # An entry is believed for so long before its object exists, where others need the room.
-GRACE = Patience().grace
+GRACE = WaitLimits().grace
 
 
 class Replicas:
@@ -90,7 +99,7 @@ def replicas(ground: Ground, folder: Path) -> Iterator[Replicas]:
         try:
             for _ in range(REPLICAS):
                 found.add()
-            endpoint = Endpoint(found.authority, f"https://127.0.0.1:{service.port}")
+            endpoint = WebhookEndpoint(found.authority, f"https://127.0.0.1:{service.port}")
             configuration = validating_configuration(endpoint)
             for entry in configuration["webhooks"]:
                 entry["failurePolicy"] = "Fail"
@@ -112,7 +121,7 @@ class Race:
         # Promises that were not kept, and the seconds that each creation took.
         self.broken: list[str] = []
         self.seconds: list[float] = []
-        make_quota(cluster, self.namespace, {}, {"cpu": str(LIMIT)})
+        create_quota(cluster, self.namespace, {}, {"cpu": str(LIMIT)})
         eventually(self._governed)
 
     def _governed(self) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fault_burst import CAPPED, GANG, Burst, Losses
-from tests.support.fault_relay import ServerRelay
-from tests.support.fault_rules import Call
-from tests.support.fault_stage import SOME, Stage
-from tests.support.http2_conversation import HTTP_1, HTTP_2
+from tests.support.faults.burst import CAPPED, GANG, Burst, Losses
+from tests.support.faults.relay import ServerRelay
+from tests.support.faults.rules import Call
+from tests.support.faults.stage import SOME, Stage
+from tests.support.http2.conversation import HTTP_1, HTTP_2
 
 pytestmark = pytest.mark.timeout(240)
 

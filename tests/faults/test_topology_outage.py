@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.scheduler import SchedulerProcess, create_node, get_pod
 from tests.support.eventually import eventually
-from tests.support.fault_burst import SETTLE_SECONDS, Losses
-from tests.support.fault_outage import noticed, server_down
-from tests.support.fault_rules import Call, Gate, Rule, is_binding
-from tests.support.fault_stage import Stage
+from tests.support.faults.burst import SETTLE_SECONDS, Losses
+from tests.support.faults.outage import noticed, server_down
+from tests.support.faults.rules import Call, Gate, Rule, is_binding
+from tests.support.faults.stage import Stage
 from tests.support.sakkara import CONFIG
-from tests.support.scheduler import SchedulerProcess, get_pod, make_node
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -65,7 +65,7 @@ class Story:
         self.cluster: Cluster = stage.cluster
         self.namespace = self.cluster.namespace("group")
         for number, cpu in enumerate(CPUS):
-            make_node(self.cluster, f"node-{number}", str(cpu))
+            create_node(self.cluster, f"node-{number}", str(cpu))
         levels = '["rack", "node"]'
         self._config_map("topology", "t", {"name": "t", "level-names": levels, "tree": json.dumps(TREE)})
         door = stage.proxy.door("main")

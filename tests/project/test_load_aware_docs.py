@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scheduler_core.app.__main__ import main
-from scheduler_core.config.muster_args import AggregatedArgs, LoadAwareSchedulingArgs
+from scheduler_core.config.args.muster import AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.model import names
 from scheduler_core.model.duration import format_duration
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scheduler_core.config import default_config, effective_plugins
-from scheduler_core.config.plugin_args import ARG_TYPES, default_args
+from scheduler_core.config.args.typed import ARG_TYPES, default_args
 from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_OUT, NOT_IMPLEMENTED
 from scheduler_core.plugins.registry import FACTORIES
 

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("scheduler_core", "webhook", "kubectl_plugin", "sandbox")
-FILE_LINES = 320
+FILE_LINES = 500
 FUNCTION_LINES = 70
 # Written in pieces, so that this file does not contain what it forbids.
 FORBIDDEN = re.compile(

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler_core.config.muster_args import ClusterTopologyPlacementGroupArgs
+from scheduler_core.config.args.muster import ClusterTopologyPlacementGroupArgs
 from scheduler_core.controllers.topology_results import results_of
 from scheduler_core.model import names
-from scheduler_core.model.topology import CONSTRAINT_FIELDS
+from scheduler_core.model.groups.topology import CONSTRAINT_FIELDS
 from scheduler_core.state.topology import GroupRun
 from tests.unit.controllers.test_topology_group_status import state_of
 

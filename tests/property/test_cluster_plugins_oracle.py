@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler_core.config.spread_args import PodTopologySpreadArgs
-from scheduler_core.config.spread_args import SpreadConstraint as ConfiguredConstraint
+from scheduler_core.config.args.spread import DefaultSpreadConstraint as ConfiguredConstraint
+from scheduler_core.config.args.spread import PodTopologySpreadArgs
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.spread import default_constraints
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.namespace import parse_namespace
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler_core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 from tests.support.builders import make_node, make_pod
-from tests.support.oracle_cluster import (
+from tests.support.oracles.cluster import (
     HOSTNAME,
     ZONE,
     World,
@@ -234,7 +234,7 @@ class Life:
         """A Trial that places and lifts, asks in between so that counts are held, and rolls back."""
         with Trial(self.state, 1.0) as trial:
             for uid in self.random.sample(sorted(self.world.placed), min(2, len(self.world.placed))):
-                trial.lift(uid)
+                trial.remove_placed(uid)
             for _ in range(2):
                 slot = self.state.nodes.slot(self.pick(*self.world.nodes))
                 assert slot is not None

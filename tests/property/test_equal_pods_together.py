@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed
 from scheduler_core.engine.pod_cycle import PodCycle

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_core.config.schema import Extender
-from scheduler_core.engine import asking
-from scheduler_core.engine import parked as parking
 from scheduler_core.engine.decisions import Asked, Decision, Evicted, Placed
-from scheduler_core.engine.parked import FEW
-from scheduler_core.engine.unit import Part
+from scheduler_core.engine.extenders import asking
+from scheduler_core.engine.extenders import parked as parking
+from scheduler_core.engine.extenders.parked import FEW
+from scheduler_core.engine.queue.unit import Part
 from scheduler_core.model.extending import NodesQuestion
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 from tests.support.extended import Extended
@@ -135,6 +135,12 @@ def test_every_unit_gets_its_answer_and_nothing_is_kept(random: Random) -> None:
                 break
         assert not world.out
     extending = world.made.state.extending
-    for kept in (extending.nodes, extending.forms, extending.spared, extending.agreed, extending.proposed):
+    for kept in (
+        extending.nodes,
+        extending.forms,
+        extending.excluded_nodes,
+        extending.agreed,
+        extending.proposed,
+    ):
         assert len(kept) <= FEW + 2 * NAMES
     assert not any(unit.part is Part.ASKED for unit in world.made.scheduler.queue.units.values())

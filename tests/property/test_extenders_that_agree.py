@@ -72,4 +72,4 @@ def test_the_same_is_decided_as_without_extenders(
     extended = Extended([], AGREES)
     assert played(extended.scheduler, nodes, given_pods) == without
     extending = extended.state.extending
-    assert [extending.nodes, extending.forms, extending.spared, extending.agreed] == [{}] * 4
+    assert [extending.nodes, extending.forms, extending.excluded_nodes, extending.agreed] == [{}] * 4

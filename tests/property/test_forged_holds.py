@@ -9,9 +9,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_core.model.reservation_ledger import Charge, Hold
-from tests.unit.webhook.reservations import NAMESPACE, FakeApi, Replica, charge, hold
-from webhook.doubt import Patience
+from scheduler_core.model.quotas.reservation_ledger import Charge, Hold
+from tests.unit.webhook.reservations.reservations import NAMESPACE, FakeApi, Replica, charge, hold
+from webhook.reservations.provisional_entries import WaitLimits
 
 HARD = 6
 steps = st.lists(
@@ -73,5 +73,5 @@ def test_what_is_forged_neither_refuses_nor_overdraws_nor_stays(
 
 def test_the_grace_is_shorter_than_the_patience() -> None:
     """Who waits for one that waits itself needs two graces, and the API server waits for five seconds."""
-    patience = Patience()
-    assert 2 * patience.grace <= patience.most < patience.announced
+    wait_limits = WaitLimits()
+    assert 2 * wait_limits.grace <= wait_limits.most < wait_limits.announced

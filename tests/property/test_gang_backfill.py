@@ -36,7 +36,7 @@ def waiting_gang(dice: random.Random) -> GangScheduler:
 
 def start_of(gang: GangScheduler) -> float:
     """When the gang that nodes are kept for can start; 0 if nobody knows."""
-    return gang.scheduler.reservations.start
+    return gang.scheduler.kept_nodes.start
 
 
 def end_what_must(gang: GangScheduler) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from scheduler_core.controllers.gang_status import GangStatusController
-from scheduler_core.model.gang import Gang
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Patch
 from scheduler_core.state.cluster import ClusterState
-from tests.support.builders import PodBuilder, make_group, make_node, make_pod, timestamp
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 HISTORIES = 150
 RESTS = 12
@@ -132,7 +133,7 @@ class History:
             self.put(pod.status(conditions=self.condition("False")))
 
     def condition(self, status: str) -> list[dict[str, str]]:
-        since = timestamp(self.now)
+        since = format_micro_time(self.now)
         return [{"type": "PodScheduled", "status": status, "message": "m", "lastTransitionTime": since}]
 
     def change(self) -> None:
@@ -150,7 +151,7 @@ class History:
             self.state.remove_pod(uid)
 
     def evict(self) -> None:
-        self.state.condemn(self.dice.choice([*self.pods, "none"]))
+        self.state.mark_leaving(self.dice.choice([*self.pods, "none"]))
 
     def spare(self) -> None:
         self.state.reprieve(self.dice.choice([*self.pods, "none"]))

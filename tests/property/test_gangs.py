@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.engine.decisions import Decision, Placed
 from scheduler_core.simulate.objects import Change, key_of
 from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
-from scheduler_core.state.gangs import missing
+from scheduler_core.state.gangs.gangs import missing
 from scheduler_core.state.trial import Trial
 
 CLUSTERS = int(os.environ.get("MUSTER_GANG_CLUSTERS", "300"))

@@ -15,15 +15,15 @@ from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.node_metric import parse_node_metric
-from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.plugins.load_aware import LoadAwareScheduling
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
+from scheduler_core.state.events import EventKind
 from scheduler_core.state.trial import Trial
-from tests.support import oracle_load as oracle
 from tests.support.builders import make_node, make_pod
 from tests.support.load_builders import NOW, condition, load_aware_plugin, make_metric
-from tests.support.oracle_load import Oracle, Raw, World
+from tests.support.oracles import load as oracle
+from tests.support.oracles.load import Oracle, Raw, World
 
 NODES = ("a", "b", "c", "d")
 BANDS = ("koord-prod", "koord-mid", "koord-batch", "koord-free", "other")
@@ -205,13 +205,13 @@ class Pair:
         name = self.rng.choice(NODES)
         pods = [f"{p['metadata']['namespace']}/{p['metadata']['name']}" for p in self.world.pods.values()]
         self.world.metrics[name] = some_metric(self.rng, name, pods)
-        self.state.put_object(parse_node_metric(self.world.metrics[name]), Happened.NODE_METRIC)
+        self.state.put_object(parse_node_metric(self.world.metrics[name]), EventKind.NODE_METRIC)
 
     def drop_metric(self) -> None:
         name = self.rng.choice(NODES)
         gone = self.world.metrics.pop(name, None)
         if gone is not None:
-            self.state.remove_object(parse_node_metric(gone), Happened.NODE_METRIC)
+            self.state.remove_object(parse_node_metric(gone), EventKind.NODE_METRIC)
 
     def add_pod(self) -> None:
         self.serial += 1
@@ -248,7 +248,7 @@ class Pair:
     def try_and_undo(self) -> None:
         with Trial(self.state, NOW) as trial:
             for uid in self.rng.sample(list(self.world.pods), min(3, len(self.world.pods))):
-                trial.lift(uid)
+                trial.remove_placed(uid)
             for slot in range(self.state.nodes.size):
                 if self.state.nodes.alive[slot]:
                     trial.place(parse_pod(some_pod(self.rng, f"ns/try{slot}")), slot)

@@ -12,13 +12,13 @@ import pytest
 from scheduler_core.config import default_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.pod_cycle import PodCycle
-from scheduler_core.framework.allocation import LEAST, MOST, Strategy, capacity_ratio
+from scheduler_core.framework.allocation import LEAST, MOST, ResourceScoring, capacity_ratio
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import read_node_affinity
 from scheduler_core.model.node import parse_node
-from scheduler_core.model.pod import parse_pod
+from scheduler_core.model.pods.affinity import read_node_affinity
+from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.storage import (
     parse_csi_node,
     parse_persistent_volume,
@@ -31,18 +31,18 @@ from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_ports import NodePorts
 from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
-from scheduler_core.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.plugins.taint_toleration import TaintToleration
-from scheduler_core.plugins.volume_binding import VolumeBinding
-from scheduler_core.plugins.volume_restrictions import VolumeRestrictions
-from scheduler_core.plugins.volume_zone import VolumeZone
+from scheduler_core.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from scheduler_core.plugins.volumes.volume_binding import VolumeBinding
+from scheduler_core.plugins.volumes.volume_restrictions import VolumeRestrictions
+from scheduler_core.plugins.volumes.volume_zone import VolumeZone
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
-from tests.support import oracle_nodes as oracle
-from tests.support import oracle_volumes as volumes
+from scheduler_core.state.events import EventKind
 from tests.support.asking import cycle_for, points, verdicts
-from tests.support.oracle_nodes import Raw, World
+from tests.support.oracles import nodes as oracle
+from tests.support.oracles import volumes
+from tests.support.oracles.nodes import Raw, World
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -118,7 +118,7 @@ class Cluster:
 
     def put(self, parse: Callable[[Any], Any], store: dict[str, Raw], key: str, raw: Raw) -> None:
         store[key] = raw
-        self.state.put_object(parse(raw), Happened.VOLUME)
+        self.state.put_object(parse(raw), EventKind.VOLUME)
 
     def add_storage(self) -> None:
         rng = self.rng
@@ -389,7 +389,7 @@ WEIGHTS = {"cpu": 3, "memory": 1, GPU: 2}
 STRATEGIES = {
     "LeastAllocated": LEAST,
     "MostAllocated": MOST,
-    "RequestedToCapacityRatio": Strategy(capacity_ratio(SHAPE), scored_only=True),
+    "RequestedToCapacityRatio": ResourceScoring(capacity_ratio(SHAPE), scored_only=True),
 }
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 from tests.support.builders import make_budget
-from tests.support.preemption_audit import Audit
-from tests.support.random_cluster import FREE_NAMESPACE, Cluster, RandomPod, RandomQuota
+from tests.support.oracles.preemption_audit import Audit
+from tests.support.oracles.random_cluster import FREE_NAMESPACE, Cluster, RandomPod, RandomQuota
 
 # Every so many orders; the long search (make fuzz) leaves out none.
 STEP: Final = int(os.environ.get("MUSTER_ORDERS_STEP", "3"))

@@ -6,10 +6,9 @@ from typing import Final
 
 import pytest
 
-from scheduler_core.config.builtin import BUILTIN
-from scheduler_core.config.load import load_config
-from tests.support.preemption_audit import Audit
-from tests.support.random_cluster import random_cluster
+from scheduler_core.config.load import BUILTIN, load_config
+from tests.support.oracles.preemption_audit import Audit
+from tests.support.oracles.random_cluster import random_cluster
 
 MODES: Final = (
     {"one_by_one": True},

@@ -21,7 +21,7 @@ from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.status import SUCCESS, Bits
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.writes import Bind
 from scheduler_core.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_core.plugins.node_ports import NodePorts

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scheduler_core.engine.intake import take_in, take_out
+from scheduler_core.engine.events import put_object, remove_object
 from scheduler_core.model.names import CHARGED_ANNOTATION
-from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
-from scheduler_core.state.belief import DOUBTED_SECONDS
+from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.pod_grid import EMPTY
+from scheduler_core.state.placed.grid import EMPTY
 from scheduler_core.state.trial import Trial
+from scheduler_core.state.unplaced import IGNORED_SECONDS
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 
 NODES = ("n0", "n1", "n2")
@@ -93,16 +93,16 @@ class History:
         self.ledgers[namespace] = made = ReservationLedger(
             namespace, charges=tuple(charges), name=ELASTIC_NAME
         )
-        take_in(self.state, made, self.now)
+        put_object(self.state, made, self.now)
 
     def drop_ledger(self) -> None:
         if self.ledgers:
             _, gone = self.ledgers.popitem()
-            take_out(self.state, gone, self.now)
+            remove_object(self.state, gone, self.now)
 
     def wait(self) -> None:
         """Some promises are overdue; after a while the namespaces are believed again."""
-        self.now += self.rng.choice((0.5, 1.5, DOUBTED_SECONDS))
+        self.now += self.rng.choice((0.5, 1.5, IGNORED_SECONDS))
         self.state.unplaced.lapse(self.now)
 
     def some(self, *, assigned: bool) -> PodBuilder | None:
@@ -184,7 +184,7 @@ class History:
             self.state.remove_quota(quota.obj())
 
     def believed(self, namespace: str, uid: str) -> bool:
-        promise = self.state.unplaced.beliefs.find(namespace, uid)
+        promise = self.state.unplaced.pending_charges.find(namespace, uid)
         return promise is not None and (uid in self.pods or not promise.met)
 
     def rebuilt(self) -> ClusterState:
@@ -199,7 +199,7 @@ class History:
         for ledger in self.ledgers.values():
             # A new process cannot know of a pod that it was there and is gone, nor what was believed.
             known = tuple(charge for charge in ledger.charges if self.believed(ledger.namespace, charge.uid))
-            take_in(fresh, msgspec.structs.replace(ledger, charges=known), self.now)
+            put_object(fresh, msgspec.structs.replace(ledger, charges=known), self.now)
         for uid, item in self.state.placed.items():
             if item.assumed:
                 slot = fresh.nodes.slot(self.state.nodes.names[item.slot])
@@ -238,7 +238,7 @@ def facts(state: ClusterState) -> dict[str, Any]:
         uid: (
             nodes.names[item.slot],
             int(table.priority[item.row]),
-            bool(table.going[item.row]),
+            bool(table.leaving[item.row]),
             {r: int(table.requests[i, item.row]) for i, r in enumerate(index.names[: len(table.requests)])
              if table.requests[i, item.row]},
         )
@@ -363,4 +363,4 @@ def play(trial: Trial, rng: random.Random) -> None:
     if waiting and alive and rng.random() < 0.5:
         trial.place(rng.choice(waiting), rng.choice(alive))
     elif state.placed:
-        trial.lift(rng.choice(sorted(state.placed)))
+        trial.remove_placed(rng.choice(sorted(state.placed)))

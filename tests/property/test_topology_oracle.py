@@ -20,7 +20,7 @@ from scheduler_core.topology import objective
 from scheduler_core.topology.constraints import LevelRule, Rules, keep_terms, terms_of
 from scheduler_core.topology.greedy import Greedy
 from scheduler_core.topology.objective import Digit
-from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
+from scheduler_core.topology.placer import GroupPlacement, Infeasible, can_place, place
 from scheduler_core.topology.problem import pose
 from scheduler_core.topology.question import fault, pose_question
 from scheduler_core.topology.reach import any_placement
@@ -189,7 +189,7 @@ def test_the_greedy_solver_is_lawful_and_never_better_than_the_exact_one(
         if isinstance(found, Infeasible):
             assert "is not used" not in found.reason, describe(case)
             continue
-        assert isinstance(best, Placement), describe(case)
+        assert isinstance(best, GroupPlacement), describe(case)
         legal, costs = price(case, np.stack([found.counts, best.counts]))
         assert legal.all(), describe(case)
         assert (found.added <= case.capacity).all(), describe(case)
@@ -223,7 +223,7 @@ def test_a_reported_conflict_fails_and_none_of_its_demands_can_be_spared() -> No
     for _ in range(INSTANCES):
         case = random_instance(rng, "mix")
         found = place(case.tree, case.capacity, case.size, case.rules)
-        if isinstance(found, Placement) or not found.conflict:
+        if isinstance(found, GroupPlacement) or not found.conflict:
             continue
         seen += 1
         assert set(found.conflict) <= set(terms_of(case.rules))
@@ -248,7 +248,7 @@ def test_costs_of_many_words_lead_to_the_same_optimum(family: str, monkeypatch: 
         best = brute_force(case)
         found = place(case.tree, case.capacity, case.size, case.rules, fixed=case.fixed)
         assert isinstance(found, Infeasible) == (best is None), describe(case)
-        if isinstance(found, Placement):
+        if isinstance(found, GroupPlacement):
             assert tuple(price(case, found.counts[None, :])[1][0].tolist()) == best, describe(case)
 
 
@@ -310,7 +310,7 @@ def test_pruning_and_closed_forms_lose_nothing_on_larger_trees(seed: int) -> Non
     best = unpruned(case)
     found = place(tree, capacity, size, rules)
     assert isinstance(found, Infeasible) == (best is None), describe(case)
-    if isinstance(found, Placement):
+    if isinstance(found, GroupPlacement):
         legal, costs = price(case, found.counts[None, :])
         assert legal.all(), describe(case)
         assert tuple(costs[0].tolist()) == best, describe(case)

@@ -17,11 +17,10 @@ from typing import Final
 
 import pytest
 
-from scheduler_core.config.builtin import BUILTIN, muster_config
-from scheduler_core.config.load import load_config
+from scheduler_core.config.load import BUILTIN, load_config, muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.framework.preemption import across, order
+from scheduler_core.framework.preemption import cross_node, node_order
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.names import MUSTER_SCHEDULER
 from scheduler_core.plugins.registry import FACTORIES
@@ -198,9 +197,9 @@ class World:
 def random_world(rng: random.Random, kind: str) -> World:
     """At most eight candidates. Nodes and quotas are small, so that most pods find them full."""
     nodes = {f"n{i}": (rng.randint(2, 7), rng.randint(2, 7)) for i in range(rng.randint(1, 3))}
-    lenders = ["b", "c", "d"][: rng.randint(1, 3)]
+    borrowers = ["b", "c", "d"][: rng.randint(1, 3)]
     asks = (rng.randint(1, 4), rng.choice([0, 0, 1, 2, 3]))
-    namespaces = {"own": ["a"], "free": ["f"]}.get(kind, lenders)
+    namespaces = {"own": ["a"], "free": ["f"]}.get(kind, borrowers)
     running: list[Runs] = []
     for i in range(rng.randint(1, 8)):
         node = rng.choice(list(nodes))
@@ -217,14 +216,14 @@ def random_world(rng: random.Random, kind: str) -> World:
             low * (asks[0] + rng.randint(0, 1)),
             low * (asks[1] + rng.randint(0, 1)) if memory else None,
         )
-        for name in lenders:
+        for name in borrowers:
             mins[name] = (rng.randint(0, 4), rng.choice([None, 0, 1, 2, 3]) if memory else None)
     budgets = {name: rng.randint(0, 2) for name in namespaces if rng.random() < 0.5}
     namespace = "f" if kind == "free" else "a"
     world = World(nodes, mins, tuple(running), budgets, asks, namespace, 3, rng.random() < 0.7)
     if kind != "passed":
         return world
-    return replace(world, maxes={name: _high(rng, mins[name]) for name in lenders if rng.random() < 0.8})
+    return replace(world, maxes={name: _high(rng, mins[name]) for name in borrowers if rng.random() < 0.8})
 
 
 def _high(rng: random.Random, low: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
@@ -326,7 +325,7 @@ def test_victims_are_those_of_a_slow_search(kind: str, batch: int) -> None:
 def test_with_too_many_candidates_for_all_sets_victims_are_lawful_and_nearly_always_the_best(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (order, across):
+    for module in (node_order, cross_node):
         monkeypatch.setattr(module, "MOST_CANDIDATES", 0)
     found: Counter[str] = Counter()
     for seed in range(GREEDY):

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
-from scheduler_core.engine.queue import alone
+from scheduler_core.engine.queue.scheduling_queue import alone
+from scheduler_core.engine.queue.unit import Part
 from scheduler_core.engine.scheduler import Scheduler
-from scheduler_core.engine.unit import Part
 from scheduler_core.framework.registry import build_profiles
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota

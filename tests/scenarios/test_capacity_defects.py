@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.simulate import run_scenario
-from scheduler_core.simulate.scenario import Scenario, Step
+from scheduler_core.simulate.scenario import Scenario, ScenarioStep
 from tests.support.builders import Builder, make_node, make_pod, make_quota
 
 
@@ -14,7 +14,7 @@ def play(objects: list[Builder], *steps: dict[str, Any]) -> list[dict[str, Any]]
     """Reports of the steps; each step is a map of what to create, update or delete."""
     raw = tuple(item.dict() for item in objects)
     played = tuple(
-        Step(**{what: tuple(item.dict() for item in items)})
+        ScenarioStep(**{what: tuple(item.dict() for item in items)})
         for step in steps or ({"create": []},)
         for what, items in step.items()
     )

@@ -15,9 +15,10 @@ import pytest
 
 from scheduler_core.model.quantity import parse_resource
 from scheduler_core.simulate import load_scenarios, run_scenario
+from tests.support.expectations import expectation
 
 FILES = sorted((Path(__file__).parent / "load-aware").glob("*.yaml"))
-HEADER = re.compile(r"^# expected for (\S+) with --explain: (\{.*\})$", re.MULTILINE)
+TITLE = re.compile(r"^# (expected for (\S+) with --explain):$", re.MULTILINE)
 PLUGIN = "LoadAwareScheduling"
 KNOWN = {"filter", "reason", "score", "estimated_pod", "node_capacity_used", "cache_state"}
 
@@ -43,11 +44,12 @@ def test_there_are_scenarios() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_scenario(path: Path) -> None:
-    match = HEADER.search(path.read_text())
-    assert match is not None, f"{path.name} says not what is right"
-    expected = json.loads(match[2])
+    text = path.read_text()
+    match = TITLE.search(text)
+    assert match is not None, f"{path.name} has no expectation"
+    expected = expectation(text, match[1])
     assert expected.keys() <= KNOWN
-    nodes = explained(path, match[1])
+    nodes = explained(path, match[2])
     for name, verdict in expected.get("filter", {}).items():
         said = nodes[name]["filters"][PLUGIN]
         assert (said == "pass") == (verdict == "pass"), said

@@ -24,24 +24,22 @@ from scheduler_core.config.render import view
 from scheduler_core.config.validation import validate
 from scheduler_core.config.versions import read_document
 from scheduler_core.errors import ConfigError
+from tests.support.expectations import expectation
 
 FILES = sorted((Path(__file__).parent / "profiles").glob("*.yaml"))
-MARK = "# expected: "
 
 
-def expectation(path: Path) -> dict[str, Any]:
-    lines = [line for line in path.read_text().splitlines() if line.startswith(MARK)]
-    assert len(lines) == 1, f"{path.name} must have one '{MARK}' line"
-    expected: dict[str, Any] = json.loads(lines[0].removeprefix(MARK))
+def expected_of(path: Path) -> dict[str, Any]:
+    expected: dict[str, Any] = expectation(path.read_text(), "expected")
     return expected
 
 
 def chosen(valid: bool) -> list[Any]:
-    return [pytest.param(f, id=f.stem) for f in FILES if expectation(f)["valid"] is valid]
+    return [pytest.param(f, id=f.stem) for f in FILES if expected_of(f)["valid"] is valid]
 
 
 def converted() -> list[Any]:
-    return [pytest.param(f, id=f.stem) for f in FILES if "convert" in expectation(f)]
+    return [pytest.param(f, id=f.stem) for f in FILES if "convert" in expected_of(f)]
 
 
 def contains(found: Any, wanted: Any) -> bool:
@@ -79,7 +77,7 @@ def test_there_are_samples_of_both_kinds() -> None:
 
 @pytest.mark.parametrize("path", chosen(True))
 def test_a_valid_file_runs_the_plugins_that_its_header_lists(path: Path) -> None:
-    expected = expectation(path)
+    expected = expected_of(path)
     shown = msgspec.json.decode(msgspec.json.encode(view(load_config(path.read_text(), path.name))))
     profiles = {profile["schedulerName"]: profile for profile in shown["profiles"]}
     if "profiles" in expected:
@@ -97,7 +95,7 @@ def test_a_valid_file_runs_the_plugins_that_its_header_lists(path: Path) -> None
 
 @pytest.mark.parametrize("path", chosen(False))
 def test_an_invalid_file_fails_at_its_stage_with_its_message(path: Path) -> None:
-    expected = expectation(path)
+    expected = expected_of(path)
     stage, errors = staged_errors(path.read_text())
     assert stage == expected["stage"]
     matching = [error for error in errors if expected["error_contains"] in str(error)]
@@ -125,15 +123,15 @@ def test_the_command_line_refuses_an_invalid_file_with_one_line_per_error(path: 
         lines = result.stderr.splitlines()
         assert lines
         assert all(line.startswith(f"{path}: ") for line in lines)
-        assert expectation(path)["error_contains"] in result.stderr
+        assert expected_of(path)["error_contains"] in result.stderr
 
 
 @pytest.mark.parametrize("path", converted())
 def test_conversion_writes_the_document_of_the_header(path: Path) -> None:
-    wanted = expectation(path)["convert"]
+    wanted = expected_of(path)["convert"]
     document, warnings = convert_document(path.read_text(), wanted["to"])
     assert contains(document, wanted["document"]), document
-    assert bool(warnings) is wanted.get("warns", not expectation(path)["valid"])
+    assert bool(warnings) is wanted.get("warns", not expected_of(path)["valid"])
 
 
 @pytest.mark.parametrize("path", chosen(True))

@@ -17,16 +17,15 @@ import yaml
 
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import load_scenarios
+from tests.support.expectations import expectation
 
 FILES = sorted((Path(__file__).parent / "topology").glob("*.yaml"))
-MARK = "# expected: "
 
 Path_ = tuple[str, ...]
 
 
-def expectation(path: Path) -> dict[str, Any]:
-    line = next(line for line in path.read_text().splitlines() if line.startswith(MARK))
-    expected: dict[str, Any] = json.loads(line.removeprefix(MARK).partition("; optimum per level")[0])
+def expected_of(path: Path) -> dict[str, Any]:
+    expected: dict[str, Any] = expectation(path.read_text(), "expected")
     return expected
 
 
@@ -68,7 +67,7 @@ def broken(rule: dict[str, Any], families: list[list[int]]) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_placement_is_what_the_header_says(path: Path) -> None:
-    expected, step = expectation(path), last_step(path)
+    expected, step = expected_of(path), last_step(path)
     if expected.get("infeasible"):
         assert step["groups"] == {}
         assert {item["reason"] for item in step["pending"].values()} == {"Unschedulable"}
@@ -88,9 +87,9 @@ def test_the_placement_is_what_the_header_says(path: Path) -> None:
             assert Counter(placed.values()) == expected[key]
 
 
-@pytest.mark.parametrize("path", [f for f in FILES if "ranks" in expectation(f)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [f for f in FILES if "ranks" in expected_of(f)], ids=lambda path: path.stem)
 def test_ranks_grow_with_the_distance_from_the_master(path: Path) -> None:
-    expected, step = expectation(path)["ranks"], last_step(path)
+    expected, step = expected_of(path)["ranks"], last_step(path)
     _, paths = tree_of(path)
     ranks = step["groups"]["default/group-a"]["ranks"]
     assert [rank for _, rank in ranks] == list(range(len(ranks)))

@@ -11,9 +11,9 @@ from scheduler_core.framework.interface import NormalizePlugin
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.node import Node
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, EventKind
 
 
 def cluster(*objects: Any) -> ClusterState:
@@ -30,7 +30,7 @@ def put(state: ClusterState, obj: Any) -> list[ClusterEvent]:
         return state.put_pod(obj)
     if isinstance(obj, Node):
         return state.put_node(obj)
-    return state.put_object(obj, Happened.VOLUME)
+    return state.put_object(obj, EventKind.VOLUME)
 
 
 def cycle_for(state: ClusterState, pod: Pod) -> Cycle:

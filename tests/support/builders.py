@@ -1,27 +1,24 @@
 """Builders of API objects: `make_pod("team-a/p").requests(cpu="1").obj()`; `dict()` gives the raw object.
 
 Each call returns the builder itself; the object is deep-copied on the way out, so a builder can go on.
+
+In tests, `make_pod` gives a builder, `pod_object` a plain API object; `create_pod` writes one to a cluster.
 """
 
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
 from typing import Any, Self
 
-from scheduler_core.model.elastic_quota import ElasticQuota, parse_elastic_quota
-from scheduler_core.model.gang import Gang, parse_gang
+from scheduler_core.model.groups.gang import Gang, parse_gang
 from scheduler_core.model.names import GROUP_NAME_ANNOTATION, MUSTER_SCHEDULER
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.pdb import PodDisruptionBudget, parse_pdb
-from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.timestamps import format_micro_time
 
 Raw = dict[str, Any]
-
-
-def timestamp(seconds: float) -> str:
-    """The API's text for a time in seconds since the epoch."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def resources(**values: Any) -> Raw:
@@ -71,11 +68,11 @@ class Builder:
         return self
 
     def created(self, seconds: float) -> Self:
-        self.meta["creationTimestamp"] = timestamp(seconds)
+        self.meta["creationTimestamp"] = format_micro_time(seconds)
         return self
 
     def deleting(self, seconds: float) -> Self:
-        self.meta["deletionTimestamp"] = timestamp(seconds)
+        self.meta["deletionTimestamp"] = format_micro_time(seconds)
         return self
 
     def dict(self) -> Raw:
@@ -137,7 +134,7 @@ class PodBuilder(Builder):
         return self.status(phase=phase)
 
     def started(self, seconds: float) -> Self:
-        return self.status(startTime=timestamp(seconds))
+        return self.status(startTime=format_micro_time(seconds))
 
     def nominated(self, node: str) -> Self:
         return self.status(nominatedNodeName=node)
@@ -223,7 +220,7 @@ class BudgetBuilder(Builder):
     def allows(self, disruptions: int, *disrupted: str) -> Self:
         self.raw["status"] = {"disruptionsAllowed": disruptions}
         if disrupted:
-            self.raw["status"]["disruptedPods"] = dict.fromkeys(disrupted, timestamp(0))
+            self.raw["status"]["disruptedPods"] = dict.fromkeys(disrupted, format_micro_time(0))
         return self
 
     def obj(self) -> PodDisruptionBudget:

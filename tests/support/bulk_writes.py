@@ -8,17 +8,17 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler_core.errors import MusterError
-from scheduler_core.kube.credentials import StaticCredentials
+from scheduler_core.kube.auth.credentials import StaticCredentials
 from scheduler_core.kube.errors import Unreachable
-from scheduler_core.kube.exchange import Rank
+from scheduler_core.kube.http.session import Limits
 from scheduler_core.kube.requests import SingleWrite
-from scheduler_core.kube.session import Limits
-from scheduler_core.kube.writer import Writer
+from scheduler_core.kube.writes.write_connection import WritePriority
+from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.model.kinds import PODS
 from scheduler_core.model.writes import Create
 from tests.support.eventually import eventually
-from tests.support.fault_client import Served, client_for
-from tests.support.fault_server import FaultServer
+from tests.support.faults.client import Served, client_for
+from tests.support.faults.server import FaultServer
 
 READ_SECONDS = 20.0
 _END_SECONDS = 5.0
@@ -42,17 +42,17 @@ class Outcomes:
 
     def submit(
         self,
-        writer: Writer,
+        writer: ApiWriter,
         name: str,
         write: SingleWrite | None = None,
         *,
         urgent: bool = True,
-        rank: Rank | None = None,
+        priority: WritePriority | None = None,
     ) -> None:
         """Carry a write out, the creation of a pod of that name if nothing else is given."""
-        if rank is None:
-            rank = Rank.URGENT if urgent else Rank.EVENT
-        writer.submit(write or create(name), partial(self._done, name), rank)
+        if priority is None:
+            priority = WritePriority.URGENT if urgent else WritePriority.EVENT
+        writer.submit(write or create(name), partial(self._done, name), priority)
 
     def _done(self, name: str, error: MusterError | None) -> None:
         self.by_name.setdefault(name, []).append(error)
@@ -77,7 +77,7 @@ class BulkWrites:
         limits = Limits(connect=10.0, read=READ_SECONDS)
         credentials = StaticCredentials("secret")
         self._client = client_for(server, credentials, self.slept, limits, ca=ca)
-        self.writer = Writer(self._client, monotonic=monotonic)
+        self.writer = ApiWriter(self._client, monotonic=monotonic)
         self._outcomes = Outcomes()
 
     def start(self) -> BulkWrites:

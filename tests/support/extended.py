@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.schema import Extender, SchedulerConfiguration
 from scheduler_core.engine.decisions import Asked

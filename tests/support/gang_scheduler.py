@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.config.schema import SchedulerConfiguration
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Placed, Rejected

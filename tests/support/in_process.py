@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from sandbox.admission import Chain, build_chain
-from sandbox.builtin import NAMESPACES, NODES, PODS, builtin_table
 from sandbox.controllers import start_controllers
-from sandbox.kinds import ApiKind
-from sandbox.kubelet import Kubelet
-from sandbox.nodes import NodeShape, numbered_nodes
-from sandbox.registry import Registry
-from sandbox.store import Store
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin import NAMESPACES, NODES, PODS, builtin_table
+from sandbox.nodes.initial_nodes import NodeShape, numbered_nodes
+from sandbox.nodes.kubelet import Kubelet
+from sandbox.store.object_store import ObjectStore
+from sandbox.store.registry import Registry
 
 T = TypeVar("T")
 Obj = dict[str, Any]
@@ -24,7 +24,7 @@ class World:
     """One small cluster with the namespace `ns`. Pods are bound by the test (`bind`) or given a node."""
 
     def __init__(self) -> None:
-        self.registry = Registry(Store(), builtin_table())
+        self.registry = Registry(ObjectStore(), builtin_table())
         self.chain: Chain = build_chain(self.registry)
         self.registry.admission = self.chain
 

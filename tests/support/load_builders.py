@@ -9,9 +9,10 @@ from scheduler_core.config import load_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.node_metric import NodeMetric, parse_node_metric
+from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.plugins.load_aware import LoadAwareScheduling
 from scheduler_core.plugins.registry import FACTORIES
-from tests.support.builders import Builder, PodBuilder, Raw, make_pod, timestamp
+from tests.support.builders import Builder, PodBuilder, Raw, make_pod
 
 NOW = 1_767_225_600.0
 
@@ -21,13 +22,13 @@ class MetricBuilder(Builder):
 
     def __init__(self, name: str) -> None:
         super().__init__("slo.koordinator.sh/v1alpha1", "NodeMetric", name, namespaced=False)
-        self.raw["status"] = {"updateTime": timestamp(NOW), "nodeMetric": {"nodeUsage": {}}}
+        self.raw["status"] = {"updateTime": format_micro_time(NOW), "nodeMetric": {"nodeUsage": {}}}
 
     def updated(self, seconds: float | None) -> Self:
         if seconds is None:
             self.raw["status"].pop("updateTime", None)
         else:
-            self.raw["status"]["updateTime"] = timestamp(seconds)
+            self.raw["status"]["updateTime"] = format_micro_time(seconds)
         return self
 
     def usage(self, **values: Any) -> Self:
@@ -69,7 +70,7 @@ def make_metric(name: str) -> MetricBuilder:
 
 def condition(kind: str, seconds: float, status: str = "True") -> Raw:
     """A condition of a pod with its transition time."""
-    return {"type": kind, "status": status, "lastTransitionTime": timestamp(seconds)}
+    return {"type": kind, "status": status, "lastTransitionTime": format_micro_time(seconds)}
 
 
 def running(key: str, node: str, scheduled: float = NOW - 10, **requests: Any) -> PodBuilder:

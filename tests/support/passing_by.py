@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tests.support.cluster import Cluster
-from tests.support.server import RequestFailed
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.server import RequestFailed
 
 Obj = dict[str, Any]
 _PAUSE_SECONDS = 0.05

@@ -9,22 +9,21 @@ from typing import Any
 import msgspec
 
 from scheduler_core.errors import ModelError
+from scheduler_core.kube.auth.credentials import StaticCredentials
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.credentials import StaticCredentials
-from scheduler_core.kube.endpoint import Endpoint
-from scheduler_core.kube.pace import Pace
-from scheduler_core.kube.reflector import Reflector
-from scheduler_core.kube.session import Limits, Session
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.http.endpoint import Endpoint
+from scheduler_core.kube.http.session import Limits, Session
+from scheduler_core.kube.watch.reflector import Reflector, ReflectorOptions
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
 from tests.support.eventually import eventually
-from tests.support.fault_server import FaultServer
+from tests.support.faults.server import FaultServer
 
 # Times of production divided by about 40.
-QUICK = Pace(
+QUICK = ReflectorOptions(
     backoff=0.02, backoff_cap=1.0, watch_min=5, watch_max=5, silence=0.3, probe=0.1, brief=0.05, steady=2.0
 )
-SMALL_PAGES = Pace(
+SMALL_PAGES = ReflectorOptions(
     backoff=0.02, backoff_cap=1.0, watch_min=5, watch_max=5, silence=2.0, probe=0.1, brief=0.05, page=10
 )
 CONVERGED_WITHIN = 10.0
@@ -68,13 +67,13 @@ def parse(raw: msgspec.Raw) -> Any:
 class Watched:
     """A server with thirty pods, a reflector that follows them, and its consumer."""
 
-    def __init__(self, pace: Pace = QUICK) -> None:
+    def __init__(self, options: ReflectorOptions = QUICK) -> None:
         self.server = FaultServer()
         for number in range(30):
             self.server.put("pods", "a", f"pod-{number}", value=0)
         self.mirror = Mirror()
         self.malformed: list[ModelError] = []
-        self.pace = pace
+        self.options = options
 
     def __enter__(self) -> Watched:
         self.server.start()
@@ -84,7 +83,7 @@ class Watched:
             PODS,
             parse,
             self.mirror.take,
-            pace=self.pace,
+            options=self.options,
             on_malformed=self.malformed.append,
         )
         return self

@@ -1,4 +1,4 @@
-"""Write `sandbox/builtin_types.json`: field names, types and merge keys of the built-in kinds, no texts.
+"""Write `sandbox/kinds/builtin_types.json`: field names, types and merge keys of the built-in kinds.
 
     python tests/tools/builtin_types.py [--documents FILE]
 
@@ -16,11 +16,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sandbox.builtin import BUILTIN, EVENTS
-from tests.support.control_plane import ControlPlane
-from tests.support.server import request
+from sandbox.kinds.builtin import BUILTIN, EVENTS
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.server import request
 
-TARGET = Path(__file__).parents[2] / "sandbox" / "builtin_types.json"
+TARGET = Path(__file__).parents[2] / "sandbox" / "kinds" / "builtin_types.json"
 SPECIAL = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",

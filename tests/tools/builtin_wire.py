@@ -1,4 +1,4 @@
-"""Write `sandbox/builtin_wire.json`: the protobuf field numbers of the built-in kinds that clients may send.
+"""Write `sandbox/api/builtin_wire.json`: the protobuf field numbers of built-in kinds that clients may send.
 
     python tests/tools/builtin_wire.py MODULES
 
@@ -17,8 +17,8 @@ import re
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parents[2] / "sandbox" / "builtin_wire.json"
-TYPES = TARGET.with_name("builtin_types.json")
+TARGET = Path(__file__).parents[2] / "sandbox" / "api" / "builtin_wire.json"
+TYPES = TARGET.parents[1] / "kinds" / "builtin_types.json"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 EXTRA_ROOTS = (f"{META}DeleteOptions",)
 SPECIAL = {

@@ -1,4 +1,4 @@
-"""Write the chart's webhooks from `webhook.registration`, which is their one source.
+"""Write the chart's webhooks from `webhook.certs.registration`, which is their one source.
 
     python -m tests.tools.chart_webhooks
 
@@ -13,17 +13,17 @@ from typing import Any
 
 import yaml
 
-from webhook.registration import Endpoint, mutating_configuration, validating_configuration
+from webhook.certs.registration import WebhookEndpoint, mutating_configuration, validating_configuration
 
 FILE = Path(__file__).parents[2] / "charts" / "muster" / "files" / "webhooks.yaml"
 HEADER = """\
-# Written by tests/tools/chart_webhooks.py from webhook/registration.py; do not edit.
+# Written by tests/tools/chart_webhooks.py from webhook/certs/registration.py; do not edit.
 """
 
 
 def text() -> str:
     """The file as it should be."""
-    nowhere = Endpoint(b"")
+    nowhere = WebhookEndpoint(b"")
     found = [
         _reduced(validating_configuration(nowhere, [])),
         _reduced(mutating_configuration(nowhere, [])),

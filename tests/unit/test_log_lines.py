@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.logs.lines import IMPATIENT_SECONDS, Lines
+from scheduler_core.logs.lines import IMPATIENT_SECONDS, LineWriter
 
 LINE = "x" * 100
 
@@ -51,7 +51,7 @@ def pipe() -> Iterator[Pipe]:
 
 
 def test_lines_come_whole_and_in_order(pipe: Pipe) -> None:
-    lines = Lines(pipe.stream)
+    lines = LineWriter(pipe.stream)
     for number in range(3):
         lines.write(f"line {number} \ud800")
     assert pipe.text().splitlines() == [f"line {number} \\ud800" for number in range(3)]
@@ -60,7 +60,7 @@ def test_lines_come_whole_and_in_order(pipe: Pipe) -> None:
 
 def test_a_pipe_that_nobody_reads_costs_a_moment_once_and_lines_that_are_counted(pipe: Pipe) -> None:
     now = [0.0]
-    lines = Lines(pipe.stream, lambda: now[0])
+    lines = LineWriter(pipe.stream, lambda: now[0])
     began = time.monotonic()
     for number in range(1000):
         lines.write(f"{number} {LINE}")
@@ -74,7 +74,7 @@ def test_a_pipe_that_nobody_reads_costs_a_moment_once_and_lines_that_are_counted
     lines.write("after")
     assert pipe.text().strip().splitlines() == [
         "after",
-        f"{missing} lines before this one were dropped: nobody took them",
+        f"{missing} lines before this line were dropped: the reader was too slow",
     ]
     lines.write("and after")
     assert pipe.text() == "and after\n"
@@ -87,7 +87,7 @@ def test_a_line_from_within_a_line_is_dropped_and_waits_for_nothing(pipe: Pipe) 
         lines.write("within")
         return time.monotonic()
 
-    lines = Lines(pipe.stream, clock)
+    lines = LineWriter(pipe.stream, clock)
     # More than fits: the clock is asked.
     thread = threading.Thread(target=lines.write, args=("y" * 40_000,), daemon=True)
     thread.start()
@@ -100,7 +100,7 @@ def test_a_line_from_within_a_line_is_dropped_and_waits_for_nothing(pipe: Pipe) 
 
 
 def test_what_follows_a_torn_line_is_a_line_of_its_own(pipe: Pipe) -> None:
-    lines = Lines(pipe.stream)
+    lines = LineWriter(pipe.stream)
     lines.write("y" * 40_000)
     assert (lines.dropped, set(pipe.text())) == (1, {"y"})
     lines.write("next")
@@ -108,7 +108,7 @@ def test_what_follows_a_torn_line_is_a_line_of_its_own(pipe: Pipe) -> None:
 
 
 def test_a_reader_that_is_gone_loses_lines_and_nothing_else(pipe: Pipe) -> None:
-    lines = Lines(pipe.stream)
+    lines = LineWriter(pipe.stream)
     pipe.abandon()
     lines.write("one")
     lines.write("two")
@@ -117,7 +117,7 @@ def test_a_reader_that_is_gone_loses_lines_and_nothing_else(pipe: Pipe) -> None:
 
 @pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "no descriptor"])
 def test_no_stream_takes_nothing(stream: Any) -> None:
-    lines = Lines(stream)
+    lines = LineWriter(stream)
     lines.write("one")
     assert lines.dropped == 1
 
@@ -129,7 +129,7 @@ def test_errors_of_the_descriptor_lose_the_line(
     def write(descriptor: int, data: bytes) -> int:
         raise OSError(number, "no")
 
-    lines = Lines(pipe.stream)
+    lines = LineWriter(pipe.stream)
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", write)
         lines.write("one")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from scheduler_core.logs.ending import OUT_OF_MEMORY
+from scheduler_core.logs.out_of_memory import OUT_OF_MEMORY
 
 HEAD = """
 import logging, sys, threading, time

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.real.control_plane import end_process
-from tests.support.control_plane import ControlPlane
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.scheduler import free_port
+from tests.support.clusters.server import request
 from tests.support.eventually import eventually
-from tests.support.scheduler import free_port
-from tests.support.server import request
 from tests.tools.build import have
 
 NODES = 3

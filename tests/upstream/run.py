@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.control_plane import ControlPlaneFailed
-from tests.support.full_sandbox import FullSandbox
+from tests.support.clusters.control_plane import ControlPlaneFailed
+from tests.support.clusters.full_sandbox import FullSandbox
 from tests.tools.build import ToolMissing
 from tests.upstream import programs, suite
 from tests.upstream.comparison import Comparison

@@ -1,1 +1,1 @@
-"""The search for victims, shared by CapacityScheduling and DefaultPreemption (capacity reference, 7-16)."""
+"""Preemption: the search for victims, shared by CapacityScheduling and DefaultPreemption."""

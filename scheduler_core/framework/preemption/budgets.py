@@ -1,4 +1,8 @@
-"""Which evictions would violate a PodDisruptionBudget (best effort, reference rule 11)."""
+"""PodDisruptionBudgets in preemption: finds the evictions that would violate a budget.
+
+As in kube-scheduler this is best effort: such victims are chosen last and given back first, see
+docs/quota.md#preemption.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.arrays.intern import ABSENT, Int32
+from scheduler_core.arrays.intern import ABSENT
+from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.preemption.demand import Rows
 from scheduler_core.model.pdb import PodDisruptionBudget
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.pods import PodTable
-
-Bool = NDArray[np.bool_]
+from scheduler_core.state.placed.pods import PodTable
 
 _NONE: Rows = np.zeros(0, dtype=np.int64)
 
 
 class Protection(NamedTuple):
-    """Cells of [J, L] whose pods count against a budget: one entry per cell and budget, int64 [E] each.
+    """Cells of [J, L] whose pods a budget protects: one entry per cell and budget, int64 [E] each.
 
-    `places` are in order of removal, so the highest one of a lane is its most important pod.
+    `places` are in order of importance: the highest place of a lane is its most important pod.
     """
 
     budgets: Rows = _NONE
@@ -32,7 +33,7 @@ class Protection(NamedTuple):
     lanes: Rows = _NONE
 
     def beyond(self, among: Bool, allowed: Int64) -> Bool:
-        """bool [J, L]: cells of `among` that exceed a budget, which the more important ones spend first."""
+        """bool [J, L]: cells of `among` whose eviction exceeds a budget; important pods use it up first."""
         out: Bool = np.zeros_like(among)
         here = among[self.places, self.lanes]
         budgets, places, lanes = self.budgets[here], self.places[here], self.lanes[here]
@@ -47,16 +48,16 @@ class Protection(NamedTuple):
 
 
 def counted(state: ClusterState) -> list[PodDisruptionBudget]:
-    """The budgets that evictions by Muster count against.
+    """The budgets that evictions by Muster count against: all except those that it made for gangs.
 
-    Not those that it made for gangs: they do not say what of a gang may go alone, and when all of it goes.
+    minMembers decides which members of a gang are evicted, and when the gang is evicted as a whole.
     """
     found: Iterable[PodDisruptionBudget] = state.objects.get("PodDisruptionBudget", {}).values()
     return [budget for budget in found if not budget.gang]
 
 
 class Budgets:
-    """The disruption budgets of one attempt. Selectors are asked once per namespace and set of labels."""
+    """The disruption budgets of one attempt. Selectors are evaluated once per namespace and set of labels."""
 
     def __init__(self, table: PodTable, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._table = table
@@ -74,7 +75,7 @@ class Budgets:
         return bool(self._here)
 
     def of(self, pod: Pod) -> tuple[int, ...]:
-        """Numbers of the budgets that an eviction counts against. Pods without labels have none."""
+        """Numbers of the budgets that the eviction of a pod counts against; none for pods without labels."""
         namespace = self._table.namespaces.find(pod.namespace)
         numbers = self._here.get(namespace)
         if numbers is None or not pod.labels:
@@ -87,7 +88,7 @@ class Budgets:
         return tuple(n for n in found if pod.name not in self._all[n].disrupted)
 
     def protection(self, rows: Int32 | Rows, chosen: Bool) -> Protection:
-        """Which of the chosen cells of `rows` [J, L] are protected, and by what."""
+        """The protected ones of the `chosen` cells (bool [J, L]) of `rows` [J, L], with their budgets."""
         if not self._here:
             return Protection()
         covered: Bool = np.zeros(len(self._table.namespaces) + 1, dtype=np.bool_)
@@ -100,13 +101,13 @@ class Budgets:
         return Protection(budgets, np.repeat(places, times), np.repeat(lanes, times))
 
     def beyond(self, rows: Rows) -> Bool:
-        """bool [J]: pods (rows in order of removal) whose eviction exceeds a budget if all of them go."""
+        """bool [J]: pods (in ascending importance) whose eviction exceeds a budget if all are evicted."""
         every: Bool = np.ones((len(rows), 1), dtype=np.bool_)
         return self.protection(rows[:, None], every).beyond(every, self.allowed)[:, 0]
 
 
 def violating(pods: Sequence[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[bool]:
-    """For pods from the most important down: whether its eviction exceeds a budget, given those before it."""
+    """For each pod, most important first: whether its eviction exceeds a budget after those before it."""
     known = tuple(budgets)
     left = [budget.allowed for budget in known]
     found = []

@@ -1,7 +1,7 @@
-"""Pods on other nodes that keep a pod off a node: by anti-affinity, their own or the pod's, or by spread.
+"""Conflicts with pods on other nodes: anti-affinity (of either pod) and topology spread that refuse a node.
 
-What such a pod does reaches as far as the domain of its topology key. So the nodes of a domain become free
-for the pod when those pods of the domain are gone, wherever in it they run.
+A conflict reaches as far as the domain of its topology key. A node of the domain fits once the conflicting
+pods of the whole domain are gone.
 """
 
 from __future__ import annotations
@@ -12,34 +12,31 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.framework.pod_terms import reached
+from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.pod_terms import selected_by
 from scheduler_core.framework.preemption.demand import Rows, selected, where
 from scheduler_core.framework.spread import constraints_of, counted
-from scheduler_core.model.affinity import SpreadConstraint
 from scheduler_core.model.names import LABEL_ZONE
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.affinity import SpreadConstraint
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import NOTHING
-from scheduler_core.state.affinity_index import Role, terms_of
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.domains import Domains
-from scheduler_core.state.selections import Selection
+from scheduler_core.state.neighbours.affinity_index import Role, terms_of
+from scheduler_core.state.neighbours.domains import Domains
+from scheduler_core.state.neighbours.selections import Selection
 
-Bool = NDArray[np.bool_]
-
-# Nodes that are tried, and how many of them in the same domains.
+# Most nodes to try, and most of them in the same domains.
 MOST_NODES: Final = 16
 _PER_DOMAIN: Final = 4
-# Pods of a domain that are looked at as victims, the least important.
+# Most pods of a domain to consider as victims, the least important first.
 _MOST_PODS: Final = 256
 
 
 class _Conflict(NamedTuple):
-    """One reason to keep the pod off: pods (bool [rows]) in the domains of a topology key.
+    """A conflict: pods (bool [rows]) in the domains of a topology key that refuse the pod.
 
-    `total` int64 [V + 1] counts all of them per domain; `all_go` says that none may stay.
+    `total` int64 [V + 1] counts all of them per domain; with `all_go` none of them may stay.
     """
 
     domains: Domains
@@ -49,13 +46,13 @@ class _Conflict(NamedTuple):
 
 
 class Conflicts:
-    """What keeps a pod off; `eligible` bool [rows] says who may be its victim."""
+    """The conflicts of a pod; `eligible` bool [rows] marks the pods that may be victims."""
 
     def __init__(self, state: ClusterState, pod: Pod, eligible: Bool) -> None:
         self._state = state
         self._pod = pod
         self._eligible = eligible
-        self._going: Bool = state.table.going[: len(eligible)] & state.table.alive[: len(eligible)]
+        self._leaving: Bool = state.table.leaving[: len(eligible)] & state.table.alive[: len(eligible)]
 
     @cached_property
     def _all(self) -> list[_Conflict]:
@@ -63,7 +60,7 @@ class Conflicts:
 
     def _own(self) -> Iterator[_Conflict]:
         for term in self._pod.pod_anti_affinity.required:
-            selection = reached(self._state, self._pod, term)
+            selection = selected_by(self._state, self._pod, term)
             yield self._selected(selection, term.topology_key, all_go=True)
 
     def _of_others(self) -> Iterator[_Conflict]:
@@ -72,13 +69,13 @@ class Conflicts:
             if group.term.role is Role.REPELS:
                 slots = np.array(list(group.slots), dtype=np.int64)
                 near = np.isin(self._state.table.slot[: len(self._eligible)], slots)
-                near &= self._eligible | self._going
+                near &= self._eligible | self._leaving
                 carry = where(self._state, near, lambda pod, term=group.term: term in terms_of(pod))  # type: ignore[misc]
                 total = neighbours.carried(group).astype(np.int64)
                 yield _Conflict(neighbours.domains(group.term.topology_key), carry, total, True)
 
     def _spread(self) -> Iterator[_Conflict]:
-        """Hard constraints. Defaults of a profile are not known here: their pods are spread over zones."""
+        """Hard constraints. Defaults of a profile are unknown here; spread over zones replaces them."""
         by_zone = SpreadConstraint(max_skew=1, topology_key=LABEL_ZONE, hard=True, selector=NOTHING)
         for constraint in constraints_of(self._pod, (by_zone,), hard=True):
             yield self._selected(counted(self._pod, constraint), constraint.topology_key, all_go=False)
@@ -86,13 +83,13 @@ class Conflicts:
     def _selected(self, selection: Selection, key: str, *, all_go: bool) -> _Conflict:
         domains = self._state.neighbours.domains(key)
         total = self._state.neighbours.selected(selection, domains).astype(np.int64)
-        pods = selected(self._state, self._eligible | self._going, selection)
+        pods = selected(self._state, self._eligible | self._leaving, selection)
         return _Conflict(domains, pods, total, all_go)
 
     def nodes(self, refused: Bool, lacks: Bool) -> Iterator[int]:
-        """Slots of a few refused nodes (bool [N]) that victims could open, those with fewest of them first.
+        """Slots of a few refused nodes (bool [N]) that evictions could open, those with the fewest first.
 
-        Nodes that lack no resource (`lacks` bool [N]) go before those that do.
+        Nodes that lack no resources come before nodes that do (`lacks` bool [N]).
         """
         names, price = self._state.nodes.name_ranks(), self._price
         slots = np.flatnonzero(refused & self._may_open & (price > 0))
@@ -106,7 +103,7 @@ class Conflicts:
                 return
 
     def nodes_to_clear(self, refused: Bool) -> list[int]:
-        """Slots of a few refused nodes (bool [N]) on which pods may go, those with the fewest first."""
+        """Slots of a few refused nodes (bool [N]) with eligible pods, those with the fewest first."""
         here: Int64 = np.zeros(len(refused), dtype=np.int64)  # [N]
         np.add.at(here, self._state.table.slot[np.flatnonzero(self._eligible)], 1)
         slots = np.flatnonzero(refused & self._may_open & (here > 0))
@@ -116,7 +113,7 @@ class Conflicts:
 
     @cached_property
     def _may_open(self) -> Bool:
-        """bool [N]: nodes that nobody closes who must stay."""
+        """bool [N]: nodes whose conflicts are all with pods that may be evicted or are leaving."""
         size = self._state.nodes.size
         open_: Bool = np.ones(size, dtype=np.bool_)
         for item in self._all:
@@ -127,7 +124,7 @@ class Conflicts:
 
     @cached_property
     def _price(self) -> Int64:
-        """int64 [N]: how many pods that may go, or are going, close a node."""
+        """int64 [N]: how many eligible or leaving pods conflict with a node."""
         size = self._state.nodes.size
         price: Int64 = np.zeros(size, dtype=np.int64)
         for item in self._all:
@@ -135,7 +132,7 @@ class Conflicts:
         return price
 
     def _per_domain(self, item: _Conflict) -> tuple[Int64, Int64]:
-        """int64 [V + 1] each: the pods that may go or are going, and all; none outside of the domains."""
+        """(eligible or leaving pods, all pods) per domain, int64 [V + 1] each; 0 outside of the domains."""
         total = item.total.copy()
         there: Int64 = np.zeros(len(total), dtype=np.int64)
         np.add.at(there, item.domains.raw[self._state.table.slot[np.flatnonzero(item.pods)]], 1)
@@ -143,7 +140,7 @@ class Conflicts:
         return there, total
 
     def _near(self, slot: int) -> Bool:
-        """bool [rows]: pods that keep the pod off a node."""
+        """bool [rows]: pods that conflict with a node."""
         table, size = self._state.table, len(self._eligible)
         out: Bool = np.zeros(size, dtype=np.bool_)
         for item in self._all:
@@ -153,7 +150,7 @@ class Conflicts:
         return out
 
     def rows(self, slot: int, *, whole_node: bool) -> Rows:
-        """Candidates that keep the pod off a node, and those of the `whole_node` where room lacks as well."""
+        """Eligible pods that conflict with a node; with `whole_node` also all eligible pods on it."""
         table, size = self._state.table, len(self._eligible)
         wanted = self._near(slot) & self._eligible
         if whole_node:
@@ -161,6 +158,6 @@ class Conflicts:
         return table.removal_order(wanted)[:_MOST_PODS]
 
     def leaving(self, slot: int) -> list[str]:
-        """Uids of pods on their way out that keep the pod off a node."""
-        rows = np.flatnonzero(self._near(slot) & self._going)
+        """Uids of leaving pods that conflict with a node."""
+        rows = np.flatnonzero(self._near(slot) & self._leaving)
         return [pod.uid for pod in self._state.table.of(rows)]

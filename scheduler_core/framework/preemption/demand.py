@@ -1,4 +1,9 @@
-"""What a preemptor lacks, and whose pods may go for it: the rules of quota and priority as arrays."""
+"""The demand of a preemptor: which resources it lacks and which pods may be its victims, as arrays.
+
+Applies the rules of quotas and priorities (docs/quota.md#preemption). Pods of quotas that use
+more than their max are victims before all others: such use counts against no other quota, so it has to end
+before an eviction frees anything of the sum over all quotas.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +14,32 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import MOST_COUNTED, Int64
-from scheduler_core.framework.pod_terms import reached_by_all
+from scheduler_core.arrays.index import MOST_COUNTED
+from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.pod_terms import selected_by_all
 from scheduler_core.framework.preemption.nominated_sums import nominated_requests
-from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import group_of
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.groups.gang import group_of
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, less
 from scheduler_core.quota.policy import above_max, charge_within_min, lendable, over_min, relevant
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.selections import Selection
+from scheduler_core.state.neighbours.selections import Selection
+from scheduler_core.state.placed.pods import PodTable
 
-Bool = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 NO_QUOTA: Final = -1
 
 
-class Lenders(msgspec.Struct, frozen=True):
-    """Quotas whose pods may be reclaimed, Q of them: use and min as int64 [Q, R], what counts as bool [Q, R].
+class Borrowers(msgspec.Struct, frozen=True):
+    """Q quotas over their min, whose pods may be evicted in a reclaim.
 
-    `of` is the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for others.
-    `excess` is use above max, int64 [Q, R], None where no quota uses more; `hidden`, int64 [R], is the part
-    of it that has to end before the sum over all quotas falls: what pods without a node use need not.
+    `used` and `min` are int64 [Q, R]; `counts` bool [Q, R] marks the resources that a quota limits. `of` is
+    the quota's number per namespace id of the pod table, int64 [namespaces], NO_QUOTA for other namespaces.
+    `excess` is use above max, int64 [Q, R], None if no quota is above its max. `hidden`, int64 [R], is the
+    part of it that has to end before the sum over all quotas falls; use of pods without a node need not.
     """
 
     quotas: tuple[ElasticQuota, ...]
@@ -45,10 +52,10 @@ class Lenders(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """A preemptor's case. `need` int64 [R]: what victims must free for its quota to admit it.
+    """The demand of a preemptor. `need` int64 [R]: what victims must free so that its quota admits it.
 
-    `eligible` bool [rows] says who of the pod table may be a victim. `lenders` is set where the pod reclaims
-    its min from other quotas; the over-min test then holds for every victim.
+    `eligible` bool [rows] marks the rows of the pod table that may be victims. `borrowers` is set if the pod
+    reclaims its min from other quotas; then the over-min test applies to every victim.
     """
 
     pod: Pod
@@ -56,13 +63,13 @@ class Demand(msgspec.Struct, frozen=True):
     need: Int64
     eligible: Bool
     quota: ElasticQuota | None = None
-    lenders: Lenders | None = None
+    borrowers: Borrowers | None = None
 
 
 def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Demand:
-    """Preemption by priority alone: all pods of strictly lower priority.
+    """Preemption by priority alone: all pods of lower priority are eligible.
 
-    With `spare_quotas` pods of namespaces that have a quota are nobody's victims here (rule 9).
+    With `spare_quotas`, pods of namespaces that have a quota are not eligible.
     """
     table, size = state.table, state.table.size
     table.cover(len(state.index))
@@ -77,9 +84,9 @@ def ordinary_demand(state: ClusterState, pod: Pod, *, spare_quotas: bool) -> Dem
 def quota_demand(
     state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList | None = None
 ) -> Demand:
-    """Preemption under a quota: reclaim from those over min, or lower priorities of the own namespace.
+    """Preemption under a quota: reclaim from quotas over min, or evict pods of its own namespace.
 
-    `asked` is what is charged to the quota, the pod's requests unless given.
+    `asked` is what is charged to the quota, by default the pod's requests.
     """
     asked = charged(pod.requests) if asked is None else asked
     reclaim = reclaim_demand(state, pod, quota, asked)
@@ -98,23 +105,23 @@ def quota_demand(
 
 
 def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterator[Demand]:
-    """What to look for, one after the other, until something is found: `quota_demand` in the first place.
+    """Demands to try in order until one succeeds; the first is `quota_demand`.
 
-    Evictions in its own quota may bring a pod within its min. Then less of what others hold stands in its
-    way, so that victims may do which free less.
+    Evictions in its own quota may bring a pod within its min. Then less use of other quotas counts against
+    it, so that victims which free less may suffice.
     """
     first = quota_demand(state, pod, quota)
     yield first
-    if first.lenders is None:
+    if first.borrowers is None:
         need = _need_within_min(state, pod, quota)
         if (need < first.need).any():
             yield msgspec.structs.replace(first, need=need)
 
 
 def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand | None:
-    """Preemption of quotas over min, for what stays within the min of its own; None if it does not.
+    """Reclaim from quotas over min, for a charge within the min of the own quota; None for a larger one.
 
-    `asked` is what is charged to the quota: the pod's requests, or those of a group of which it is one.
+    `asked` is what is charged to the quota: the requests of the pod or of its whole group.
     """
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
@@ -122,16 +129,16 @@ def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: Re
         return None
     table, size = state.table, state.table.size
     table.cover(len(state.index))
-    lenders = _lenders(state, quota)
-    borrows = np.append(lenders.of != NO_QUOTA, False)
+    borrowers = _borrowers(state, quota)
+    borrows = np.append(borrowers.of != NO_QUOTA, False)
     victims = _available(state, pod) & borrows[table.namespace[:size]]
-    return Demand(pod, request, _sum_need(state, asked, total, guaranteed=True), victims, quota, lenders)
+    return Demand(pod, request, _sum_need(state, asked, total, guaranteed=True), victims, quota, borrowers)
 
 
 def _available(state: ClusterState, pod: Pod) -> Bool:
-    """bool [rows]: placed pods that are not going already, without the members of the pod's own group."""
+    """bool [rows]: placed pods that are not leaving and not members of the pod's own group."""
     size = state.table.size
-    available: Bool = state.table.alive[:size] & ~state.table.going[:size]
+    available: Bool = state.table.alive[:size] & ~state.table.leaving[:size]
     ref = group_of(pod)
     for uid in state.gangs.members(ref.key) if ref is not None else ():
         sibling = state.placed.get(uid)
@@ -147,7 +154,7 @@ def _deficit(
     extra: ResourceList,
     limit: Mapping[str, int],
 ) -> Int64:
-    """int64 [R]: by how much use that stays, nominations and the request exceed a limit; else 0."""
+    """int64 [R]: by how much remaining use, nominations and the request exceed a limit, at least 0."""
     need: Int64 = np.zeros(len(state.index), dtype=np.int64)  # [R]
     for name, amount in asked.items():
         row = state.index.row(name)
@@ -165,11 +172,11 @@ def _sum_need(
 
 
 def _with_hidden(state: ClusterState, quota: ElasticQuota, need: Int64) -> Int64:
-    """What pods of a quota have to free for the sum over all quotas to fall by a need (int64 [R])."""
+    """int64 [R]: what pods of a quota have to free so that the sum over all quotas falls by `need`."""
     for name, value in above_max(state.ledger, quota, after_leaving=True).items():
         row = state.index.row(name)
         if row is not None and need[row] > 0:
-            # Nobody else counts what it uses above its max: that has to go before anything comes free.
+            # Use above its max is in no sum: it has to end before an eviction frees anything.
             need[row] = min(MOST_COUNTED, int(need[row]) + value)
     return need
 
@@ -177,14 +184,14 @@ def _with_hidden(state: ClusterState, quota: ElasticQuota, need: Int64) -> Int64
 def _own_need(
     state: ClusterState, asked: ResourceList, quota: ElasticQuota, own: ResourceList, limit: ResourceList
 ) -> Int64:
-    """int64 [R]: by how much the quota itself would be above a limit."""
+    """int64 [R]: by how much the quota itself would exceed a limit."""
     ledger, namespace = state.ledger, quota.namespace
     stays = less(ledger.used(namespace), ledger.leaving(namespace))
     return _deficit(state, asked, stays, own, limit)
 
 
 def _need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Int64:
-    """int64 [R]: what its own quota must free for a pod to be within the min, and to be let in then."""
+    """int64 [R]: what the own quota must free so that a pod is within its min and admitted."""
     asked = charged(pod.requests)
     own, total = nominated_requests(state, pod, guaranteed=True)
     low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
@@ -192,8 +199,8 @@ def _need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Int6
     return np.maximum(need, _own_need(state, asked, quota, own, low))
 
 
-def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
-    """Quotas over min, without the preemptor's own, and what of their use could be given back."""
+def _borrowers(state: ClusterState, borrower: ElasticQuota) -> Borrowers:
+    """Quotas over min, without the preemptor's own, and how much each of them borrows."""
     ledger, index = state.ledger, state.index
     found = [q for q in ledger.quotas() if q.namespace != borrower.namespace and over_min(ledger, q)]
     shape = (len(found), len(index))
@@ -220,19 +227,19 @@ def _lenders(state: ClusterState, borrower: ElasticQuota) -> Lenders:
         if namespace >= 0:
             of[namespace] = number
     above = (excess, hidden) if excess.any() else (None, None)
-    return Lenders(tuple(found), of, used, low, counts, *above)
+    return Borrowers(tuple(found), of, used, low, counts, *above)
 
 
 def without_needed(state: ClusterState, pod: Pod, demand: Demand) -> Bool:
-    """bool [rows]: those who may go without the pods that the pod must be near to."""
+    """bool [rows]: eligible pods, without those that the pod's required affinity selects."""
     eligible = demand.eligible.copy()
     if pod.pod_affinity.required:
-        eligible &= ~selected(state, eligible, reached_by_all(state, pod, pod.pod_affinity.required))
+        eligible &= ~selected(state, eligible, selected_by_all(state, pod, pod.pod_affinity.required))
     return eligible
 
 
 def selected(state: ClusterState, among: Bool, selection: Selection) -> Bool:
-    """bool [rows]: those of some pods (bool [rows]) that a selection takes."""
+    """bool [rows]: the pods of `among` that a selection contains."""
     if selection.namespaces is not None:
         known = [state.table.namespaces.find(name) for name in selection.namespaces]
         among = among & np.isin(state.table.namespace[: len(among)], known)
@@ -240,9 +247,38 @@ def selected(state: ClusterState, among: Bool, selection: Selection) -> Bool:
 
 
 def where(state: ClusterState, among: Bool, takes: Callable[[Pod], bool]) -> Bool:
-    """bool [rows]: those of some pods (bool [rows]) that a test takes."""
+    """bool [rows]: the pods of `among` for which `takes` is true."""
     out: Bool = np.zeros(len(among), dtype=np.bool_)
     for row in np.flatnonzero(among).tolist():
         pod = state.table.pods[row]
         out[row] = pod is not None and takes(pod)
     return out
+
+
+def quotas_above_max(borrowers: Borrowers, request: Int64) -> Bool:
+    """bool [Q]: quotas that use more than their max of a requested resource (`request` int64 [R])."""
+    if borrowers.excess is None:
+        return np.zeros(len(borrowers.quotas), dtype=np.bool_)
+    asked = request[: borrowers.excess.shape[1]] > 0
+    return np.asarray((borrowers.excess[:, asked] > 0).any(axis=1))
+
+
+def demands_in_order(table: PodTable, demand: Demand) -> Iterator[Demand]:
+    """Demands to try in order until one succeeds; one demand if no quota is above its max.
+
+    Otherwise: with victims of quotas above their max only, then with all eligible victims (those of quotas
+    above their max first), then with the other victims only.
+    """
+    borrowers = demand.borrowers
+    first = quotas_above_max(borrowers, demand.request) if borrowers is not None else None
+    if borrowers is None or borrowers.hidden is None or first is None or not first.any():
+        yield demand
+        return
+    owners = np.append(borrowers.of, -1)[table.namespace[: len(demand.eligible)]]
+    theirs: Bool = (owners >= 0) & np.append(first, False)[owners]
+    hidden, need = borrowers.hidden, demand.need.copy()
+    short = need[: len(hidden)] > 0
+    need[: len(hidden)][short] += hidden[short]
+    yield msgspec.structs.replace(demand, need=need, eligible=demand.eligible & theirs)
+    yield msgspec.structs.replace(demand, need=need)
+    yield msgspec.structs.replace(demand, eligible=demand.eligible & ~theirs)

@@ -1,14 +1,15 @@
-"""May a pod preempt now, or does it still wait for what it evicted before (capacity reference, rule 13)?
+"""Eligibility: decides whether a pod may preempt now, or still waits for earlier victims to terminate.
 
-It waits as long as waiting will help: its node is usable, and the room will do once its victims are gone.
-Members of a gang whose nodes were found for all of them together wait as long as all of that will do.
+Corresponds to `PodEligibleToPreemptOthers` of kube-scheduler. A nominated pod waits as long as its node is
+usable and has room once its victims are gone. Members of a gang that were nominated together wait as long as
+this holds for all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.matching import match_required
 from scheduler_core.framework.preemption.nominated import ahead_on
@@ -16,44 +17,44 @@ from scheduler_core.framework.preemption.nominated_sums import nominated_request
 from scheduler_core.framework.status import unschedulable
 from scheduler_core.framework.taints import untolerated
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.gang import group_of
+from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.node import UNSCHEDULABLE_TAINT
-from scheduler_core.model.pod import NEVER, Pod
+from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.quota.policy import admit
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.node_rules import ALL_RULES
+from scheduler_core.state.nodes.rules import ALL_RULES
 from scheduler_core.state.nominations import Nomination
 
 
 def refused(reason: str) -> PostFilterResult:
-    """No preemption, and why."""
+    """A PostFilter result without preemption, with the reason."""
     return PostFilterResult(unschedulable(reason), message=f"preemption: {reason}.")
 
 
 def must_wait(sentence: str) -> PostFilterResult:
-    """No preemption while this is so."""
+    """A PostFilter result without preemption, with a sentence that says what the pod waits for."""
     return PostFilterResult(unschedulable(sentence), message=sentence)
 
 
 def not_eligible(state: ClusterState, pod: Pod) -> str:
-    """Why the pod may not preempt now, as a sentence, or an empty text."""
+    """The reason why the pod may not preempt now, as a sentence; empty if it may."""
     if pod.preemption_policy == NEVER:
         return "preemption: not eligible due to preemptionPolicy=Never."
     return waits_on(state.nominations.node_of(pod.uid)) if awaited(state, pod) else ""
 
 
 def waits_on(node: str) -> str:
-    """What is said of a pod whose node gets free by itself, whoever asked the pods there to go."""
+    """The message for a pod that waits for terminating pods, its own victims or others."""
     return f"waiting for pods to end on node {node}."
 
 
 def gang_not_eligible(state: ClusterState, pods: Sequence[Pod]) -> bool:
-    """Whether members may not preempt for their gang now: one of them never does, or they still wait."""
+    """Whether a gang may not preempt now: one member never does, or members still wait for victims."""
     return any(pod.preemption_policy == NEVER for pod in pods) or gang_waits(state, pods)
 
 
 def gang_waits(state: ClusterState, pods: Iterable[Pod]) -> bool:
-    """Whether members of a gang wait for the end of others, and all nodes that are kept for them will do."""
+    """Whether members of a gang wait for leaving pods, and all of their nominations will do."""
     found = [(pod, item) for pod in pods if (item := state.nominations.get(pod.uid)) is not None]
     return any(_on_their_way_out(state, item) for _, item in found) and all(
         will_do(state, item) for _, item in found
@@ -61,7 +62,7 @@ def gang_waits(state: ClusterState, pods: Iterable[Pod]) -> bool:
 
 
 def awaited(state: ClusterState, pod: Pod) -> set[str]:
-    """Pods (uids) whose end a nominated pod waits for; none if its node became unusable for it."""
+    """Leaving pods (uids) that a nominated pod waits for; none if its node became unusable."""
     nomination = state.nominations.get(pod.uid)
     if nomination is None:
         return set()
@@ -70,17 +71,17 @@ def awaited(state: ClusterState, pod: Pod) -> set[str]:
 
 
 def _on_their_way_out(state: ClusterState, nomination: Nomination) -> set[str]:
-    """Pods (uids) that still leave for a nominated pod, wherever they are.
+    """Leaving pods (uids) that a nominated pod waits for, on any node.
 
-    One that evicted nobody waits for those that leave its node anyhow.
+    A nominated pod without victims waits for all leaving pods of its node.
     """
     slot = state.nodes.slot(nomination.node)
     expected = nomination.victims or (state.nodes.pods[slot] if slot is not None else ())
-    return {uid for uid in expected if uid in state.placed and state.table.going[state.placed[uid].row]}
+    return {uid for uid in expected if uid in state.placed and state.table.leaving[state.placed[uid].row]}
 
 
 def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
-    """Pods (uids) that still leave and were evicted for one of these, or for a sibling in its gang."""
+    """Leaving pods (uids) that were evicted for one of these pods, or for a member of its gang."""
     groups = {ref for pod in pods if (ref := group_of(pod)) is not None}
     every = {pod.uid: pod for pod in pods}
     for ref in groups:
@@ -96,9 +97,9 @@ def leaving_for(state: ClusterState, pods: Sequence[Pod]) -> frozenset[str]:
 
 
 def will_do(state: ClusterState, nomination: Nomination) -> bool:
-    """Whether its node can take a nominated pod, and node and quota have room once all that leaves is gone.
+    """Whether a nominated pod fits its node and its quota once all leaving pods are gone.
 
-    Of a gang, for all members at once.
+    Members of a gang must fit at once.
     """
     pod, slot = nomination.pod, state.nodes.slot(nomination.node)
     if slot is None or not usable(state, pod, slot):
@@ -115,7 +116,7 @@ def will_do(state: ClusterState, nomination: Nomination) -> bool:
 
 
 def _taken_beside(state: ClusterState, nomination: Nomination) -> list[Int64]:
-    """int64 [R] each: what a pod's siblings will take of its nominated node, and those who go first there."""
+    """int64 [R] each: requests of siblings and of pods with precedence on the nominated node."""
     found = [item.vector for item in ahead_on(state, nomination.pod, nomination.node)]
     if nomination.group:
         there = state.nominations.on_node(nomination.node, nomination.pod)
@@ -126,16 +127,16 @@ def _taken_beside(state: ClusterState, nomination: Nomination) -> list[Int64]:
 def room_after_leaving(
     state: ClusterState, vector: Int64, slot: int, *, others: Iterable[Int64] = ()
 ) -> bool:
-    """Whether a node has room for requests (int64 [R]) once all that leaves it is gone.
+    """Whether a node has room for requests (int64 [R]) once its leaving pods are gone.
 
-    `others` (int64 [R] each) take room there.
+    `others` (int64 [R] each) are requests that take room there as well.
     """
-    nodes, placed, going = state.nodes, state.placed, state.table.going
+    nodes, placed, leaving = state.nodes, state.placed, state.table.leaving
     width = len(vector)
     free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
     for uid in nodes.pods[slot]:
         item = placed[uid]
-        if going[item.row]:
+        if leaving[item.row]:
             free[: len(item.vector)] += item.vector[:width]
     for other in others:
         free[: len(other)] -= other[:width]
@@ -143,16 +144,16 @@ def room_after_leaving(
 
 
 def lost_its_node(state: ClusterState, pod: Pod) -> bool:
-    """Whether the node that a pod was nominated for is of no use to it any more."""
+    """Whether the nominated node of a pod is no longer usable."""
     node = state.nominations.node_of(pod.uid)
     slot = state.nodes.slot(node) if node else None
     return bool(node) and (slot is None or not usable(state, pod, slot))
 
 
 def usable(state: ClusterState, pod: Pod, slot: int) -> bool:
-    """Whether a node is there and of a kind that can take the pod, whatever runs on it.
+    """Whether a node exists and can take the pod by taints, cordon and affinity, whatever runs on it.
 
-    A rule counts only where the pod's profile has its filter: what the pod is given must not be taken back.
+    A rule counts only if the pod's profile has the filter: else the nomination would be cleared again.
     """
     nodes = state.nodes
     rules = nodes.rules.get(pod.scheduler_name, ALL_RULES)

@@ -1,49 +1,48 @@
-"""Victims on many nodes at once: one lane per node, decided in parallel over arrays.
+"""Victims on many nodes at once: each node is a lane, and all lanes are decided in parallel over arrays.
 
-On every lane candidates are taken away until what is lacking is free: least important first, and those whose
-eviction would violate a disruption budget only after all others. Then they are given back in reverse
-(reference, rule 11). A reclaim goes through stages: quotas above their max, and then all that borrow a
-lacking resource, as far as they borrow it; the same beyond that; and, only where no node can be had
-otherwise, every quota over min (rules 7 and 10). The over-min test is repeated before each removal.
+In every lane candidates are removed until the lacking resources are free: the least important first, and
+candidates whose eviction would violate a disruption budget after all others. Victims that are not needed are
+then reprieved. A reclaim goes through stages (`loans.py`): quotas above their max; all quotas that borrow a
+lacking resource, within what they borrow; the same quotas beyond that; and, only where no node is found
+otherwise, every quota over its min. The over-min test is repeated before each removal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
-from scheduler_core.arrays.intern import Int32
-from scheduler_core.framework.preemption.bounds import NO_VICTIM, PRIORITY_OFFSET, Cost, Field
+from scheduler_core.arrays.reprieve import reprieve_order
+from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.preemption.budgets import Budgets
+from scheduler_core.framework.preemption.cost_bounds import NO_VICTIM, PRIORITY_OFFSET, CandidateMatrix, Cost
 from scheduler_core.framework.preemption.demand import Rows
 from scheduler_core.framework.preemption.loans import FIRST, OTHERS, WITHIN, Loans, stages_of
 
-Bool = NDArray[np.bool_]
 
+class CandidateLanes:
+    """L lanes of at most J candidates each, least important first, over the K lacking resources.
 
-class Lanes:
-    """L lanes of at most J candidates each, in order of importance, over the K resources that are lacking.
-
-    `numbers` int64 [L] are lanes of the field; `deficit` int64 [K, L] what must come free; `freed` int64
+    `numbers` int64 [L] are lanes of the matrix; `deficit` int64 [K, L] what must come free; `freed` int64
     [K, L]; `removed` bool [J, L] the victims; `protected` bool [J, L] candidates whose eviction would violate
-    a disruption budget if all that are more important went; `stage` int8 [J, L] when a victim was taken.
+    a disruption budget after all more important ones; `stage` int8 [J, L] the stage that took a victim.
     """
 
     def __init__(
-        self, field: Field, loans: Loans | None, numbers: Rows, deficit: Int64, budgets: Budgets
+        self, matrix: CandidateMatrix, loans: Loans | None, numbers: Rows, deficit: Int64, budgets: Budgets
     ) -> None:
-        self.table = field.table
+        self.table = matrix.table
         self._loans = loans
         self._budgets = budgets
-        self.slots = field.slots[numbers]
-        self.rows: Int32 = field.rows[:, numbers]  # [J, L]
+        self.slots = matrix.slots[numbers]
+        self.rows: Int32 = matrix.rows[:, numbers]  # [J, L]
         own = deficit[:, numbers]
         self._lacking = np.flatnonzero((own > 0).any(axis=1))  # [K] rows of the resource index
         self.deficit: Int64 = own[self._lacking]
-        self.chosen: Bool = field.chosen[:, numbers]  # [J, L]
+        self.chosen: Bool = matrix.chosen[:, numbers]  # [J, L]
         self._columns = np.flatnonzero(self.chosen.any(axis=1)).tolist()
         held = self.table.requests[self._lacking[:, None, None], self.rows]
         self.vectors: Int64 = np.where(self.chosen, held, 0)  # [K, J, L]
@@ -52,7 +51,7 @@ class Lanes:
         self.freed: Int64 = np.zeros_like(self.deficit)  # [K, L]
         self._protection = budgets.protection(self.rows, self.chosen)
         self.protected: Bool = self._protection.beyond(self.chosen, budgets.allowed)
-        # First those that no budget protects. Where there are no others, one round is enough.
+        # Candidates that no budget protects come first. Without others one round is enough.
         self._rounds = (False, True) if self.protected.any() else (False,)
 
     def victims(self, lane: int) -> Rows:
@@ -61,13 +60,13 @@ class Lanes:
 
     @property
     def satisfied(self) -> Bool:
-        """bool [L]: lanes whose victims free what is lacking."""
+        """bool [L]: lanes whose victims free the deficit."""
         return np.all(self.freed >= self.deficit, axis=0)
 
     # Removing
 
     def remove(self) -> None:
-        """Take candidates away until every lane is satisfied, or none is left that may go."""
+        """Remove candidates until every lane is satisfied or has no eligible candidate left."""
         if self._loans is not None:
             self._reclaim(self._loans)
             return
@@ -76,7 +75,7 @@ class Lanes:
                 self._take(j, self._useful(j, late), WITHIN)
 
     def _useful(self, j: int, late: bool) -> Rows:
-        """Lanes where candidate j still runs, has its turn, and frees something that is lacking."""
+        """Lanes where candidate j is not removed, belongs to this round, and frees a lacking resource."""
         useful = ((self.freed < self.deficit) & (self.vectors[:, j] > 0)).any(axis=0)
         return np.flatnonzero(useful & ~self.removed[j] & (self.protected[j] == late))
 
@@ -110,11 +109,10 @@ class Lanes:
                     self._take(j, lanes, stage)
 
     def remove_rest(self) -> None:
-        """The third stage: quotas over min in any resource, tested over all resources before each removal.
+        """The last stage: quotas over min in any resource, tested over all resources before each removal.
 
-        Where even that is not enough, the least important victims may have ended a loan that a larger one
-        would have needed: then once more from the start, largest first, those within their loans before the
-        others.
+        If that is not enough, small victims may have ended a loan, so that a larger victim became unlawful.
+        Such lanes start again with the largest candidates, those within their loans first.
         """
         loans = self._loans
         if loans is None:
@@ -133,7 +131,7 @@ class Lanes:
                     self._sweep(lane, largest, loans, owner, stage)
 
     def _sweep(self, lane: int, order: Sequence[int], loans: Loans, owner: Int64, stage: int) -> None:
-        """Remove a lane's candidates in some order, each only while its quota is over min."""
+        """Remove a lane's candidates in the given order, each only while its quota is over min."""
         left = loans.left.copy()  # [Q, R]
         removed = self.removed[:, lane]
         requests = self.table.requests[: loans.width].T
@@ -152,48 +150,52 @@ class Lanes:
                 left[quota] -= vector
                 self._take(j, np.array([lane]), stage)
 
-    # Giving back
+    # Reprieve
 
     def reprieve(self) -> None:
-        """Give back every victim that its lane can spare, in the reverse of the order of removal."""
-        for stage in np.unique(self.stage[self.removed])[::-1].tolist():
-            for late in reversed(self._rounds):
-                for j in reversed(self._columns):
-                    due = self.removed[j] & (self.stage[j] == stage) & (self.protected[j] == late)
-                    self._spare(j, np.flatnonzero(due))
+        """Give back every victim that its lane does not need, in the order of reprieve, all lanes at once."""
+        places, lanes = np.nonzero(self.removed)
+        if not len(places):
+            return
+        stages, protected = self.stage[places, lanes], self.protected[places, lanes]
+        order = reprieve_order([places], protected, stages)
+        places, lanes, stages, protected = places[order], lanes[order], stages[order], protected[order]
+        turns = (np.diff(places) != 0) | (np.diff(protected) != 0) | (np.diff(stages) != 0)
+        bounds = [0, *(np.flatnonzero(turns) + 1).tolist(), len(places)]
+        for start, end in pairwise(bounds):
+            self._spare(int(places[start]), lanes[start:end])
 
     def _spare(self, j: int, lanes: Rows) -> None:
-        if len(lanes):
-            without = self.freed[:, lanes] - self.vectors[:, j, lanes]
-            spare = (without >= self.deficit[:, lanes]).all(axis=0)
-            self.removed[j, lanes[spare]] = False
-            self.freed[:, lanes[spare]] = without[:, spare]
+        without = self.freed[:, lanes] - self.vectors[:, j, lanes]
+        spare = (without >= self.deficit[:, lanes]).all(axis=0)
+        self.removed[j, lanes[spare]] = False
+        self.freed[:, lanes[spare]] = without[:, spare]
 
-    # The price
+    # Costs
 
     def _reach(self) -> tuple[Int64, Int64]:
-        """int64 [L] each: what is taken beyond loans; victims of quotas that borrow nothing lacking."""
+        """int64 [L] each: amount beyond loans; victims of quotas that borrow nothing lacking."""
         reach: Int64 = np.zeros(len(self.slots), dtype=np.int64)
-        strangers: Int64 = np.zeros(len(self.slots), dtype=np.int64)
+        not_borrowing: Int64 = np.zeros(len(self.slots), dtype=np.int64)
         loans = self._loans
         if loans is None or not self.stage[self.removed].any():
-            # What was taken within loans costs nothing of either.
-            return reach, strangers
+            # Victims within loans have neither cost.
+            return reach, not_borrowing
         places, lanes = np.nonzero(self.removed)
         owners = loans.owners(self.rows[places, lanes])
         contended = self.deficit.T > 0  # [L, K]
         borrows = (loans.left > 0) & loans.counts  # [Q, R]
-        alien = ~(borrows[owners][:, self._lacking] & contended[lanes]).any(axis=1)
-        np.add.at(strangers, lanes, alien)
+        outside = ~(borrows[owners][:, self._lacking] & contended[lanes]).any(axis=1)
+        np.add.at(not_borrowing, lanes, outside)
         pairs, which = np.unique(lanes * len(loans.left) + owners, return_inverse=True)
         taken = np.zeros((len(pairs), len(self._lacking)), dtype=np.int64)
         np.add.at(taken, which, self.vectors[:, places, lanes].T)
         lane, quota = np.divmod(pairs, len(loans.left))
         np.add.at(reach, lane, loans.excess(taken, quota, self._lacking, contended[lane]))
-        return reach, strangers
+        return reach, not_borrowing
 
     def costs(self, name_ranks: Rows) -> list[Cost]:
-        """What each lane's victims cost (reference, rules 7, 10 and 12)."""
+        """The cost of the victims of each lane (docs/quota.md#preemption)."""
         removed, table = self.removed, self.table
         priority = np.where(removed, table.priority[self.rows], NO_VICTIM)  # [J, L]
         top = priority.max(axis=0)  # [L]

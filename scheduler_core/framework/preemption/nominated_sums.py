@@ -1,18 +1,18 @@
-"""What nominated pods will use of quotas, as far as they go before a pod (reference, rule 4)."""
+"""Sums of what nominated pods that take precedence over a pod will use of quotas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.model.gang import group_key
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.groups.gang import group_key
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import within_min
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nominations import Standing
+from scheduler_core.state.nominations import NominationRights
 
 _NOTHING: Final[ResourceList] = {}
 
@@ -25,11 +25,10 @@ def nominated_requests(
     leaving_count: bool = False,
     guaranteed: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """(of the pod's own quota, of all quotas): what nominated pods that go first will use.
+    """(own quota, all quotas): what nominated pods that take precedence will use.
 
-    `beside` is what the pod's quota will use besides, by pods that do not go first. With `leaving_count` all
-    of it is to be added to use in which those are who are on their way out. `guaranteed`: as if the pod
-    stayed within its min, whether or not it does.
+    `beside` is further use of the pod's quota, by pods that do not take precedence. With `leaving_count` the
+    result is to be added to a use that includes leaving pods. `guaranteed` treats the pod as within its min.
     """
     own = own_nominated(state, pod)
     shift(own, beside)
@@ -45,9 +44,9 @@ def nominated_requests(
 def _of_quotas(
     state: ClusterState, without_kept: bool, guaranteed: bool, leaving_count: bool
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
-    """(together, by namespace): what counts of the nominated pods of quotas against a pod of another one.
+    """(total, by namespace): what nominated pods of quotas count against a pod of another quota.
 
-    The same for all that have the same right, so that it is found out once while nothing changes.
+    Equal for all pods with the same rights, so it is cached while nothing changes.
     """
     nominations, version = state.nominations, (state.ledger.version, state.nominations.version)
     if nominations.known[0] != version:
@@ -69,21 +68,20 @@ def _of_quotas(
 
 def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for standing, sums in state.nominations.sums.items():
-        if not (without_kept and standing.kept):
-            shift(found.setdefault(standing.namespace, {}), sums)
+    for rights, sums in state.nominations.sums.items():
+        if not (without_kept and rights.kept):
+            shift(found.setdefault(rights.namespace, {}), sums)
     return found
 
 
 def _guaranteed_part(
     state: ClusterState, quota: ElasticQuota, nominated: ResourceList, leaving_count: bool
 ) -> dict[str, int]:
-    """What of a quota's nominated pods counts against another one that is within its min.
+    """The use by a quota's nominated pods that counts for a pod of another quota within its min.
 
-    Nothing of a resource of which they, beside those who stay, use more than its min: who borrows one thing
-    keeps the right to what it reclaims of another. And no more than its min leaves beside those who have not
-    left yet, where they count, and nothing of what pods of the quota hold that those wait for: else the room
-    of a pod would count twice until it is gone.
+    A resource of which the quota would use more than its min counts nothing; other resources keep their
+    guarantee. With `leaving_count`, use of leaving pods is counted already: then at most what the min leaves
+    counts, and nothing of the room of leaving pods that the nominated pods wait for, which would count twice.
     """
     used, leaving = state.ledger.used(quota.namespace), state.ledger.leaving(quota.namespace)
     awaited: ResourceList | None = None
@@ -100,9 +98,9 @@ def _guaranteed_part(
 
 
 def _awaited(state: ClusterState, namespace: str) -> dict[str, int]:
-    """What pods of a quota hold for whose end its own nominated pods wait, so that both never use it at once.
+    """Requests of leaving pods of a quota that nominated pods of the same quota wait for.
 
-    Those are their victims; one that evicted nobody waits for who leaves its node anyhow.
+    These are the victims of the nominated pods, or all leaving pods of the node for a pod without victims.
     """
     victims, nodes = set[str](), set[str]()
     for item in state.nominations.waiting(lambda key: key.namespace == namespace and not key.kept):
@@ -118,45 +116,45 @@ def _awaited(state: ClusterState, namespace: str) -> dict[str, int]:
 
 
 def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
-    """What other nominated pods of the pod's quota, of at least its priority, will use.
+    """The future use of other nominated pods of the pod's quota, of at least its priority.
 
-    Members for whose gang as a whole nodes were found do not stand in each other's way. Of two nominated pods
-    of one priority the older one goes first.
+    Members of a gang that was nominated as a whole do not count against each other. Of two nominated pods of
+    equal priority the older one takes precedence.
     """
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
         return own
     group, nominations = group_key(pod), state.nominations
 
-    def counts(standing: Standing) -> bool:
-        if standing.namespace != pod.namespace or standing.priority < pod.priority:
+    def counts(rights: NominationRights) -> bool:
+        if rights.namespace != pod.namespace or rights.priority < pod.priority:
             return False
-        return not (standing.group and standing.group == group)
+        return not (rights.group and rights.group == group)
 
     itself = nominations.get(pod.uid)
     if itself is None or itself.kept:
-        for standing, sums in nominations.sums.items():
-            if counts(standing):
+        for rights, sums in nominations.sums.items():
+            if counts(rights):
                 shift(own, sums)
-        if itself is not None and counts(itself.standing) and nominations.counts(pod.uid):
-            # The pod's own nomination is in the sums: its request is what we are asked about.
+        if itself is not None and counts(itself.rights) and nominations.counts(pod.uid):
+            # The sums contain the pod's own nomination; its request must not count.
             shift(own, charged(pod.requests), -1)
         return own
-    for item in nominations.waiting(lambda standing: counts(standing) and not standing.kept):
+    for item in nominations.waiting(lambda rights: counts(rights) and not rights.kept):
         if item.rank < itself.rank:
             shift(own, charged(item.pod.requests))
     return own
 
 
 def siblings_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
-    """What the other members will use for which, with the pod, nodes were found together."""
+    """The future use of the other members of the pod's gang that were nominated together with it."""
     nominations = state.nominations
     itself = nominations.get(pod.uid)
     found: dict[str, int] = {}
     if itself is None or not itself.group or state.ledger.quota_of(pod.namespace) is None:
         return found
-    for standing, sums in nominations.sums.items():
-        if standing.group == itself.group:
+    for rights, sums in nominations.sums.items():
+        if rights.group == itself.group:
             shift(found, sums)
     if nominations.counts(pod.uid):
         shift(found, charged(pod.requests), -1)
@@ -164,12 +162,12 @@ def siblings_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
 
 
 def _evicted_for_it(state: ClusterState, pod: Pod) -> bool:
-    """Whether the pod is nominated, and not merely because a node is kept for its gang."""
+    """Whether the pod is nominated after a preemption, not because a node is kept for its gang."""
     itself = state.nominations.get(pod.uid)
     return itself is not None and not itself.kept
 
 
 def stays_within_min(state: ClusterState, pod: Pod, own: ResourceList) -> bool:
-    """Whether the pod stays within the min of its quota, beside what goes first under it."""
+    """Whether the pod stays within the min of its quota, with `own` use of pods that take precedence."""
     quota = state.ledger.quota_of(pod.namespace)
     return quota is not None and within_min(state.ledger, quota, pod.requests, own)

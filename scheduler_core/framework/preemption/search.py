@@ -1,7 +1,7 @@
-"""Preemption of one pod: eligible or not, victims on one node, victims on several, and the proof.
+"""Search for victims for one pod: on one node, across nodes, and beside conflicting pods.
 
-The arrays say which victims resources and quotas need; a Trial then takes them away, runs every filter again
-and gives back each victim that the pod can do without. Only what passes is committed.
+Arrays give the victims that resources and quotas require. A dry run then removes them, runs every filter
+again and reprieves each victim that the pod does not need. Only victims that passed the dry run are evicted.
 """
 
 from __future__ import annotations
@@ -13,55 +13,52 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.arrays.index import Int64
+from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.interface import PostFilterResult
-from scheduler_core.framework.preemption.across import Anywhere
-from scheduler_core.framework.preemption.bounds import FLAWS, Field
 from scheduler_core.framework.preemption.budgets import Budgets, counted
-from scheduler_core.framework.preemption.choice import Choice
+from scheduler_core.framework.preemption.candidates import CandidateSelection
 from scheduler_core.framework.preemption.conflicts import Conflicts
+from scheduler_core.framework.preemption.cost_bounds import FLAWS, CandidateMatrix
+from scheduler_core.framework.preemption.cross_node import ClusterCandidates
 from scheduler_core.framework.preemption.demand import Demand, Rows, without_needed
+from scheduler_core.framework.preemption.dry_run import Candidate, DryRun
 from scheduler_core.framework.preemption.eligibility import refused, waits_on
 from scheduler_core.framework.preemption.loans import contended_by, loans_of
+from scheduler_core.framework.preemption.node_order import CheapestFirst, Offer
 from scheduler_core.framework.preemption.nominated import nominated_room
-from scheduler_core.framework.preemption.order import CheapestFirst, Offer
-from scheduler_core.framework.preemption.proof import Found, Proof
 from scheduler_core.framework.status import SUCCESS
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.trial import Trial
 
-Bool = NDArray[np.bool_]
-
-# How many of the best nodes are tried with all filters, and how many whose filters need evictions to clear.
+# Most nodes for a dry run in the order of cost, and most nodes that other filters refuse.
 MAX_TRIALS: Final = 16
 MAX_EXACT_NODES: Final = 100
-# How many of the least important pods of the whole cluster are taken away where a node's own do not suffice.
+# Most pods of the whole cluster, the least important first, to remove if those of a node do not suffice.
 MAX_ANYWHERE: Final = 256
-# On how many nodes so many are taken away because those who should have sufficed did not.
+# Most nodes on which that is tried after the computed victims did not suffice.
 MAX_UNPROVED: Final = 4
-# How many pods that leave anyhow are taken as gone where a pod could wait for them.
+# Most leaving pods that are taken as gone to find a node that the pod can wait for.
 MAX_LEAVING: Final = 256
-# How often the search starts anew without the members of gangs that turned out to be nobody's victims.
+# Most restarts of the search without members of gangs that must not be evicted.
 _MAX_ROUNDS: Final = 8
 
 
-class Search:
-    """One preemption attempt. `evaluation` re-runs the filters on the state as it is."""
+class VictimSearch:
+    """One preemption attempt. `evaluation` runs the filters on the current state."""
 
     def __init__(self, cycle: Cycle, evaluation: Evaluation, demand: Demand) -> None:
         self.state = cycle.state
         self.pod = cycle.pod
         self.now = cycle.now
-        self._spared = cycle.spared
+        self._excluded = cycle.excluded_slots
         self.evaluation = evaluation
         self.demand = demand
         self.budgets = Budgets(self.state.table, counted(self.state))
         self.loans = loans_of(self.state.table, demand)
-        self.proof = Proof(self.state, self.now, evaluation, demand)
+        self.dry_run = DryRun(self.state, self.now, evaluation, demand)
 
     def run(self, *, across_nodes: bool) -> PostFilterResult:
         """The best node and its victims, or why no eviction helps."""
@@ -83,22 +80,22 @@ class Search:
         return PostFilterResult(SUCCESS, node, tuple(found.victims), self._message(node, found.victims))
 
     def _slot_after_leaving(self) -> int:
-        """A node that takes the pod once all that leaves anyhow is gone, wherever it runs; else -1."""
-        going = self.state.table.leaving_pods()[:MAX_LEAVING]
-        # Which nodes other filters refuse is asked before anybody is taken away.
-        candidates = self._room() if going else []
+        """A node that fits the pod once all leaving pods of the cluster are gone; else -1."""
+        leaving = self.state.table.leaving_pods()[:MAX_LEAVING]
+        # `_room` evaluates other filters, so it must run before pods are removed.
+        candidates = self._room() if leaving else []
         if not candidates:
             return -1
-        # Of several nodes that get free, the one that it waits for already.
+        # The nominated node comes first.
         own = self.state.nodes.slot(self.state.nominations.node_of(self.pod.uid))
         candidates.sort(key=lambda slot: slot != own)
         with Trial(self.state, self.now) as trial:
-            for pod in going:
-                trial.lift(pod.uid)
+            for pod in leaving:
+                trial.remove_placed(pod.uid)
             return next((slot for slot in candidates if self.evaluation.fits(slot)), -1)
 
-    def _found(self, *, across_nodes: bool) -> Found | None:
-        """The best that can be proved. Gangs that would have to go but may not are left out, and again."""
+    def _found(self, *, across_nodes: bool) -> Candidate | None:
+        """The best candidate. Restarts without gangs that would have to be evicted but must not be."""
         for _ in range(_MAX_ROUNDS):
             found = self._on_one_node()
             if across_nodes and self._short and self._worth_to_look_across(found):
@@ -107,7 +104,7 @@ class Search:
                 found = self._beyond_the_node()
             if found is not None:
                 return self._settled(found) if across_nodes else found
-            # Whom the pod must be near to may be one of several, and is spared only where nothing else helps.
+            # Pods that the required affinity selects are excluded only as a last resort.
             if not self._bar_gangs() and not self._narrow(without_needed(self.state, self.pod, self.demand)):
                 return None
         return None
@@ -118,15 +115,15 @@ class Search:
         return bool((self.demand.need > 0).any())
 
     def _bar_gangs(self) -> bool:
-        """Leave the members of gangs out that would have to go but may not; False if there are none."""
+        """Exclude members of gangs that must not be evicted; False if there are none."""
         eligible = self.demand.eligible.copy()
-        for key in self.proof.barred:
+        for key in self.dry_run.forbidden_gangs:
             members = self.state.gangs.members(key)
             eligible[[self.state.placed[uid].row for uid in members if uid in self.state.placed]] = False
         return self._narrow(eligible)
 
     def _narrow(self, eligible: Bool) -> bool:
-        """Search among these alone (bool [rows]); False if they are as many as before."""
+        """Restrict the search to `eligible` (bool [rows]); False if that changes nothing."""
         fewer = not np.array_equal(eligible, self.demand.eligible)
         self.demand = msgspec.structs.replace(self.demand, eligible=eligible)
         return fewer
@@ -140,17 +137,17 @@ class Search:
         )
 
     def _free(self) -> Int64:
-        """int64 [R, N]: what will be free of every node when the pods on their way out are gone,
+        """int64 [R, N]: what will be free on every node once leaving pods are gone.
 
-        less what nominated pods of at least this priority will take.
+        Room for nominated pods that take precedence is subtracted.
         """
         nodes, table = self.state.nodes, self.state.table
         free: Int64 = (nodes.allocatable - nodes.requested)[:, : nodes.size]
-        return free + table.leaving(nodes.size)[: len(free)] - nominated_room(self.state, self.pod)
+        return free + table.leaving_requests(nodes.size)[: len(free)] - nominated_room(self.state, self.pod)
 
     @cached_property
     def _lacking(self) -> Int64:
-        """int64 [R, N]: by how much the request exceeds what is free. Who asks for nothing lacks nothing."""
+        """int64 [R, N]: by how much the request exceeds what is free; 0 for resources not requested."""
         request = self.demand.request[:, None]
         out: Int64 = np.maximum(request - self._free(), 0)
         out[self.demand.request == 0] = 0
@@ -159,16 +156,16 @@ class Search:
     @cached_property
     def _hopeless(self) -> Bool:
         hopeless = self.evaluation.hopeless()
-        hopeless[list(self._spared)] = True
+        hopeless[list(self._excluded)] = True
         return hopeless
 
     def contended(self, slot: int) -> Bool:
-        """bool [R]: what victims for a node go for."""
+        """bool [R]: the contended resources of a node."""
         return contended_by(self.demand, np.maximum(self._lacking[:, slot], self.demand.need))
 
     # One node
 
-    def _on_one_node(self) -> Found | None:
+    def _on_one_node(self) -> Candidate | None:
         size = self.state.nodes.size
         beyond = self.evaluation.beyond_resources()
         here: Bool = np.zeros(size, dtype=np.bool_)  # [N]
@@ -183,49 +180,51 @@ class Search:
             self._by_filters(np.flatnonzero(here & beyond)[:MAX_EXACT_NODES], choice)
         return choice.best
 
-    def _choice(self) -> Choice:
-        return Choice(self.state, self.loans, self.budgets, self.contended)
+    def _choice(self) -> CandidateSelection:
+        return CandidateSelection(self.state, self.loans, self.budgets, self.contended)
 
     def _cheapest(self, nodes: Bool, deficit: Int64) -> Iterator[Offer]:
-        """Offers of some nodes (bool [N]) for what lacks there (int64 [R, N]), cheapest first."""
+        """Offers of some nodes (bool [N]) for their deficits (int64 [R, N]), cheapest first."""
         slots, size = np.flatnonzero(nodes), len(nodes)
-        field = Field(self.state.table, self.demand, slots, size)
+        matrix = CandidateMatrix(self.state.table, self.demand, slots, size)
         own = deficit if len(slots) == size else deficit[:, slots]
-        return iter(CheapestFirst(field, self.demand, own, self.budgets, self.state.nodes.name_ranks()))
+        return iter(CheapestFirst(matrix, self.demand, own, self.budgets, self.state.nodes.name_ranks()))
 
-    def _by_filters(self, slots: Rows, choice: Choice) -> None:
-        """Nodes that another filter refuses: take all candidates away, give back what can be spared."""
-        field = Field(self.state.table, self.demand, slots, self.state.nodes.size)
+    def _by_filters(self, slots: Rows, choice: CandidateSelection) -> None:
+        """Nodes that another filter refuses: remove all candidates, then reprieve."""
+        matrix = CandidateMatrix(self.state.table, self.demand, slots, self.state.nodes.size)
         for lane, slot in enumerate(slots.tolist()):
-            rows = field.rows[field.chosen[:, lane], lane].astype(np.int64)
+            rows = matrix.rows[matrix.chosen[:, lane], lane].astype(np.int64)
             self._all_away(slot, rows, choice)
 
-    def _all_away(self, slot: int, rows: Rows, choice: Choice, leaving: Sequence[str] = ()) -> None:
-        """Offer what is needed of all `rows`, any of which may go.
+    def _all_away(
+        self, slot: int, rows: Rows, choice: CandidateSelection, leaving: Sequence[str] = ()
+    ) -> None:
+        """Offer the needed victims among `rows`, all of which may be evicted.
 
-        Where that takes what a quota is guaranteed, once more with those of its pods given back first.
+        If these reach into the min of a quota, try again with the pods of this quota given back first.
         """
-        order = choice.give_back_all(rows, self.contended(slot))
-        found = self.proof.on(slot, list(self.state.table.of(order)), leaving)
+        order = choice.reprieve_order_of_all(rows, self.contended(slot))
+        found = self.dry_run.on_node(slot, list(self.state.table.of(order)), leaving)
         if found is not None and not choice.is_lawful(found):
-            order = choice.overdrawn_first(order, found)
-            found = self.proof.on(slot, list(self.state.table.of(order)), leaving)
+            order = choice.unlawful_first(order, found)
+            found = self.dry_run.on_node(slot, list(self.state.table.of(order)), leaving)
         choice.offer(found)
 
     # Several nodes
 
-    def _worth_to_look_across(self, found: Found | None) -> bool:
-        """Victims on one node come first, unless they reach into a min and others would not."""
+    def _worth_to_look_across(self, found: Candidate | None) -> bool:
+        """Victims on one node are preferred, unless they reach into a min and others would not."""
         if found is None:
             return True
         beyond = self._choice().cost(found)[0] > 0
         return beyond and self._anywhere.frees_within_loans(self.demand.need)
 
     @property
-    def _anywhere(self) -> Anywhere:
-        return Anywhere(self.state.table, self.demand, self.loans, self.budgets)
+    def _anywhere(self) -> ClusterCandidates:
+        return ClusterCandidates(self.state.table, self.demand, self.loans, self.budgets)
 
-    def _across_nodes(self, found: Found | None) -> Found | None:
+    def _across_nodes(self, found: Candidate | None) -> Candidate | None:
         choice, anywhere = self._choice(), self._anywhere
         need, unproved = self.demand.need, list[tuple[int, Rows]]()
         for offer in islice(self._cheapest(~self._hopeless, self._lacking), MAX_TRIALS):
@@ -241,7 +240,7 @@ class Search:
                 unproved.append((offer.slot, rows))
             if choice.offer(proved) and not choice.flawed:
                 break
-        # Pods without a node may count in a quota as soon as others leave: less comes free than these hold.
+        # Pods without a node may start to count in a quota when others leave: less comes free than expected.
         for slot, rows in unproved[:MAX_UNPROVED] if found is None and choice.best is None else ():
             self._all_away(slot, np.union1d(rows, anywhere.candidates[:MAX_ANYWHERE]), choice)
         if found is None or choice.best is None:
@@ -249,8 +248,8 @@ class Search:
         better = choice.cost(choice.best)[:FLAWS] < choice.cost(found)[:FLAWS]
         return choice.best if better else found
 
-    def _beyond_the_node(self) -> Found | None:
-        """Nodes that other filters refuse because of pods elsewhere, or beside which quota is lacking."""
+    def _beyond_the_node(self) -> Candidate | None:
+        """Nodes that other filters refuse because of pods on other nodes, or where quota is lacking too."""
         refused_there = self.evaluation.beyond_resources() & ~self._hopeless
         if not refused_there.any():
             return None
@@ -263,10 +262,12 @@ class Search:
                 self._opened(slot, conflicts, choice, whole_node=True)
         return choice.best
 
-    def _opened(self, slot: int, conflicts: Conflicts, choice: Choice, *, whole_node: bool) -> None:
-        """Offer those who close a node, with whoever else frees the quota that is lacking.
+    def _opened(
+        self, slot: int, conflicts: Conflicts, choice: CandidateSelection, *, whole_node: bool
+    ) -> None:
+        """Offer the pods that conflict with a node, together with pods that free the lacking quota.
 
-        Not all who are there need to go, so the quota may have to come from elsewhere although they would do.
+        Some conflicting pods may be reprieved, so the quota may have to come from other pods as well.
         """
         anywhere, need = self._anywhere, self.demand.need
         rows, leaving = conflicts.rows(slot, whole_node=whole_node), conflicts.leaving(slot)
@@ -277,27 +278,27 @@ class Search:
         if choice.best is None and self._short:
             self._all_away(slot, np.union1d(rows, anywhere.candidates[:MAX_ANYWHERE]), choice, leaving)
 
-    def _settled(self, found: Found) -> Found:
-        """Without those who can be spared because the pod fits another node."""
-        spared = self._fewer_elsewhere(found)
-        if spared.slot == found.slot or not self._short or not any(self._choice().cost(spared)[:FLAWS]):
-            return spared
-        # All that the other node lacks is quota: it need not come from the node that was looked at first.
-        other = self._across_nodes(spared) or spared
-        return spared if other is spared else self._fewer_elsewhere(other)
+    def _settled(self, found: Candidate) -> Candidate:
+        """The candidate without victims that the pod does not need on another node."""
+        reprieved = self._fewer_elsewhere(found)
+        if reprieved.slot == found.slot or not self._short or not any(self._choice().cost(reprieved)[:FLAWS]):
+            return reprieved
+        # The other node lacks only quota, for which victims on any node will do.
+        other = self._across_nodes(reprieved) or reprieved
+        return reprieved if other is reprieved else self._fewer_elsewhere(other)
 
-    def _fewer_elsewhere(self, found: Found) -> Found:
-        """Spare victims without which the pod fits another node: what it lacked was quota, not room there."""
+    def _fewer_elsewhere(self, found: Candidate) -> Candidate:
+        """Reprieve victims that the pod does not need on another node, because it lacked only quota."""
         leaving = self._conflicts.leaving(found.slot)
-        spared = self.proof.anywhere(found, leaving, self._room)
-        return spared if self._choice().is_lawful(spared) else found
+        reprieved = self.dry_run.on_any_node(found, leaving, self._room)
+        return reprieved if self._choice().is_lawful(reprieved) else found
 
     @property
     def _conflicts(self) -> Conflicts:
         return Conflicts(self.state, self.pod, self.demand.eligible)
 
     def _room(self) -> list[int]:
-        """Nodes on which the pod's resources are free, those last that other filters refused at first."""
+        """Nodes with enough free resources; nodes that other filters refused at first come last."""
         lacks = self._free() < self.demand.request[:, None]
         lacks[self.demand.request == 0] = False
         fits = ~lacks.any(axis=0) & ~self._hopeless
@@ -306,12 +307,12 @@ class Search:
         found: list[int] = np.concatenate(slots).tolist()
         return found
 
-    # The proof
+    # Dry runs
 
-    def _proved(self, slot: int, rows: Rows) -> Found | None:
-        """The victims among `rows` without which the pod does not fit the node, or None."""
-        order = self._choice().give_back(rows)
-        return self.proof.on(slot, list(self.state.table.of(order)))
+    def _proved(self, slot: int, rows: Rows) -> Candidate | None:
+        """The candidate with the victims among `rows` that the pod needs on the node, or None."""
+        order = self._choice().reprieve_order(rows)
+        return self.dry_run.on_node(slot, list(self.state.table.of(order)))
 
     def _message(self, node: str, victims: Sequence[Pod]) -> str:
         quota = self.demand.quota

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.cluster import Cluster
+from tests.support.clusters.cluster import Cluster
 
 DOCS = Path(__file__).parents[3] / "docs"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

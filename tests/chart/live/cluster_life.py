@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
+import time
 from typing import Any
 
-from tests.support.cluster import Cluster
+from scheduler_core.model.timestamps import format_time
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.scheduler import bound, create_node, create_pod, create_quota, events
 from tests.support.eventually import eventually
-from tests.support.scheduler import bound, events, make_node, make_pod, make_quota
 
 NODES = ("node-0", "node-1")
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
@@ -18,9 +19,9 @@ SECONDS = 60.0
 
 def nodes_with_load(cluster: Cluster) -> None:
     """Two nodes of four CPUs, and a metrics API that knows how busy they are."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = format_time(time.time())
     for name in NODES:
-        make_node(cluster, name)
+        create_node(cluster, name)
         use = {
             "apiVersion": "metrics.k8s.io/v1beta1",
             "kind": "NodeMetrics",
@@ -35,8 +36,8 @@ def nodes_with_load(cluster: Cluster) -> None:
 def a_stranger(cluster: Cluster) -> None:
     """A pod of the default scheduler where a quota is: what slips through while no webhook is there."""
     cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "early"}})
-    make_quota(cluster, "early", {}, {"cpu": "1"})
-    make_pod(cluster, "early", "stranger", schedulerName="default-scheduler", nodeName=NODES[0], cpu="100m")
+    create_quota(cluster, "early", {}, {"cpu": "1"})
+    create_pod(cluster, "early", "stranger", schedulerName="default-scheduler", nodeName=NODES[0], cpu="100m")
 
 
 def pods_that_pass_by(cluster: Cluster, namespace: str) -> None:
@@ -69,12 +70,12 @@ def what_passed_by_is_brought_back(cluster: Cluster, namespace: str = "early") -
 def borrowed_and_reclaimed(cluster: Cluster) -> None:
     """One team takes all CPUs, the other asks for its min."""
     lender, borrower = cluster.namespace("lender"), cluster.namespace("borrower")
-    make_quota(cluster, borrower, {"cpu": "2"}, {"cpu": "6"})
-    make_quota(cluster, lender, {"cpu": "5"}, {"cpu": "6"})
+    create_quota(cluster, borrower, {"cpu": "2"}, {"cpu": "6"})
+    create_quota(cluster, lender, {"cpu": "5"}, {"cpu": "6"})
     for number in range(6):
-        make_pod(cluster, borrower, f"idle-{number}", schedulerName="")
+        create_pod(cluster, borrower, f"idle-{number}", schedulerName="")
     eventually(lambda: len(bound(cluster, borrower)) == 6, SECONDS)
-    make_pod(cluster, lender, "owner", cpu="3", schedulerName="")
+    create_pod(cluster, lender, "owner", cpu="3", schedulerName="")
     eventually(lambda: "owner" in bound(cluster, lender), SECONDS)
     for namespace in (lender, borrower):
         cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--force", "--grace-period=0")

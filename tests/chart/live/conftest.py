@@ -11,8 +11,8 @@ import yaml
 
 from tests.chart.live.installation import AUDIT_POLICY, Plane
 from tests.chart.rendering import NAMESPACE
-from tests.support.cluster import Cluster, await_established
-from tests.support.control_plane import ControlPlane
+from tests.support.clusters.cluster import Cluster, await_established
+from tests.support.clusters.control_plane import ControlPlane
 from tests.tools.build import have
 
 STUBS = Path(__file__).with_name("stub_crds.yaml")

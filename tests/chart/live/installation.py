@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.chart.rendering import NAMESPACE, Obj, one, succeed
-from tests.support.cluster import Cluster
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.server import write_kubeconfig
 from tests.support.eventually import eventually
-from tests.support.server import write_kubeconfig
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",

@@ -22,9 +22,9 @@ from tests.chart.live.installation import (
     replaced,
 )
 from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, one
+from tests.support.clusters.scheduler import create_quota, free_port
+from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
-from tests.support.scheduler import free_port, make_quota
-from tests.support.server import RequestFailed
 
 CASE = "cert-manager"
 
@@ -81,7 +81,7 @@ def test_reviews_are_answered_with_the_mounted_certificate(served: tuple[Plane, 
 
     def refused() -> bool:
         try:
-            make_quota(cluster, namespace, {"cpu": "1000"}, {"cpu": "1000"})
+            create_quota(cluster, namespace, {"cpu": "1000"}, {"cpu": "1000"})
         except RequestFailed as error:
             return error.status == 403 and "more than the" in str(error)
         return False

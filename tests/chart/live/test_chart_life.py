@@ -33,10 +33,10 @@ from tests.chart.live.installation import (
     replaced,
 )
 from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, of_kind, one
-from tests.support.cluster import Cluster, await_established
+from tests.support.clusters.cluster import Cluster, await_established
+from tests.support.clusters.scheduler import create_pod, create_quota, free_port
+from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
-from tests.support.scheduler import free_port, make_pod, make_quota
-from tests.support.server import RequestFailed
 
 CASE = "everything"
 SECONDS = 60.0
@@ -265,7 +265,7 @@ def test_the_right_to_touch_pods_reaches_no_further_than_adoption(
 ) -> None:
     if pod != "of-nobody":
         name = "muster-scheduler" if pod == "of-muster" else "default-scheduler"
-        make_pod(lived.cluster, namespace, pod, schedulerName=name)
+        create_pod(lived.cluster, namespace, pod, schedulerName=name)
     with lived.cluster.client() as http:
         http.set_default_header("Impersonate-User", f"system:serviceaccount:{NAMESPACE}:muster-webhook")
         core = CoreV1Api(http)
@@ -283,15 +283,15 @@ def test_the_right_to_touch_pods_reaches_no_further_than_adoption(
 def test_without_a_webhook_only_quotas_and_groups_wait(lived: Plane, installed: Installation) -> None:
     """From nothing, with its configurations in force, it comes back by itself, and so do pods it missed."""
     governed = lived.cluster.namespace("governed")
-    make_quota(lived.cluster, governed, {}, {"cpu": "1"})
+    create_quota(lived.cluster, governed, {}, {"cpu": "1"})
     installed.webhook.kill()
     installed.webhook.wait(10)
     cluster, namespace = lived.cluster, lived.cluster.namespace("outage")
     with pytest.raises(RequestFailed, match=r'failed calling webhook "elasticquotas\.validate\.muster\.dev"'):
-        make_quota(cluster, namespace, {}, {"cpu": "1"})
-    make_pod(cluster, namespace, "free", schedulerName="")
+        create_quota(cluster, namespace, {}, {"cpu": "1"})
+    create_pod(cluster, namespace, "free", schedulerName="")
     for exempt in ("kube-system", NAMESPACE):
-        make_quota(cluster, exempt, {}, {"cpu": "1"})
+        create_quota(cluster, exempt, {}, {"cpu": "1"})
     life.pods_that_pass_by(cluster, governed)
     forget_certificates(lived)
     installed.webhook = installed.start_webhook()
@@ -314,7 +314,7 @@ def forget_certificates(plane: Plane) -> None:
 
 def accepted(plane: Plane, namespace: str) -> bool:
     try:
-        make_quota(plane.cluster, namespace, {}, {"cpu": "1"})
+        create_quota(plane.cluster, namespace, {}, {"cpu": "1"})
     except RequestFailed as error:
         if error.status != 500:
             raise
@@ -343,7 +343,7 @@ def test_an_upgrade_keeps_the_certificates_authorities(lived: Plane) -> None:
 def test_the_emergency_command_works_and_an_upgrade_takes_it_back(lived: Plane) -> None:
     kinds = "validatingwebhookconfiguration,mutatingwebhookconfiguration"
     lived.cluster.kubectl("delete", kinds, "muster-webhook")
-    make_pod(lived.cluster, lived.cluster.namespace("emergency"), "free", schedulerName="")
+    create_pod(lived.cluster, lived.cluster.namespace("emergency"), "free", schedulerName="")
     release("upgrade", "muster", str(CHART), "--reuse-values", plane=lived)
     # And the webhook, which is running, puts its CA in.
     eventually(lambda: "" not in bundles(lived), SECONDS)
@@ -356,7 +356,7 @@ def test_after_uninstall_nothing_blocks_the_cluster(lived: Plane) -> None:
     cluster = lived.cluster
     assert remaining(cluster) == []
     namespace = cluster.namespace("after")
-    make_quota(cluster, namespace, {"cpu": "900"}, {"cpu": "1000"})
+    create_quota(cluster, namespace, {"cpu": "900"}, {"cpu": "1000"})
     life.member(cluster, namespace, "free", {})
     pod = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods/free")
     assert pod["spec"]["schedulerName"] == "default-scheduler"

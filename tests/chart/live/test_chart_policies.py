@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, helm, objects
-from tests.support.cluster import Cluster, await_established
-from tests.support.control_plane import ControlPlane
+from tests.support.clusters.cluster import Cluster, await_established
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.server import RequestFailed, Server, request
 from tests.support.eventually import eventually
-from tests.support.server import RequestFailed, Server, request
 from tests.tools.build import have
 
 Obj = dict[str, Any]
@@ -41,7 +41,7 @@ def governed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server
     return server
 
 
-def make_namespace(server: Server, name: str, labels: dict[str, str] | None = None) -> None:
+def create_namespace(server: Server, name: str, labels: dict[str, str] | None = None) -> None:
     """A namespace; another test may have made it."""
     with suppress(RequestFailed):
         request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
@@ -169,7 +169,7 @@ def test_a_tenant_gets_no_pod_of_muster_s_own_class(governed: Server, tmp_path: 
     (name,) = (item["metadata"]["name"] for item in classes)
     install(governed, tmp_path, classes)
     for namespace in ("tenant", "muster-system"):
-        make_namespace(governed, namespace)
+        create_namespace(governed, namespace)
     pods: Obj = {"apiGroups": ["", "apps"], "resources": ["pods", "replicasets"], "verbs": ["*"]}
     cluster = Cluster(governed, have("kubectl").path, "kube-apiserver")
 
@@ -217,7 +217,7 @@ def closed(governed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server
     install(governed, tmp_path_factory.mktemp("closed"), policies)
     for name in ("under-quota", "exempted", "muster-system"):
         labels = {"muster.dev/exempt": "true"} if name == "exempted" else {}
-        make_namespace(governed, name, labels)
+        create_namespace(governed, name, labels)
     for name in ("under-quota", "exempted", "kube-system", "muster-system"):
         quota = {
             "apiVersion": "scheduling.x-k8s.io/v1alpha1",

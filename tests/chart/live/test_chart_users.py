@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.chart.rendering import CHART, Obj, objects, of_kind
-from tests.support.cluster import Cluster, await_established
-from tests.support.control_plane import ControlPlane
+from tests.support.clusters.cluster import Cluster, await_established
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.tenant import AGGREGATE, aggregate
 from tests.support.eventually import eventually
-from tests.support.tenant import AGGREGATE, aggregate
 from tests.tools.build import have
 
 # The first test starts the control plane.

@@ -17,11 +17,11 @@ import yaml
 
 from scheduler_core.model.names import MUSTER_SCHEDULER
 from tests.chart.rendering import CHART
-from tests.support.cluster import await_established
-from tests.support.control_plane import ControlPlane
+from tests.support.clusters.cluster import await_established
+from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.server import request
 from tests.support.eventually import eventually
-from tests.support.server import request
-from tests.support.webhook_process import WebhookProcess
+from tests.support.webhooks.process import WebhookProcess
 
 Body = dict[str, Any]
 API_SERVER = "kube-apiserver"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from tests.support import oracle_cluster, oracle_nodes
+from tests.support.oracles import cluster as oracle_cluster
+from tests.support.oracles import nodes as oracle_nodes
 from tests.support.worlds.objects import SCHEDULER
 from tests.support.worlds.reading import (
     Raw,

@@ -199,8 +199,8 @@ class Player(Simulation):
     @property
     def _kept_for_long(self) -> bool:
         """Whether nodes are kept for a gang that has waited long, which a fresh scheduler cannot know."""
-        reservations = self.scheduler.reservations
-        return bool(reservations._kept_for) and not reservations.start
+        kept_nodes = self.scheduler.kept_nodes
+        return bool(kept_nodes._kept_for) and not kept_nodes.start
 
     def _patience(self, fault: Fault) -> bool:
         """Then others may start in a fresh scheduler; nobody may be evicted there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.support import oracle_cluster
+from tests.support.oracles import cluster as oracle_cluster
 from tests.support.worlds.filters import ready_members
 from tests.support.worlds.reading import Raw, Sums, View, add, cost, labels, namespace, needed
 

@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_core.app.load_reporter import NODE_USAGE, LoadReporter, View
+from scheduler_core.app.load_reporter import NODE_USAGE, LoadReporter, LoadView
 from scheduler_core.app.load_samples import NodeSamples, node_status, percentile, windows_of
 from scheduler_core.errors import ModelError
 from scheduler_core.load.spec import Percentile
 from scheduler_core.load.usage import base_usage
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.node_metric import CollectPolicy, NodeMetric, parse_node_metric
+from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Create, Patch
-from tests.support.builders import make_node, make_pod, timestamp
+from tests.support.builders import make_node, make_pod
 from tests.support.load_builders import NOW
 
 OURS = {"muster.dev/reported-by": "muster-scheduler"}
@@ -34,7 +35,7 @@ class MetricsApi:
         self.patches: list[Patch] = []
 
     def list_raw(self, resource: Resource) -> Iterator[msgspec.Raw]:
-        moment = timestamp(self.moment)
+        moment = format_micro_time(self.moment)
         items: list[dict[str, Any]]
         if resource == NODE_USAGE:
             items = [
@@ -77,7 +78,7 @@ class MetricsApi:
         self.objects[name] = {
             "metadata": {"name": name, "resourceVersion": "7", **meta},
             "status": {
-                "updateTime": timestamp(updated),
+                "updateTime": format_micro_time(updated),
                 "nodeMetric": {"nodeUsage": {"resources": {"cpu": "9"}}},
             },
         }
@@ -95,8 +96,8 @@ class Bench:
         client: Any = self.api
         self.reporter = LoadReporter(client, self.view, lambda: self.leads, lambda: self.now)
 
-    def view(self) -> View:
-        return View(self.nodes, self.api.metrics(), self.placed)
+    def view(self) -> LoadView:
+        return LoadView(self.nodes, self.api.metrics(), self.placed)
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_core.app.pod_reader import PodNews, PodReader
+from scheduler_core.app.pod_reader import PodReader, RawSpecPod
 from scheduler_core.errors import ModelError
-from scheduler_core.kube.reading import Decoder
-from scheduler_core.kube.tracker import Event
+from scheduler_core.kube.watch.reading import Decoder
+from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import PODS
-from scheduler_core.model.pod import Pod, parse_pod
+from scheduler_core.model.pods.pod import Pod, parse_pod
 
 
 def raw(body: dict[str, Any]) -> msgspec.Raw:
@@ -47,7 +47,7 @@ def token(suffix: str) -> list[dict[str, Any]]:
 
 
 def read_by(reader: PodReader, given: msgspec.Raw) -> Pod:
-    return reader.make(Decoder(PodNews).item(given))
+    return reader.make(Decoder(RawSpecPod).item(given))
 
 
 def fields(of: Pod) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from benchmarks import bench_cli, run
-from benchmarks.row import NotHere, Row
+from benchmarks.support.row import NotHere, Row
 
 KEPT = Row("kept", 5.0, "1/s", floor=1.0)
 BELOW = Row("below its floor", 5.0, "1/s", floor=10.0)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scheduler_core.controllers.gang_budgets import LONGEST_SECONDS, RETRY_SECONDS, GangBudgets
-from scheduler_core.engine.intake import take_in, take_out
-from scheduler_core.model.gang import parse_native_gang, parse_x_gang
+from scheduler_core.engine.events import put_object, remove_object
+from scheduler_core.model.groups.gang import parse_native_gang, parse_x_gang
 from scheduler_core.model.kinds import POD_DISRUPTION_BUDGETS, PODS
 from scheduler_core.model.pdb import PodDisruptionBudget, parse_pdb
 from scheduler_core.model.writes import Create, Delete, Patch, Write
@@ -110,7 +110,7 @@ def test_how_many_must_stay(pods: list[PodBuilder], minimum: int | None) -> None
 @pytest.mark.parametrize(("pods", "minimum"), WANTED)
 def test_a_budget_that_is_there_is_made_right_or_goes(pods: list[PodBuilder], minimum: int | None) -> None:
     state = cluster(*pods)
-    take_in(state, budget(2), 0.0)
+    put_object(state, budget(2), 0.0)
     writes = [write for write in reconciled(state) if write.resource != PODS]  # type: ignore[union-attr]
     match minimum:
         case None:
@@ -129,7 +129,7 @@ def test_a_budget_that_is_there_is_made_right_or_goes(pods: list[PodBuilder], mi
 
 def test_a_budget_that_somebody_changed_is_made_right_again() -> None:
     state = cluster(member("p0", mark="u1"), member("p1", mark="u1"))
-    take_in(state, budget(2, matchExpressions=[{"key": "x", "operator": "Exists"}]), 0.0)
+    put_object(state, budget(2, matchExpressions=[{"key": "x", "operator": "Exists"}]), 0.0)
     (patch,) = reconciled(state)
     assert isinstance(patch, Patch)
     assert patch.body == {
@@ -150,7 +150,7 @@ def test_members_that_are_only_assumed_have_no_budget_yet() -> None:
 
 def test_where_it_is_off_only_old_ones_go() -> None:
     state = cluster(member("p0"), member("p1"))
-    take_in(state, budget(), 0.0)
+    put_object(state, budget(), 0.0)
     assert reconciled(state, "another") == [
         Delete(POD_DISRUPTION_BUDGETS, "a", "podgroup-u1", uid="budget-of-u1")
     ]
@@ -158,7 +158,7 @@ def test_where_it_is_off_only_old_ones_go() -> None:
 
 def test_the_budget_of_a_group_that_was_made_again_goes_and_its_pods_get_the_new_mark() -> None:
     state = cluster(member("p0", mark="u1"), member("p1", mark="u1"))
-    take_in(state, budget(), 0.0)
+    put_object(state, budget(), 0.0)
     controller = GangBudgets([OURS])
     assert controller.reconcile(state, 1.0) == []
     state.put_gang(make_group("a/g").needs(1).uid("u2").obj())
@@ -173,7 +173,7 @@ def test_the_budget_of_a_group_that_was_made_again_goes_and_its_pods_get_the_new
 
 def test_the_budget_of_a_group_that_is_gone_goes() -> None:
     state = cluster(member("p0", mark="u1"), member("p1", mark="u1"))
-    take_in(state, budget(), 0.0)
+    put_object(state, budget(), 0.0)
     state.remove_gang(make_group("a/g").needs(2).uid("u1").obj())
     writes = reconciled(state)
     assert [write.name for write in of(writes, Delete)] == ["podgroup-u1"]
@@ -203,7 +203,7 @@ OTHERS = [
 @pytest.mark.parametrize(("other", "kinds"), OTHERS)
 def test_budgets_of_others_are_never_touched(other: PodDisruptionBudget, kinds: list[type[Write]]) -> None:
     state = cluster()
-    take_in(state, other, 0.0)
+    put_object(state, other, 0.0)
     assert other.gang == ""
     assert reconciled(state) == []
     for pod in (member("p0", mark="u1"), member("p1", mark="u1")):
@@ -215,13 +215,13 @@ def test_pods_with_a_budget_of_somebody_else_get_no_second_one() -> None:
     state = cluster(member("p0").labels(app="x"), member("p1"))
     controller = GangBudgets([OURS])
     assert len(of(controller.reconcile(state, 1.0), Create)) == 1
-    take_in(state, budget(), 2.0)
+    put_object(state, budget(), 2.0)
     theirs = make_budget("a/theirs").selects(app="x").obj()
-    take_in(state, theirs, 3.0)
+    put_object(state, theirs, 3.0)
     assert [write.name for write in controller.reconcile(state, 3.0)] == ["podgroup-u1"]  # type: ignore[union-attr]
-    take_out(state, budget(), 4.0)
+    remove_object(state, budget(), 4.0)
     assert controller.reconcile(state, 4.0) == []
-    take_out(state, theirs, 5.0)
+    remove_object(state, theirs, 5.0)
     assert len(of(controller.reconcile(state, 5.0), Create)) == 1
 
 
@@ -231,7 +231,7 @@ def test_the_label_is_taken_from_pods_that_are_no_members() -> None:
     forged = make_pod("a/forged").uid("forged").label(LABEL, "u1").on("n")
     state.put_pod(forged.obj(), 0.0)
     assert [type(write) for write in controller.reconcile(state, 1.0)] == [Create]
-    take_in(state, budget(), 2.0)
+    put_object(state, budget(), 2.0)
     (patch,) = controller.reconcile(state, 2.0)
     assert isinstance(patch, Patch)
     assert (patch.name, patch.body) == ("forged", {"metadata": {"labels": {LABEL: None}}})
@@ -257,7 +257,7 @@ def test_writes_without_effect_are_repeated_ever_later() -> None:
         times.append((controller.next_time(state) or 0.0) - now)
     assert times == [20, 40, 80, 160, *[LONGEST_SECONDS] * 4]
     state.put_pod(member("p1", mark="u1").obj(), now)
-    take_in(state, budget(), now)
+    put_object(state, budget(), now)
     assert controller.reconcile(state, now) == []
     assert controller.next_time(state) is None
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.controllers.gang_phase import numbers, phase_of, refused_since
-from scheduler_core.state.gangs import Census, too_few
-from tests.support.builders import PodBuilder, make_group, make_pod, timestamp
+from scheduler_core.model.timestamps import format_micro_time
+from scheduler_core.state.gangs.gangs import Census, too_few
+from tests.support.builders import PodBuilder, make_group, make_pod
 
 GANG = make_group("a/g").needs(3).uid("g1").obj()
 
@@ -64,7 +65,7 @@ def pod(name: str) -> PodBuilder:
 def said(name: str, status: str, seconds: float | None) -> PodBuilder:
     condition = {"type": "PodScheduled", "status": status, "message": "2 pods wait"}
     if seconds is not None:
-        condition["lastTransitionTime"] = timestamp(seconds)
+        condition["lastTransitionTime"] = format_micro_time(seconds)
     made = pod(name).status(conditions=[condition])
     return made.on("n", "Pending") if status == "True" else made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.controllers.gang_status import GangStatusController
-from scheduler_core.model.reservation_ledger import ReservationLedger, parse_reservation_ledger
+from scheduler_core.model.quotas.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.topology import TopologySettings
@@ -104,7 +104,7 @@ def test_a_decided_eviction_and_its_failure_are_both_told() -> None:
     for name in ("p0", "p1", "p2"):
         state.put_pod(make_pod(f"a/{name}").uid(name).group("g").on("n", "Pending").obj(), 0.0)
     assert phase_and_text(controller.reconcile(state, 10.0))[0] == "Scheduled"
-    state.condemn("p0")
+    state.mark_leaving("p0")
     assert phase_and_text(controller.reconcile(state, 11.0)) == (
         "Unschedulable",
         "minMembers 3: 2 have a node, 0 wait, 0 succeeded, 0 failed, 1 are on their way out",

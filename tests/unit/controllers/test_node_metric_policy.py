@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.controllers.collect_policy_problems import CollectPolicyProblems
 from scheduler_core.controllers.node_metric_policy import RETRY_SECONDS, NodeMetricPolicy
+from scheduler_core.controllers.problem_events import CollectPolicyProblems
 from scheduler_core.errors import ModelError
 from scheduler_core.model.collect_policy import parse_collect_config
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.node_metric import CollectPolicy, parse_node_metric
 from scheduler_core.model.writes import Create, Delete, Patch, Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
+from scheduler_core.state.events import EventKind
 from tests.support.builders import make_node
 from tests.support.load_builders import make_metric
 
@@ -54,7 +54,7 @@ def metric(state: ClusterState, name: str, spec: dict[str, Any] | None = None, *
     raw["metadata"] |= meta
     if spec is not None:
         raw["spec"] = {"metricCollectPolicy": spec}
-    state.put_object(parse_node_metric(raw), Happened.NODE_METRIC)
+    state.put_object(parse_node_metric(raw), EventKind.NODE_METRIC)
 
 
 def spec_of(write: Write) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scheduler_core.framework.status import SKIP, Reason, Status
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_node, make_pod
-from tests.unit.engine.test_node_scores import BINDER
+from tests.unit.engine.scores.test_node_scores import BINDER
 
 
 class Last:

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_core.errors import TooLarge
 from scheduler_core.model.names import CPU, MEMORY
-from scheduler_core.model.pod_limits import (
+from scheduler_core.model.pods.limits import (
     MOST_CONSTRAINTS,
     MOST_LABEL_REQUIREMENTS,
     MOST_NODE_REQUIREMENTS,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler_core.engine.binding import Reservation
+from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
-from scheduler_core.engine.select import best_slot, rotation
+from scheduler_core.engine.scores.select import best_slot, rotation
 from scheduler_core.errors import PluginError
 from scheduler_core.framework.interface import PostFilterResult, Scope
 from scheduler_core.framework.profile import Profile
@@ -112,7 +112,7 @@ class Rig:
     def attempt(self) -> Attempt:
         return self.cycle.attempt(self.profile, make_pod("a/p").uid("p").requests(cpu=1).obj(), 7.0)
 
-    def reserve(self) -> Reservation | Status:
+    def reserve(self) -> ReservedPod | Status:
         attempt = self.attempt()
         self.log.clear()
         return self.cycle.reserve(self.profile, attempt)
@@ -121,7 +121,7 @@ class Rig:
 def test_a_node_is_taken_with_the_writes_in_their_order() -> None:
     rig = Rig()
     found = rig.reserve()
-    assert isinstance(found, Reservation)
+    assert isinstance(found, ReservedPod)
     assert (found.slot, found.bind, set(rig.state.placed)) == (0, BIND, {"p"})
     assert found.pre_bind == ("one before", "two before")
     assert found.post_bind == ("one after", "two after")
@@ -134,7 +134,7 @@ def test_the_first_that_binds_binds() -> None:
     other = Bind("a", "p", "p", "elsewhere")
     rig = Rig(first={"bind": other})
     found = rig.reserve()
-    assert isinstance(found, Reservation)
+    assert isinstance(found, ReservedPod)
     assert (found.bind, "two.bind" in rig.log) == (other, False)
 
 
@@ -282,7 +282,7 @@ def test_pods_with_resource_claims_are_refused() -> None:
 def test_unreserving_twice_is_harmless() -> None:
     rig = Rig()
     found = rig.reserve()
-    assert isinstance(found, Reservation)
+    assert isinstance(found, ReservedPod)
     assert len(rig.cycle.unreserve(rig.profile, found.cycle, 0)) == 1
     assert rig.cycle.unreserve(rig.profile, found.cycle, 0) == []
 
@@ -371,7 +371,7 @@ def test_the_best_node_is_the_best_of_all_however_it_was_found(seed: int, normal
         attempt = cycles.attempt(profile, pod.obj(), 1.0)
         assert attempt.slot == expected(state, plugins, pod, attempt.cycle)
         if attempt.slot >= 0:
-            assert isinstance(cycles.reserve(profile, attempt), Reservation)
+            assert isinstance(cycles.reserve(profile, attempt), ReservedPod)
             placed.append(pod.meta["uid"])
         roll = rng.random()
         if roll < 0.15 and placed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.engine.decisions import Rejected
-from scheduler_core.engine.queue import Part
+from scheduler_core.engine.queue.scheduling_queue import Part
 from scheduler_core.model.names import EVENT_FAILED_SCHEDULING, REASON_UNSCHEDULABLE
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, evicted, member, placed, rejected
@@ -63,7 +63,7 @@ def test_a_pod_that_waits_no_more_is_out_of_the_queue(how: str) -> None:
     big = make_pod("f/p").uid("p").requests(cpu=2)
     made.put(big)
     made.step()
-    assert made.scheduler.queue.anybody_waits
+    assert made.scheduler.queue.has_waiting_units
     match how:
         case "bound":
             made.put(big.on("n0"))
@@ -166,7 +166,7 @@ def test_an_eviction_that_failed_leaves_the_victim_and_the_preemptor_looks_anew(
     assert evicted(made.step()) == {"v"}
     assert made.step(400.0) == [] or evicted(made.step()) == set(), "it waits for its victim"
     made.scheduler.evict_failed(made.state.pods["v"], made.state.pods["p"], made.now)
-    assert not made.state.table.going[made.state.placed["v"].row]
+    assert not made.state.table.leaving[made.state.placed["v"].row]
     assert evicted(made.step(30.0)) == {"v"}
 
 

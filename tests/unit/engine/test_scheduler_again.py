@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_core.engine.gang_cycle import GangCycle, GangOutcome
-from scheduler_core.engine.gang_preemption import GangPreemption
+from scheduler_core.engine.gang.cycle import GangCycle, GangOutcome
+from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.interface import PostFilterResult
 from scheduler_core.framework.status import SUCCESS

@@ -16,7 +16,7 @@ from scheduler_core.framework.view import NodeView
 from scheduler_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler_core.plugins.node_resources_fit import NodeResourcesFit
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.nodes import EXACT_DIVISOR
+from scheduler_core.state.nodes.table import EXACT_DIVISOR
 from tests.support.builders import make_node, make_pod
 
 SMALL = st.integers(1, EXACT_DIVISOR - 1)

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.kube.auth.credentials import TOKEN_FILE_SECONDS, OfficialCredentials, TokenFile
 from scheduler_core.kube.connect import USER_AGENT, Overrides, connect, resolve_target
-from scheduler_core.kube.credentials import TOKEN_FILE_SECONDS, OfficialCredentials, TokenFile
 from scheduler_core.kube.errors import KubeconfigError
-from tests.support.kubeconfigs import PEM, document, exec_plugin, target, write
+from tests.support.clusters.kubeconfigs import PEM, document, exec_plugin, target, write
 
 
 def test_an_exec_plugin_is_run_by_the_official_loader(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def hanging_plugin(tmp_path: Path, hangs: Path) -> Path:
 def test_an_exec_plugin_that_hangs_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler_core.kube.official.EXEC_SECONDS", 0.5)
+    monkeypatch.setattr("scheduler_core.kube.auth.official.EXEC_SECONDS", 0.5)
     (tmp_path / "hangs").touch()
     with pytest.raises(KubeconfigError, match=r"plugin gave no credentials in 0\.5 s and was ended"):
         target(hanging_plugin(tmp_path, tmp_path / "hangs"))
@@ -63,8 +63,8 @@ def test_an_exec_plugin_that_hangs_is_ended_with_its_children(
 def test_requests_go_on_with_the_old_token_while_a_plugin_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler_core.kube.official.EXEC_SECONDS", 20.0)
-    monkeypatch.setattr("scheduler_core.kube.credentials.ASK_SECONDS", 0.0)
+    monkeypatch.setattr("scheduler_core.kube.auth.official.EXEC_SECONDS", 20.0)
+    monkeypatch.setattr("scheduler_core.kube.auth.credentials.REFRESH_SECONDS", 0.0)
     credentials = target(hanging_plugin(tmp_path, tmp_path / "hangs")).credentials
     assert credentials.headers() == [("Authorization", "Bearer good")]
     (tmp_path / "hangs").touch()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_core.kube.schedulers import is_served, leased
+from scheduler_core.kube.schedulers import holds_lease, is_served
 from scheduler_core.model.kinds import Resource
 
 NOW = 1_800_000_000.0
@@ -48,7 +48,7 @@ LEASES: list[tuple[str, str, Obj, bool]] = [
 
 @pytest.mark.parametrize(("name", "found", "alive"), [x[1:] for x in LEASES], ids=[x[0] for x in LEASES])
 def test_a_lease(name: str, found: Obj, alive: bool) -> None:
-    assert leased(name, raw(lease("other"), found), NOW) is alive
+    assert holds_lease(name, raw(lease("other"), found), NOW) is alive
 
 
 class Cluster:

@@ -13,8 +13,8 @@ import click
 import pytest
 import yaml
 
+from kubectl_plugin.cli.entry import run
 from kubectl_plugin.elasticquota import elasticquota
-from kubectl_plugin.entry import run
 from tests.unit.kubectl_plugin.plugin_api import Api, Command, Done
 
 

@@ -19,7 +19,7 @@ PLURALS = {
 }
 
 
-def make_quota(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> dict[str, Any]:
+def quota_object(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> dict[str, Any]:
     """An ElasticQuota as the server sends it, created at the start of 2026, and enforced by a scheduler."""
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -36,7 +36,7 @@ def make_quota(namespace: str, name: str = "quota", **spec: dict[str, Any]) -> d
     }
 
 
-def make_pod(
+def pod_object(
     namespace: str, name: str, node: str = "n1", phase: str = "Running", **requests: str
 ) -> dict[str, Any]:
     """A pod of one container with these requests; an empty node means that it waits."""
@@ -55,7 +55,7 @@ def make_pod(
     }
 
 
-def make_native(
+def resource_quota_object(
     namespace: str, name: str = "native", scopes: list[str] | None = None, **hard: str
 ) -> dict[str, Any]:
     """A ResourceQuota; `requests_cpu` is written `requests.cpu`."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from kubectl_plugin import podgroup_table, quota_columns
+from kubectl_plugin.commands import elasticquota_get_columns, podgroup_get
 from kubectl_plugin.elasticquota import elasticquota
 from kubectl_plugin.podgroup import podgroup
+from tests.support.documents import PAGES
+from tests.support.documents import commands as documented
 
 TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 
@@ -51,9 +54,9 @@ def test_no_flag_is_documented_that_does_not_exist() -> None:
     "column",
     sorted(
         {
-            *quota_columns.headers(namespaces=True, wide=True, labels=True),
-            *podgroup_table.COLUMNS,
-            *podgroup_table.WIDE_COLUMNS,
+            *elasticquota_get_columns.headers(namespaces=True, wide=True, labels=True),
+            *podgroup_get.COLUMNS,
+            *podgroup_get.WIDE_COLUMNS,
         }
     ),
 )
@@ -66,3 +69,22 @@ def test_every_command_and_flag_has_a_line_of_help(name: str, command: click.Com
     assert command.help
     for param in command.params:
         assert isinstance(param, click.Argument) or getattr(param, "help", ""), f"{name} {param.name}"
+
+
+LINES = sorted(
+    {
+        line
+        for page in PAGES
+        for line in documented(page, "sh", "bash", "console")
+        if line.startswith(("kubectl elasticquota ", "kubectl podgroup "))
+    }
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_documented_command_line_is_understood(line: str) -> None:
+    _, plugin, name, *arguments = shlex.split(line)
+    root = {"elasticquota": elasticquota, "podgroup": podgroup}[plugin]
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    command.make_context(name, arguments, parent=click.Context(root))

@@ -14,7 +14,14 @@ import yaml
 from kubectl_plugin.elasticquota import elasticquota
 from kubectl_plugin.podgroup import podgroup
 from scheduler_core.model.printable import visible, visible_lines
-from tests.unit.kubectl_plugin.plugin_api import Api, Command, Done, make_native, make_pod, make_quota
+from tests.unit.kubectl_plugin.plugin_api import (
+    Api,
+    Command,
+    Done,
+    pod_object,
+    quota_object,
+    resource_quota_object,
+)
 
 # Colours, an 8-bit CSI, the clipboard, line ends of every kind, direction, and what CSV, Markdown, HTML and a
 # shell would obey.
@@ -54,7 +61,7 @@ def pod_group(name: str, message: str, **total: str) -> dict[str, Any]:
 
 
 def member(name: str, node: str, group: str, message: str, **labels: str) -> dict[str, Any]:
-    pod = make_pod("team-a", name, node, "Running" if node else "Pending", cpu="2")
+    pod = pod_object("team-a", name, node, "Running" if node else "Pending", cpu="2")
     pod["metadata"] = metadata(
         name, annotations={GROUP: group, "note": EVIL}, labels={"team": EVIL, **labels}
     )
@@ -74,14 +81,14 @@ def cluster(api: Api) -> None:
         for name in ("n1", EVIL_TREE, f"lost{EVIL}")
     ]
     quotas = [
-        make_quota("team-a", EVIL, min={"cpu": "9"}, max={"cpu": "8"}),
-        make_quota(f"b{EVIL}", min={"cpu": "1"}, max={"cpu": "8"}),
-        make_quota("unreadable", EVIL, min={f"example.com/{EVIL}": EVIL}),
+        quota_object("team-a", EVIL, min={"cpu": "9"}, max={"cpu": "8"}),
+        quota_object(f"b{EVIL}", min={"cpu": "1"}, max={"cpu": "8"}),
+        quota_object("unreadable", EVIL, min={f"example.com/{EVIL}": EVIL}),
     ]
     for quota in quotas:
         quota["metadata"] |= {"annotations": {"note": EVIL}, "labels": {"team": EVIL}}
     api.objects["elasticquotas"] = quotas
-    api.objects["resourcequotas"] = [make_native("team-a", EVIL, requests_cpu="1")]
+    api.objects["resourcequotas"] = [resource_quota_object("team-a", EVIL, requests_cpu="1")]
     api.objects["podgroups"] = [
         pod_group("train", EVIL),
         pod_group(EVIL, EVIL + HUGE),
@@ -92,7 +99,7 @@ def cluster(api: Api) -> None:
         member(f"train-1{EVIL}", "", "train", EVIL + HUGE),
         member("lone", "", EVIL, HUGE + EVIL),
         member(f"g-0{EVIL}", EVIL_TREE, "", EVIL, **{"sakkara.group.name": "g"}),
-        make_pod(f"b{EVIL}", f"p{EVIL}", "n1", cpu="3"),
+        pod_object(f"b{EVIL}", f"p{EVIL}", "n1", cpu="3"),
     ]
     levels = json.dumps(["rack" + EVIL, "node"])
     tree = {"rack" + EVIL: {EVIL_TREE: {}, "n1": {}, f"absent{EVIL}": {}}}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin import quota_table
-from kubectl_plugin.entry import prog_name
+from kubectl_plugin.cli.entry import prog_name
+from kubectl_plugin.cluster import quota_snapshot
 from kubectl_plugin.podgroup import podgroup
-from tests.unit.kubectl_plugin.plugin_api import Api, Command, make_quota
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, quota_object
 
 PROGRAM = [sys.executable, "-c", "from kubectl_plugin.elasticquota import main; main()"]
 
@@ -80,7 +80,7 @@ def test_broken_code_is_one_line_and_the_traceback_is_for_level_9(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("out of cheese")
 
-    monkeypatch.setattr(quota_table, "take", broken)
+    monkeypatch.setattr(quota_snapshot, "take_snapshot", broken)
     done = eq("get")
     assert (done.code, done.err) == (
         1,
@@ -159,7 +159,7 @@ def test_the_program_is_called_as_it_was_started(path: str, name: str) -> None:
 
 
 def test_a_closed_pipe_ends_the_command_in_silence(api: Api, kubeconfig: Path) -> None:
-    api.objects["elasticquotas"] = [make_quota(f"team-{i}", min={"cpu": "4"}) for i in range(3000)]
+    api.objects["elasticquotas"] = [quota_object(f"team-{i}", min={"cpu": "4"}) for i in range(3000)]
     command = subprocess.Popen(
         [*PROGRAM, "get", "-A"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
     )
@@ -173,7 +173,7 @@ def test_a_closed_pipe_ends_the_command_in_silence(api: Api, kubeconfig: Path) -
 
 
 def test_ctrl_c_ends_a_watch_in_silence(api: Api, kubeconfig: Path) -> None:
-    api.objects["elasticquotas"] = [make_quota("team-a", min={"cpu": "4"})]
+    api.objects["elasticquotas"] = [quota_object("team-a", min={"cpu": "4"})]
     command = subprocess.Popen(
         [*PROGRAM, "get", "-w"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.kubectl_plugin.plugin_api import Api, make_quota
+from tests.unit.kubectl_plugin.plugin_api import Api, quota_object
 
 HEAVY = {"numpy", "kubernetes", "kubernetes.client", "flask", "aiohttp", "cryptography", "rich", "asyncio"}
 CLIENT = {
@@ -23,7 +23,7 @@ CLIENT = {
 
 PROBE = """
 import sys
-from kubectl_plugin.entry import run
+from kubectl_plugin.cli.entry import run
 from kubectl_plugin.elasticquota import elasticquota
 sys.argv = ["kubectl-elasticquota"]
 run(elasticquota, "elasticquota", {argv!r})
@@ -45,7 +45,7 @@ def imported(argv: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("argv", [["get", "-A"], ["get", "-A", "-o", "json"], ["get", "-A", "-o", "wide"]])
 def test_get_with_a_token_imports_nothing_heavy(api: Api, kubeconfig: Path, argv: list[str]) -> None:
-    api.objects["elasticquotas"] = [make_quota("team-a", min={"cpu": "4"})]
+    api.objects["elasticquotas"] = [quota_object("team-a", min={"cpu": "4"})]
     assert imported(argv) & HEAVY == set()
 
 

@@ -1,4 +1,4 @@
-"""Estimates of pods, by hand (reference rules 1, 2, 3 and 5)."""
+"""Estimates of pods, computed by hand."""
 
 from __future__ import annotations
 

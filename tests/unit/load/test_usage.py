@@ -1,4 +1,4 @@
-"""The formulas over all nodes, by hand (reference rules 4, 6, 7, 8 and 10)."""
+"""The formulas over all nodes, computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConfigMaps by label: topologies, groups, and everything else, of which only the name is kept."""
+"""ConfigMaps by label: topologies, groups, and others, of which only the name is kept."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import GROUP, TOPOLOGY, parse_config_map
-from scheduler_core.model.gang import Gang
-from scheduler_core.model.topology import TopologySpec
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.topology import TopologySpec
 
 TREE = {"level-names": '["node"]', "tree": '{"n": {}}'}
 

@@ -1,3 +1,5 @@
+"""Go durations: parsing, formatting, and back."""
+
 from __future__ import annotations
 
 import pytest

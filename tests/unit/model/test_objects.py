@@ -1,4 +1,4 @@
-"""Pods, nodes, quotas and budgets: what is read, what is dropped, and what is refused with which words."""
+"""Pods, nodes, quotas and budgets: parsing, and the texts of errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.elastic_quota import parse_elastic_quota
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pdb import parse_pdb
-from scheduler_core.model.pod import parse_pod
-from scheduler_core.model.resource_quota import parse_resource_quota
+from scheduler_core.model.pods.pod import parse_pod
+from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.resource_quota import parse_resource_quota
 from tests.support.builders import make_budget, make_node, make_pod, make_quota
 
 BAD_QUOTAS = [

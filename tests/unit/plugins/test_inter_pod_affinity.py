@@ -11,10 +11,10 @@ from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.model.namespace import parse_namespace
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.inter_pod_affinity import REASONS, InterPodAffinity
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.trial import Trial
 from tests.support.builders import PodBuilder, make_node, make_pod
 
@@ -186,7 +186,7 @@ def test_a_trial_is_seen_and_forgotten() -> None:
     state = cluster(app("db").on("a1"))
     avoiding = new(AVOIDS, term("db"))
     with Trial(state, 0.0) as trial:
-        trial.lift("plain/db-0")
+        trial.remove_placed("plain/db-0")
         assert set(bits(state, avoiding).values()) == {0}
         slot = state.nodes.slot("b1")
         assert slot is not None
@@ -261,21 +261,21 @@ def test_preferences_of_placed_pods_can_be_ignored_by_pods_without_any() -> None
 
 
 EVENTS = {
-    "a pod came that is wanted": (new(WANTS, term("db")), Happened.POD_ADD, app("db"), True),
-    "a pod came that nobody wants": (new(AVOIDS, term("db")), Happened.POD_ADD, app("db"), False),
-    "an avoided pod left": (new(AVOIDS, term("db")), Happened.POD_DELETE, app("db"), True),
-    "a pod that matters to nobody left": (new(AVOIDS, term("db")), Happened.POD_DELETE, app("x"), False),
+    "a pod came that is wanted": (new(WANTS, term("db")), EventKind.POD_ADD, app("db"), True),
+    "a pod came that nobody wants": (new(AVOIDS, term("db")), EventKind.POD_ADD, app("db"), False),
+    "an avoided pod left": (new(AVOIDS, term("db")), EventKind.POD_DELETE, app("db"), True),
+    "a pod that matters to nobody left": (new(AVOIDS, term("db")), EventKind.POD_DELETE, app("x"), False),
     "a pod that keeps others away left": (
-        app("new"), Happened.POD_DELETE, requires(app("db"), AVOIDS, term("new")), True,
+        app("new"), EventKind.POD_DELETE, requires(app("db"), AVOIDS, term("new")), True,
     ),
-    "a pod changed": (new(AVOIDS, term("db")), Happened.POD_UPDATE, app("x"), True),
-    "a node came": (new(WANTS, term("db")), Happened.NODE_ADD, None, True),
-    "a quota changed": (new(WANTS, term("db")), Happened.QUOTA, None, False),
+    "a pod changed": (new(AVOIDS, term("db")), EventKind.POD_UPDATE, app("x"), True),
+    "a node came": (new(WANTS, term("db")), EventKind.NODE_ADD, None, True),
+    "a quota changed": (new(WANTS, term("db")), EventKind.QUOTA, None, False),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("pod", "what", "other", "expected"), EVENTS.values(), ids=EVENTS)
-def test_events_wake(pod: PodBuilder, what: Happened, other: PodBuilder | None, expected: bool) -> None:
+def test_events_wake(pod: PodBuilder, what: EventKind, other: PodBuilder | None, expected: bool) -> None:
     concerned: Pod | None = other.obj() if other is not None else None
     state, event = cluster(), ClusterEvent(what, pod=concerned)
     hints = [hint for kinds, hint in InterPodAffinity().hints().items() if kinds & what]

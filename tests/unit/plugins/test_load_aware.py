@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_core.config import load_config
 from scheduler_core.config.plugins import KNOWN_PLUGINS
-from scheduler_core.controllers.annotation_problems import AnnotationProblems
+from scheduler_core.controllers.problem_events import AnnotationProblems
 from scheduler_core.engine.decisions import Placed, Rejected
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.interface import POINTS
@@ -18,11 +18,11 @@ from scheduler_core.framework.registry import build_profiles
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
 from scheduler_core.load.estimate import estimate_pod
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Create
 from scheduler_core.plugins.registry import FACTORIES
-from scheduler_core.state import pod_estimates
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.load import estimates as pod_estimates
 from tests.support.asking import cycle_for
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.cost import measured

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_core.framework.status import Code
-from scheduler_core.model.affinity import read_node_affinity
+from scheduler_core.model.pods.affinity import read_node_affinity
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_name import NodeName
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable

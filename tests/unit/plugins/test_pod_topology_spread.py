@@ -10,12 +10,12 @@ import pytest
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.status import Code
 from scheduler_core.framework.view import NodeView
-from scheduler_core.model.affinity import SpreadConstraint
-from scheduler_core.model.pod import Pod
+from scheduler_core.model.pods.affinity import SpreadConstraint
+from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.selectors import NOTHING
 from scheduler_core.plugins.pod_topology_spread import REASONS, PodTopologySpread
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.builders import PodBuilder, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -268,28 +268,28 @@ def test_a_list_of_defaults_replaces_those_of_the_system() -> None:
 
 
 EVENTS = {
-    "a counted pod came": (Happened.POD_ADD, web("p").obj(), True),
-    "a pod that is not counted left": (Happened.POD_DELETE, make_pod("team/p").obj(), False),
-    "a pod of another namespace left": (Happened.POD_DELETE, make_pod("x/p").labels(app="web").obj(), False),
-    "a pod changed, and may have been counted": (Happened.POD_UPDATE, make_pod("team/p").obj(), True),
+    "a counted pod came": (EventKind.POD_ADD, web("p").obj(), True),
+    "a pod that is not counted left": (EventKind.POD_DELETE, make_pod("team/p").obj(), False),
+    "a pod of another namespace left": (EventKind.POD_DELETE, make_pod("x/p").labels(app="web").obj(), False),
+    "a pod changed, and may have been counted": (EventKind.POD_UPDATE, make_pod("team/p").obj(), True),
 }
 
 
 @pytest.mark.parametrize(("what", "other", "expected"), EVENTS.values(), ids=EVENTS)
-def test_pod_events_wake(what: Happened, other: Pod, expected: bool) -> None:
+def test_pod_events_wake(what: EventKind, other: Pod, expected: bool) -> None:
     assert wakes(what, pod=other) is expected
 
 
 def test_node_events_wake_if_the_node_has_or_had_the_keys() -> None:
     zoned, bare = make_node("n").label(ZONE, "za").obj(), make_node("n").obj()
-    assert wakes(Happened.NODE_ADD, node=zoned)
-    assert wakes(Happened.NODE_LABELS, node=bare, old_node=zoned)
-    assert wakes(Happened.NODE_DELETE, old_node=zoned)
-    assert not wakes(Happened.NODE_ADD, node=bare)
-    assert not wakes(Happened.QUOTA)
+    assert wakes(EventKind.NODE_ADD, node=zoned)
+    assert wakes(EventKind.NODE_LABELS, node=bare, old_node=zoned)
+    assert wakes(EventKind.NODE_DELETE, old_node=zoned)
+    assert not wakes(EventKind.NODE_ADD, node=bare)
+    assert not wakes(EventKind.QUOTA)
 
 
-def wakes(what: Happened, **fields: Any) -> bool:
+def wakes(what: EventKind, **fields: Any) -> bool:
     """Whether an event wakes a pod that is spread over zones."""
     state, event = cluster(), ClusterEvent(what, **fields)
     hints = [hint for kinds, hint in PodTopologySpread().hints().items() if kinds & what]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler_core.engine.unit import QueuedUnit
+from scheduler_core.engine.queue.unit import QueuedUnit
 from scheduler_core.framework.status import Code
 from scheduler_core.plugins.priority_sort import PrioritySort
 from scheduler_core.plugins.scheduling_gates import SchedulingGates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_core.config.muster_args import ClusterTopologyPlacementGroupArgs
+from scheduler_core.config.args.muster import ClusterTopologyPlacementGroupArgs
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.framework.interface import POINTS
 from scheduler_core.framework.status import Code, Diagnosis

@@ -1,4 +1,4 @@
-"""What a namespace uses and under which quota: every history of charges and quotas against a slow count."""
+"""The quota ledger against a slow count, for random histories of charges and quotas."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scheduler_core.model.elastic_quota import ElasticQuota
-from scheduler_core.quota.account import LedgerError
-from scheduler_core.quota.ledger import QuotaLedger, shift
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
 from scheduler_core.quota.policy import above_max, borrowed, over_min, within_min
 from tests.support.builders import make_quota
 

@@ -1,4 +1,4 @@
-"""The lending ledger: nothing is lost, nobody lends more than it leaves unused, order does not matter."""
+"""Lending: amounts add up, no quota lends more than its unused min, and order does not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a quota uses past the rules: it counts against that quota, and not against others."""
+"""Use above max counts against its own quota, and not against others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection that is reset before its handshake leaves no socket behind."""
+"""A connection reset before its TLS handshake leaves no open socket."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler_core.config.builtin import muster_config
+from scheduler_core.config.load import muster_config
 from scheduler_core.simulate.run import run_scenario
-from scheduler_core.simulate.scenario import Scenario, Step
+from scheduler_core.simulate.scenario import Scenario, ScenarioStep
 from tests.support.builders import Raw, make_node, make_pod
 from tests.support.storage_builders import make_claim, make_class, make_volume
 
@@ -22,7 +22,7 @@ def play(*created: Raw) -> Any:
         make_class("fast").provisioner("csi.example.com").dict(),
         make_volume("disk").storage_class("local").on(HOST, "n2").dict(),
     ]
-    step = Step(create=created)
+    step = ScenarioStep(create=created)
     scenario = Scenario("volumes", "volumes.yaml", muster_config(), 0.0, tuple(there), (step,))
     return run_scenario(scenario)["steps"][0]
 

@@ -9,13 +9,13 @@ import pytest
 
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import ClusterEvent, Happened
+from scheduler_core.state.events import ClusterEvent, EventKind
 from tests.support.builders import NodeBuilder, PodBuilder, make_group, make_node, make_pod, make_quota
 from tests.support.load_builders import make_metric
 from tests.support.storage_builders import make_claim
 
-GOING = Happened.POD_UPDATE | Happened.POD_LEAVING
-RESIZED = Happened.POD_UPDATE | Happened.POD_DELETE
+GOING = EventKind.POD_UPDATE | EventKind.POD_LEAVING
+RESIZED = EventKind.POD_UPDATE | EventKind.POD_DELETE
 
 
 def node(name: str = "n") -> NodeBuilder:
@@ -26,7 +26,7 @@ def pod(uid: str = "p") -> PodBuilder:
     return make_pod(f"a/{uid}").uid(uid).requests(cpu=1)
 
 
-def kinds(events: list[ClusterEvent]) -> list[Happened]:
+def kinds(events: list[ClusterEvent]) -> list[EventKind]:
     return [event.what for event in events]
 
 
@@ -40,23 +40,23 @@ def state_of(*pods: PodBuilder) -> ClusterState:
 
 # Pods
 
-HISTORIES: list[tuple[str, list[PodBuilder], PodBuilder, list[Happened]]] = [
+HISTORIES: list[tuple[str, list[PodBuilder], PodBuilder, list[EventKind]]] = [
     ("a pod that waits helps nobody", [], pod(), []),
-    ("a pod comes to a node", [], pod().on("n"), [Happened.POD_ADD]),
-    ("a waiting pod is bound by somebody", [pod()], pod().on("n"), [Happened.POD_ADD]),
+    ("a pod comes to a node", [], pod().on("n"), [EventKind.POD_ADD]),
+    ("a waiting pod is bound by somebody", [pod()], pod().on("n"), [EventKind.POD_ADD]),
     ("nothing changes", [pod().on("n")], pod().on("n"), []),
-    ("labels change", [pod().on("n")], pod().labels(app="x").on("n"), [Happened.POD_UPDATE]),
+    ("labels change", [pod().on("n")], pod().labels(app="x").on("n"), [EventKind.POD_UPDATE]),
     ("it begins to go", [pod().on("n")], pod().deleting(1.0).on("n"), [GOING]),
     ("it goes on going", [pod().deleting(1.0).on("n")], pod().deleting(1.0).on("n"), []),
     ("it is resized", [pod().on("n")], pod().requests(cpu=2).on("n"), [RESIZED]),
     ("it is found on another node", [pod().on("n")], pod().on("m"), [RESIZED]),
-    ("it ends", [pod().on("n")], pod().on("n", "Succeeded"), [Happened.POD_DELETE]),
+    ("it ends", [pod().on("n")], pod().on("n", "Succeeded"), [EventKind.POD_DELETE]),
     ("it ends and nobody knew it", [], pod().on("n", "Failed"), []),
-    ("one without a node goes", [pod()], pod().deleting(1.0), [Happened.OTHER]),
+    ("one without a node goes", [pod()], pod().deleting(1.0), [EventKind.OTHER]),
     ("one without a node goes on going", [pod().deleting(1.0)], pod().deleting(1.0), []),
     ("one without a node ends", [pod()], pod().status(phase="Succeeded"), []),
-    ("a member ends", [pod().group("g")], pod().group("g").status(phase="Succeeded"), [Happened.GROUP]),
-    ("a member has ended", [], pod().group("g").status(phase="Succeeded"), [Happened.GROUP]),
+    ("a member ends", [pod().group("g")], pod().group("g").status(phase="Succeeded"), [EventKind.GROUP]),
+    ("a member has ended", [], pod().group("g").status(phase="Succeeded"), [EventKind.GROUP]),
     (
         "it is told again",
         [pod().group("g").status(phase="Failed")],
@@ -69,7 +69,7 @@ HISTORIES: list[tuple[str, list[PodBuilder], PodBuilder, list[Happened]]] = [
 @pytest.mark.parametrize(
     ("before", "then", "expected"), [h[1:] for h in HISTORIES], ids=[h[0] for h in HISTORIES]
 )
-def test_events_of_a_pod(before: list[PodBuilder], then: PodBuilder, expected: list[Happened]) -> None:
+def test_events_of_a_pod(before: list[PodBuilder], then: PodBuilder, expected: list[EventKind]) -> None:
     state = state_of(*before)
     events = state.put_pod(then.obj())
     assert kinds(events) == expected
@@ -77,16 +77,16 @@ def test_events_of_a_pod(before: list[PodBuilder], then: PodBuilder, expected: l
     assert state.check() == []
 
 
-REMOVED: list[tuple[str, PodBuilder | None, list[Happened]]] = [
+REMOVED: list[tuple[str, PodBuilder | None, list[EventKind]]] = [
     ("one that is not known", None, []),
-    ("one that waits", pod(), [Happened.OTHER]),
-    ("one that waits for a node that is kept for it", pod().nominated("n"), [Happened.OTHER]),
-    ("one with a node", pod().on("n"), [Happened.POD_DELETE]),
+    ("one that waits", pod(), [EventKind.OTHER]),
+    ("one that waits for a node that is kept for it", pod().nominated("n"), [EventKind.OTHER]),
+    ("one with a node", pod().on("n"), [EventKind.POD_DELETE]),
 ]
 
 
 @pytest.mark.parametrize(("known", "expected"), [r[1:] for r in REMOVED], ids=[r[0] for r in REMOVED])
-def test_events_of_a_pod_that_is_gone(known: PodBuilder | None, expected: list[Happened]) -> None:
+def test_events_of_a_pod_that_is_gone(known: PodBuilder | None, expected: list[EventKind]) -> None:
     state = state_of(*([known] if known else []))
     events = state.remove_pod("p")
     assert kinds(events) == expected
@@ -99,7 +99,7 @@ def test_an_assumed_pod_counts_at_once_and_until_it_is_forgotten() -> None:
     state.assume(state.pods["p"], 0, 7.0)
     assert (state.placed["p"].assumed, state.placed["p"].learned) == (True, 7.0)
     assert (state.ledger.used("a")["cpu"], int(state.nodes.requested[0, 0])) == (1000, 1000)
-    assert kinds(state.forget("p")) == [Happened.POD_DELETE]
+    assert kinds(state.forget("p")) == [EventKind.POD_DELETE]
     assert kinds(state.forget("p")) == [], "once"
     assert (state.ledger.used("a")["cpu"], state.check()) == (0, [])
 
@@ -164,13 +164,13 @@ def test_nothing_is_kept_for_a_pod_that_names_no_node() -> None:
 @pytest.mark.parametrize(
     ("then", "expected"),
     [
-        (pod().on("n"), [Happened.POD_ADD]),
+        (pod().on("n"), [EventKind.POD_ADD]),
         (pod().status(phase="Failed"), []),
-        (pod().deleting(1.0), [Happened.OTHER]),
+        (pod().deleting(1.0), [EventKind.OTHER]),
     ],
     ids=["bound", "failed", "deleted"],
 )
-def test_what_is_kept_ends_with_the_wait(then: PodBuilder, expected: list[Happened]) -> None:
+def test_what_is_kept_ends_with_the_wait(then: PodBuilder, expected: list[EventKind]) -> None:
     state = state_of(pod().nominated("n"))
     events = state.put_pod(then.obj())
     assert kinds(events) == expected
@@ -194,44 +194,44 @@ def test_what_is_kept_does_not_count_beside_the_pod_itself() -> None:
 def test_a_condemned_pod_counts_until_it_is_gone_or_reprieved() -> None:
     state = state_of(pod().on("n"))
     state.put_quota(make_quota("a/q").min(cpu=0).obj())
-    state.condemn("p")
-    assert (bool(state.table.going[0]), state.ledger.is_leaving("a", "p")) == (True, True)
+    state.mark_leaving("p")
+    assert (bool(state.table.leaving[0]), state.ledger.is_leaving("a", "p")) == (True, True)
     assert state.ledger.used("a")["cpu"] == 1000
     state.reprieve("p")
-    assert (bool(state.table.going[0]), state.ledger.is_leaving("a", "p")) == (False, False)
+    assert (bool(state.table.leaving[0]), state.ledger.is_leaving("a", "p")) == (False, False)
     assert state.check() == []
 
 
 def test_a_condemned_pod_stays_condemned_whatever_form_it_takes() -> None:
     state = state_of(pod().on("n"))
-    state.condemn("p")
+    state.mark_leaving("p")
     state.put_pod(pod().requests(cpu=2).on("n").obj())
-    assert (bool(state.table.going[0]), state.ledger.is_leaving("a", "p")) == (True, True)
-    assert kinds(state.put_pod(pod().requests(cpu=2).deleting(1.0).on("n").obj())) == [Happened.POD_UPDATE]
+    assert (bool(state.table.leaving[0]), state.ledger.is_leaving("a", "p")) == (True, True)
+    assert kinds(state.put_pod(pod().requests(cpu=2).deleting(1.0).on("n").obj())) == [EventKind.POD_UPDATE]
     assert state.check() == []
 
 
 def test_a_pod_that_names_another_group_is_an_event_of_groups() -> None:
     state = state_of(pod())
     key = make_group("a/g").obj().key
-    anybody, own = (ClusterEvent(Happened.GROUP, namespace="a", group=group) for group in ("", key))
+    anybody, own = (ClusterEvent(EventKind.GROUP, namespace="a", group=group) for group in ("", key))
     assert state.put_pod(pod().group("g").obj()) == [anybody, own]
     assert state.put_pod(pod().group("g").labels(a="b").obj()) == []
-    assert kinds(state.put_pod(pod().group("h").on("n").obj())) == [Happened.GROUP] * 3 + [Happened.POD_ADD]
+    assert kinds(state.put_pod(pod().group("h").on("n").obj())) == [EventKind.GROUP] * 3 + [EventKind.POD_ADD]
     assert kinds(state.put_pod(pod("q").group("g").obj())) == [], "a new pod is no change"
 
 
 def test_a_terminating_pod_cannot_be_reprieved() -> None:
     state = state_of(pod().deleting(1.0).on("n"))
     state.reprieve("p")
-    assert (bool(state.table.going[0]), state.ledger.is_leaving("a", "p")) == (True, True)
+    assert (bool(state.table.leaving[0]), state.ledger.is_leaving("a", "p")) == (True, True)
 
 
 def test_who_has_no_node_is_neither_condemned_nor_reprieved() -> None:
     state = state_of(pod())
-    state.condemn("p")
+    state.mark_leaving("p")
     state.reprieve("p")
-    state.condemn("stranger")
+    state.mark_leaving("stranger")
     assert state.check() == []
     assert not state.ledger.is_leaving("a", "p")
 
@@ -245,38 +245,42 @@ def test_a_pod_that_starts_to_go_while_its_binding_is_under_way_is_going() -> No
 
 # Nodes
 
-CHANGES: list[tuple[str, Callable[[NodeBuilder], Any], Happened | None]] = [
+CHANGES: list[tuple[str, Callable[[NodeBuilder], Any], EventKind | None]] = [
     ("nothing", lambda n: n, None),
-    ("room", lambda n: n.allocatable(cpu=5), Happened.NODE_ALLOCATABLE),
-    ("a label", lambda n: n.labels(zone="a"), Happened.NODE_LABELS),
-    ("an annotation", lambda n: n.meta.update(annotations={"a": "b"}), Happened.NODE_LABELS),
-    ("a taint", lambda n: n.taint("t"), Happened.NODE_TAINTS),
-    ("a cordon", lambda n: n.unschedulable(), Happened.NODE_TAINTS),
-    ("several", lambda n: n.allocatable(cpu=5).taint("t"), Happened.NODE_ALLOCATABLE | Happened.NODE_TAINTS),
+    ("room", lambda n: n.allocatable(cpu=5), EventKind.NODE_ALLOCATABLE),
+    ("a label", lambda n: n.labels(zone="a"), EventKind.NODE_LABELS),
+    ("an annotation", lambda n: n.meta.update(annotations={"a": "b"}), EventKind.NODE_LABELS),
+    ("a taint", lambda n: n.taint("t"), EventKind.NODE_TAINTS),
+    ("a cordon", lambda n: n.unschedulable(), EventKind.NODE_TAINTS),
+    (
+        "several",
+        lambda n: n.allocatable(cpu=5).taint("t"),
+        EventKind.NODE_ALLOCATABLE | EventKind.NODE_TAINTS,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("change", "expected"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
-def test_events_of_a_node(change: Callable[[NodeBuilder], Any], expected: Happened | None) -> None:
+def test_events_of_a_node(change: Callable[[NodeBuilder], Any], expected: EventKind | None) -> None:
     state = ClusterState()
     old = node().obj()
-    assert kinds(state.put_node(old)) == [Happened.NODE_ADD]
+    assert kinds(state.put_node(old)) == [EventKind.NODE_ADD]
     changed = node()
     change(changed)
     new = changed.obj()
     events = state.put_node(new)
     assert events == ([ClusterEvent(expected, node=new, old_node=old)] if expected else [])
-    assert state.remove_node("n") == [ClusterEvent(Happened.NODE_DELETE, old_node=new)]
-    assert state.remove_node("n") == [ClusterEvent(Happened.NODE_DELETE)]
+    assert state.remove_node("n") == [ClusterEvent(EventKind.NODE_DELETE, old_node=new)]
+    assert state.remove_node("n") == [ClusterEvent(EventKind.NODE_DELETE)]
 
 
 def test_a_node_that_pods_are_on_already_is_new_when_it_comes() -> None:
     state = ClusterState()
     state.put_pod(pod().on("n").obj())
-    assert kinds(state.put_node(node().obj())) == [Happened.NODE_ADD]
+    assert kinds(state.put_node(node().obj())) == [EventKind.NODE_ADD]
     state.remove_node("n")
     assert state.ledger.used("a")["cpu"] == 1000, "its pods count until they are gone too"
-    assert kinds(state.put_node(node().obj())) == [Happened.NODE_ADD]
+    assert kinds(state.put_node(node().obj())) == [EventKind.NODE_ADD]
     assert int(state.nodes.requested[0, 0]) == 1000
 
 
@@ -286,7 +290,7 @@ def test_a_node_that_pods_are_on_already_is_new_when_it_comes() -> None:
 def test_events_of_a_quota() -> None:
     state = ClusterState()
     quota = make_quota("a/q").min(cpu=1).max(cpu=2)
-    changed = [ClusterEvent(Happened.QUOTA, namespace="a")]
+    changed = [ClusterEvent(EventKind.QUOTA, namespace="a")]
     assert state.put_quota(quota.obj()) == changed
     state.quota_dirty.clear()
     assert state.put_quota(quota.version("2").obj()) == [], "its status alone"
@@ -315,7 +319,7 @@ def space(team: str) -> Namespace:
 
 def test_events_of_a_namespace() -> None:
     state = ClusterState()
-    changed = [ClusterEvent(Happened.OTHER, namespace="a")]
+    changed = [ClusterEvent(EventKind.OTHER, namespace="a")]
     assert state.put_namespace(space("x")) == changed
     assert state.put_namespace(space("x")) == []
     assert state.put_namespace(space("y")) == changed
@@ -327,7 +331,7 @@ def test_events_of_a_namespace() -> None:
 def test_events_of_a_group() -> None:
     state = ClusterState()
     group = make_group("a/g").needs(2)
-    changed = [ClusterEvent(Happened.GROUP, namespace="a", group=group.obj().key)]
+    changed = [ClusterEvent(EventKind.GROUP, namespace="a", group=group.obj().key)]
     assert state.put_gang(group.obj()) == changed
     assert state.put_gang(group.version("2").obj()) == []
     assert state.put_gang(group.needs(3).obj()) == changed
@@ -338,19 +342,23 @@ def test_events_of_a_group() -> None:
 def test_other_objects_are_kept_by_kind_and_handed_to_who_follows_them() -> None:
     state = ClusterState()
     claim, metric = make_claim("a/c").obj(), make_metric("n").obj()
-    assert state.put_object(claim, Happened.VOLUME) == [ClusterEvent(Happened.VOLUME, obj=claim)]
-    assert state.put_object(metric, Happened.NODE_METRIC) == [ClusterEvent(Happened.NODE_METRIC, obj=metric)]
+    assert state.put_object(claim, EventKind.VOLUME) == [ClusterEvent(EventKind.VOLUME, obj=claim)]
+    assert state.put_object(metric, EventKind.NODE_METRIC) == [
+        ClusterEvent(EventKind.NODE_METRIC, obj=metric)
+    ]
     assert state.objects == {"PersistentVolumeClaim": {"a/c": claim}, "NodeMetric": {"n": metric}}
     assert (state.storage.claims, state.load.metrics) == ({"a/c": claim}, {"n": metric})
-    assert state.remove_object(claim, Happened.VOLUME) == [ClusterEvent(Happened.VOLUME)]
-    assert state.remove_object(metric, Happened.NODE_METRIC) == [ClusterEvent(Happened.NODE_METRIC)]
+    assert state.remove_object(claim, EventKind.VOLUME) == [ClusterEvent(EventKind.VOLUME)]
+    assert state.remove_object(metric, EventKind.NODE_METRIC) == [ClusterEvent(EventKind.NODE_METRIC)]
     assert not any((*state.objects.values(), state.storage.claims, state.load.metrics))
-    assert state.put_object(claim, Happened.OTHER) == [ClusterEvent(Happened.OTHER, obj=claim)]
+    assert state.put_object(claim, EventKind.OTHER) == [ClusterEvent(EventKind.OTHER, obj=claim)]
     assert state.storage.claims == {}, "an object that nobody follows"
 
 
 def test_any_change_of_a_node_is_one_of_three() -> None:
-    assert Happened.node_update() == Happened.NODE_ALLOCATABLE | Happened.NODE_LABELS | Happened.NODE_TAINTS
+    assert (
+        EventKind.node_update() == EventKind.NODE_ALLOCATABLE | EventKind.NODE_LABELS | EventKind.NODE_TAINTS
+    )
 
 
 # The checker
@@ -361,7 +369,11 @@ SABOTAGE: list[tuple[str, Callable[[ClusterState], Any], str]] = [
     ("a row that is not alive", lambda s: s.table.alive.__setitem__(0, False), "has no row"),
     ("a row of another pod", lambda s: s.table.pods.__setitem__(0, None), "has no row"),
     ("a wrong slot", lambda s: s.table.slot.__setitem__(0, 3), "has the wrong slot"),
-    ("a mark that only the table has", lambda s: s.table.going.__setitem__(0, True), "the ledger disagrees"),
+    (
+        "a mark that only the table has",
+        lambda s: s.table.leaving.__setitem__(0, True),
+        "the ledger disagrees",
+    ),
     ("a placement too many", lambda s: s.placed.pop("p"), "1 rows alive, 0 placements"),
     ("a node with a pod too many", lambda s: s.nodes.pods[0].update(q=pod("q").obj()), "2 pods on nodes"),
     ("room that is counted wrongly", lambda s: s.nodes.requested.__setitem__((0, 0), 5), "node n: requested"),

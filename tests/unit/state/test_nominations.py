@@ -214,7 +214,7 @@ def test_standings_are_told_apart() -> None:
         assert key == ("a", 0, kept, group)
         known = state.nominations.get("p")
         assert known is not None
-        assert (known.kept, known.group, known.standing) == (kept, group, key)
+        assert (known.kept, known.group, known.rights) == (kept, group, key)
 
 
 def test_room_that_is_given_up_is_told() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.model.pod_use import use_of
-from scheduler_core.model.reservation_ledger import Charge, Hold, ReservationLedger
-from scheduler_core.quota.holds import Book
+from scheduler_core.model.pods.use import use_of
+from scheduler_core.model.quotas.reservation_ledger import Charge, Hold, ReservationLedger
+from scheduler_core.quota.reservations.usage import NamespaceUsage
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.reservations import reservation_of
 from tests.support.builders import make_group, make_node, make_pod
@@ -60,6 +60,6 @@ def test_status_and_admission_agree(
     state = reserving(pods, charges, spent)
     found = reservation_of(state, GANG)
     assert found is not None
-    book = Book(state.gangs.ledgers["a"], {uid: use_of(pod) for uid, pod in state.pods.items()})
+    book = NamespaceUsage(state.gangs.ledgers["a"], {uid: use_of(pod) for uid, pod in state.pods.items()})
     assert found.held.get("cpu", 0) == book.remaining("g")["cpu"]
     assert found.used.get("cpu", 0) == book.drawn("g")["cpu"]

@@ -15,12 +15,12 @@ import pytest
 
 from scheduler_core.load.spec import Estimation, LoadSpec, Thresholds
 from scheduler_core.model.selectors import IN, Requirement, Selector
-from scheduler_core.state.census import take_census
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.domains import EACH_NODE
-from scheduler_core.state.events import Happened
-from scheduler_core.state.pod_grid import EMPTY
-from scheduler_core.state.selections import Selection
+from scheduler_core.state.events import EventKind
+from scheduler_core.state.gangs.gangs import take_census
+from scheduler_core.state.neighbours.domains import EACH_NODE
+from scheduler_core.state.neighbours.selections import Selection
+from scheduler_core.state.placed.grid import EMPTY
 from scheduler_core.state.trial import Trial
 from tests.support.builders import (
     Builder,
@@ -129,7 +129,7 @@ def _row(state: ClusterState, row: int) -> tuple[Any, ...]:
         int(table.priority[row]),
         float(table.start[row]),
         float(table.lasts[row]),
-        bool(table.going[row]),
+        bool(table.leaving[row]),
         space,
         asked,
     )
@@ -179,7 +179,7 @@ class World:
         self.rng = random.Random(seed)
         self.objects: dict[tuple[str, str], Builder] = {}
         self.assumed: dict[str, str] = {}
-        self.condemned: set[str] = set()
+        self.evicted: set[str] = set()
         self.serial = 0
         self.state = ClusterState()
 
@@ -316,7 +316,7 @@ class World:
 
     def remove(self, which: tuple[str, str]) -> None:
         self.assumed.pop(which[1], None)
-        self.condemned.discard(which[1])
+        self.evicted.discard(which[1])
         builder = self.objects.pop(which)
         for uid in [uid for uid, node in self.assumed.items() if which == ("Node", f"/{node}")]:
             del self.assumed[uid]
@@ -345,7 +345,7 @@ class World:
         self.put("Pod", pod)
 
     def decide(self) -> None:
-        """What the scheduler does: assume, forget, condemn, reprieve, nominate, try."""
+        """What the scheduler does: assume, forget, mark as leaving, reprieve, nominate, try."""
         state, rng = self.state, self.rng
         waiting = sorted(
             uid
@@ -366,15 +366,15 @@ class World:
                 state.forget(uid)
             case 2 if state.placed:
                 uid = rng.choice(sorted(state.placed))
-                self.condemned.add(uid)
-                state.condemn(uid)
-            case 3 if self.condemned:
-                uid = rng.choice(sorted(self.condemned))
-                self.condemned.discard(uid)
+                self.evicted.add(uid)
+                state.mark_leaving(uid)
+            case 3 if self.evicted:
+                uid = rng.choice(sorted(self.evicted))
+                self.evicted.discard(uid)
                 state.reprieve(uid)
             case 4:
                 self.in_a_trial(waiting, alive)
-        self.condemned &= set(state.placed)
+        self.evicted &= set(state.placed)
 
     @staticmethod
     def assume(state: ClusterState, uid: str, node: str) -> None:
@@ -386,7 +386,7 @@ class World:
         rng, state = self.rng, self.state
         with Trial(state, 5.0) as trial:
             for uid in rng.sample(sorted(state.placed), min(3, len(state.placed))):
-                trial.lift(uid)
+                trial.remove_placed(uid)
             for uid in waiting[:2] if alive else ():
                 slot = state.nodes.slot(rng.choice(alive))
                 assert slot is not None
@@ -402,17 +402,17 @@ class World:
             tell(state, kind, builder, gone=False)
         for uid, node in self.assumed.items():
             self.assume(state, uid, node)
-        for uid in self.condemned:
-            state.condemn(uid)
+        for uid in self.evicted:
+            state.mark_leaving(uid)
         return state
 
 
 FOLLOWED = {
-    "PersistentVolume": Happened.VOLUME,
-    "PersistentVolumeClaim": Happened.VOLUME,
-    "StorageClass": Happened.VOLUME,
-    "CSINode": Happened.VOLUME,
-    "NodeMetric": Happened.NODE_METRIC,
+    "PersistentVolume": EventKind.VOLUME,
+    "PersistentVolumeClaim": EventKind.VOLUME,
+    "StorageClass": EventKind.VOLUME,
+    "CSINode": EventKind.VOLUME,
+    "NodeMetric": EventKind.NODE_METRIC,
 }
 
 

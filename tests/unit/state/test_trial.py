@@ -32,8 +32,8 @@ def test_what_is_placed_and_lifted_counts_inside_and_not_outside() -> None:
     with Trial(state, 9.0) as trial:
         trial.place(state.pods["w"], 0)
         assert (cpus(state), state.placed["w"].assumed_at) == ((3, 3), 9.0)
-        trial.lift("p")
-        trial.lift("q")
+        trial.remove_placed("p")
+        trial.remove_placed("q")
         assert (cpus(state), set(state.placed)) == ((1, 1), {"w"})
     assert (cpus(state), set(state.placed)) == ((2, 2), {"p", "q"})
     assert state.check() == []
@@ -50,9 +50,9 @@ def test_requests_may_be_others_than_the_pods() -> None:
 def test_rollback_undoes_what_came_after_the_checkpoint() -> None:
     state = cluster()
     with Trial(state, 9.0) as trial:
-        trial.lift("p")
+        trial.remove_placed("p")
         checkpoint = trial.checkpoint()
-        trial.lift("q")
+        trial.remove_placed("q")
         trial.place(state.pods["w"], 0)
         trial.rollback(checkpoint)
         assert set(state.placed) == {"q"}
@@ -64,8 +64,8 @@ def test_one_that_is_restored_stays_whatever_is_undone() -> None:
     state = cluster()
     with Trial(state, 9.0) as trial:
         trial.place(state.pods["w"], 0)
-        trial.lift("p")
-        trial.lift("q")
+        trial.remove_placed("p")
+        trial.remove_placed("q")
         trial.restore("p")
         assert set(state.placed) == {"p", "w"}
         with pytest.raises(KeyError):
@@ -79,9 +79,9 @@ def test_one_that_is_restored_stays_whatever_is_undone() -> None:
 def test_a_pod_that_is_lifted_twice_is_restored_as_it_was_last() -> None:
     state = cluster()
     with Trial(state, 9.0) as trial:
-        trial.lift("p")
+        trial.remove_placed("p")
         trial.restore("p")
-        trial.lift("p")
+        trial.remove_placed("p")
         trial.rollback(0)
         assert set(state.placed) == {"p", "q"}
 
@@ -90,12 +90,12 @@ def test_a_pod_that_is_lifted_twice_is_restored_as_it_was_last() -> None:
 def test_start_and_end_of_a_pod_are_as_they_were(going: bool) -> None:
     state = cluster()
     if going:
-        state.condemn("p")
+        state.mark_leaving("p")
     before = [(uid, float(state.table.start[item.row])) for uid, item in state.placed.items()]
     with Trial(state, 9.0) as trial:
-        trial.lift("p")
+        trial.remove_placed("p")
         assert not state.ledger.is_leaving("a", "p")
-    assert bool(state.table.going[state.placed["p"].row]) is going
+    assert bool(state.table.leaving[state.placed["p"].row]) is going
     assert state.ledger.is_leaving("a", "p") is going
     assert sorted(before) == sorted(
         (uid, float(state.table.start[item.row])) for uid, item in state.placed.items()
@@ -107,7 +107,7 @@ def test_who_is_lifted_waits_for_no_node() -> None:
     state.nominations.put(state.pods["w"], "n", state.vector(state.pods["w"]))
     with Trial(state, 9.0) as trial:
         trial.place(state.pods["w"], 0)
-        trial.lift("w")
+        trial.remove_placed("w")
         assert not state.nominations.counts("w")
     assert state.nominations.counts("w")
 
@@ -115,7 +115,7 @@ def test_who_is_lifted_waits_for_no_node() -> None:
 def test_an_error_inside_leaves_no_trace() -> None:
     state = cluster()
     trial = Trial(state, 9.0)
-    trial.lift("p")
+    trial.remove_placed("p")
     with pytest.raises(KeyError), trial:
-        trial.lift("stranger")
+        trial.remove_placed("stranger")
     assert (cpus(state), state.check()) == ((2, 2), [])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_core.engine.intake import take_in, take_out
-from scheduler_core.model.charging import charged_at_creation, counts_in_quota
+from scheduler_core.engine.events import expire_charges, put_object, remove_object
 from scheduler_core.model.names import CHARGED_ANNOTATION, CPU, DEFAULT_SCHEDULER
-from scheduler_core.model.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
-from scheduler_core.state.belief import BELIEVED_SECONDS
+from scheduler_core.model.pods.charging import charged_at_creation, counts_in_quota
+from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.events import Happened
+from scheduler_core.state.events import EventKind
+from scheduler_core.state.unplaced import IGNORED_SECONDS, PENDING_SECONDS
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
 
 COUNTED = [
@@ -66,7 +66,7 @@ def used(state: ClusterState) -> tuple[int, int]:
 def test_it_counts_before_and_once_after_it_gets_a_node() -> None:
     state = cluster()
     (event,) = state.put_pod(foreign().obj())
-    assert (event.what, used(state), state.quota_dirty) == (Happened.QUOTA, (3, 1), {"a"})
+    assert (event.what, used(state), state.quota_dirty) == (EventKind.QUOTA, (3, 1), {"a"})
     assert state.put_pod(foreign().obj()) == [], "no news, no event"
     state.put_pod(foreign().on("n1").obj())
     assert used(state) == (3, 1)
@@ -85,7 +85,7 @@ def test_it_is_given_back(ends: str) -> None:
         (event,) = state.put_pod(foreign().status(phase="Failed").obj())
     else:
         (event,) = state.put_pod(foreign().annotation(CHARGED_ANNOTATION, "false").obj())
-    assert Happened.QUOTA in event.what
+    assert EventKind.QUOTA in event.what
     assert used(state) == (0, 0)
 
 
@@ -101,9 +101,9 @@ def test_a_forged_mark_on_a_pod_of_our_own_counts_from_its_placement_on() -> Non
 
 def test_what_was_admitted_counts_until_its_pod_is_seen() -> None:
     state = cluster()
-    (event,) = take_in(state, charges(("p", 3)), 0.0)
-    assert (event.what, event.namespace, used(state)) == (Happened.QUOTA, "a", (3, 1))
-    assert take_in(state, charges(("p", 3)), 0.0) == []
+    (event,) = put_object(state, charges(("p", 3)), 0.0)
+    assert (event.what, event.namespace, used(state)) == (EventKind.QUOTA, "a", (3, 1))
+    assert put_object(state, charges(("p", 3)), 0.0) == []
     state.put_pod(foreign().obj())
     assert used(state) == (3, 1), "the pod counts itself, not twice"
     state.remove_pod("p")
@@ -112,18 +112,18 @@ def test_what_was_admitted_counts_until_its_pod_is_seen() -> None:
 
 def test_what_never_came_goes_with_its_charge() -> None:
     state = cluster()
-    take_in(state, charges(("p", 3), ("r", 1)), 0.0)
+    put_object(state, charges(("p", 3), ("r", 1)), 0.0)
     assert used(state) == (4, 2)
-    take_in(state, charges(("r", 1)), 0.0)
+    put_object(state, charges(("r", 1)), 0.0)
     assert used(state) == (1, 1)
-    take_out(state, charges(("r", 1)), 0.0)
+    remove_object(state, charges(("r", 1)), 0.0)
     assert used(state) == (0, 0)
 
 
 def test_a_pod_that_does_not_count_needs_no_charge() -> None:
     """Warned of only, or of our own: what is seen is believed."""
     state = cluster()
-    take_in(state, charges(("p", 3)), 0.0)
+    put_object(state, charges(("p", 3)), 0.0)
     state.put_pod(foreign().annotation(CHARGED_ANNOTATION, "").obj())
     assert used(state) == (0, 0)
 
@@ -132,18 +132,18 @@ def test_a_resize_counts_from_its_admission_on() -> None:
     state = cluster()
     state.put_pod(foreign(cpu=2).on("n1").obj())
     state.put_pod(foreign(cpu=2).on("n1").deleting(5.0).obj())
-    take_in(state, charges(("p", 4)), 0.0)
+    put_object(state, charges(("p", 4)), 0.0)
     assert used(state) == (4, 1)
     assert state.ledger.leaving("a")[CPU] == 4000, "who leaves leaves with all of it"
     state.put_pod(foreign(cpu=4).on("n1").obj())
-    take_in(state, charges(), 0.0)
+    put_object(state, charges(), 0.0)
     assert used(state) == (4, 1)
 
 
 def test_a_charge_of_another_namespace_says_nothing_of_a_pod() -> None:
     state = cluster()
     state.put_pod(foreign(cpu=2).on("n1").obj())
-    take_in(state, charges(("p", 4), namespace="b"), 0.0)
+    put_object(state, charges(("p", 4), namespace="b"), 0.0)
     assert used(state) == (2, 1)
 
 
@@ -152,7 +152,7 @@ def test_a_charge_of_another_namespace_says_nothing_of_a_pod() -> None:
 def test_a_charge_that_names_a_pod_of_another_namespace_before_it_is_seen(scheduler: str, node: str) -> None:
     """Anybody may claim any uid, and a new process learns of ledgers before it learns of pods."""
     state = cluster()
-    take_in(state, charges(("p", 3)), 0.0)
+    put_object(state, charges(("p", 3)), 0.0)
     pod = make_pod("b/p").uid("p").scheduler(scheduler).requests(cpu=2)
     state.put_pod(pod.annotation(CHARGED_ANNOTATION, "true").obj())
     if node:
@@ -160,7 +160,7 @@ def test_a_charge_that_names_a_pod_of_another_namespace_before_it_is_seen(schedu
     else:
         state.assume(pod.obj(), 0, 1.0)
     assert (used(state), state.ledger.used("b")[CPU]) == ((3, 1), 2000)
-    assert state.unplaced.lapse(BELIEVED_SECONDS) == ["a"]
+    assert state.unplaced.lapse(PENDING_SECONDS) == ["a"]
     assert (used(state), state.ledger.used("b")[CPU]) == ((0, 0), 2000)
     state.remove_pod("p")
     assert (used(state), state.ledger.used("b")[CPU]) == ((0, 0), 0)
@@ -169,13 +169,13 @@ def test_a_charge_that_names_a_pod_of_another_namespace_before_it_is_seen(schedu
 def test_reservations_and_charges_of_a_namespace_do_not_disturb_each_other() -> None:
     state = cluster()
     holds = ReservationLedger("a", holds=(Hold("g", "u", 1, {CPU: 1000}),))
-    take_in(state, holds, 0.0)
-    take_in(state, charges(("p", 3)), 0.0)
+    put_object(state, holds, 0.0)
+    put_object(state, charges(("p", 3)), 0.0)
     assert state.gangs.ledgers["a"] is holds
-    take_out(state, holds, 0.0)
+    remove_object(state, holds, 0.0)
     assert (state.gangs.ledgers, used(state)) == ({}, (3, 1))
-    take_in(state, holds, 0.0)
-    take_out(state, charges(("p", 3)), 0.0)
+    put_object(state, holds, 0.0)
+    remove_object(state, charges(("p", 3)), 0.0)
     assert (list(state.gangs.ledgers), used(state)) == (["a"], (0, 0))
 
 
@@ -187,3 +187,129 @@ def test_the_checker_finds_a_pod_that_should_count_and_one_that_should_not() -> 
     state = cluster()
     state.ledger.charge("a", "ghost", {}, placed=False)
     assert state.check() == ["a/ghost is charged without a node, and nobody knows it"]
+
+
+def test_it_counts_for_a_bounded_time_and_then_nothing_of_the_namespace_does() -> None:
+    state = cluster()
+    put_object(state, charges(("p", 3)), 10.0)
+    assert state.unplaced.next_time() == 10.0 + PENDING_SECONDS
+    put_object(state, charges(("p", 3), ("q", 1)), 11.0)
+    assert expire_charges(state, 11.9) == []
+    assert used(state) == (4, 2)
+    (event,) = expire_charges(state, 12.0)
+    assert (event.what, event.namespace, used(state)) == (EventKind.QUOTA, "a", (0, 0))
+    assert state.unplaced.next_time() is None
+    assert put_object(state, charges(("r", 4)), 12.0 + IGNORED_SECONDS - 0.1) == []
+    assert used(state) == (0, 0)
+    put_object(state, charges(("s", 4)), 12.0 + IGNORED_SECONDS)
+    assert used(state) == (4, 1)
+
+
+def test_others_are_believed_all_the_same() -> None:
+    state = cluster()
+    put_object(state, charges(("p", 3), namespace="b"), 0.0)
+    expire_charges(state, 3.0)
+    put_object(state, charges(("p", 3)), 3.0)
+    assert used(state) == (3, 1)
+
+
+def test_whoever_forges_without_a_pause_holds_up_two_seconds_of_a_minute() -> None:
+    state, held = cluster(), 0
+    steps = range(10 * int(PENDING_SECONDS + IGNORED_SECONDS) * 2)
+    for number in steps:
+        # Every half of a second other charges, some of which the ledger drops soon.
+        expire_charges(state, number / 2)
+        put_object(state, charges((f"x{number}", 2), (f"x{number - 1}", 2)), number / 2)
+        held += used(state) != (0, 0)
+    assert held / len(steps) <= 2.5 / (PENDING_SECONDS + IGNORED_SECONDS)
+
+
+def test_a_charge_that_changes_keeps_the_time_that_it_has() -> None:
+    state = cluster()
+    for number in range(4):
+        put_object(state, charges(("p", number)), number / 2)
+    assert state.unplaced.next_time() == PENDING_SECONDS
+    put_object(state, charges(), 1.6)
+    put_object(state, charges(("p", 4)), 1.7)
+    expire_charges(state, PENDING_SECONDS)
+    assert used(state) == (0, 0)
+
+
+SEEN = ["in time", "after its charge went", "before the charge", "and deleted", "and finished"]
+
+
+@pytest.mark.parametrize("when", SEEN)
+def test_who_keeps_what_was_promised_is_believed_on(when: str) -> None:
+    state = cluster()
+    if when == "before the charge":
+        state.put_pod(foreign(cpu=3).obj())
+    put_object(state, charges(("p", 3)), 0.0)
+    if when == "after its charge went":
+        put_object(state, charges(), 0.5)
+        assert used(state) == (0, 0)
+    state.put_pod((foreign(cpu=3).status(phase="Failed") if when == "and finished" else foreign(cpu=3)).obj())
+    if when == "and deleted":
+        state.remove_pod("p")
+    assert expire_charges(state, 5.0) == []
+    before = used(state)[0]
+    put_object(state, charges(("p", 3), ("q", 1)), 6.0)
+    assert used(state)[0] == before + 1
+
+
+def test_a_charge_that_goes_without_its_pod_is_a_promise_that_was_broken() -> None:
+    state = cluster()
+    put_object(state, charges(("p", 3)), 0.0)
+    put_object(state, charges(), 0.5)
+    assert expire_charges(state, PENDING_SECONDS) == [], "what is used is as it was"
+    put_object(state, charges(("q", 3)), 3.0)
+    assert used(state) == (0, 0)
+
+
+def resized(state: ClusterState, cpu: int) -> None:
+    state.put_pod(foreign(cpu=cpu).on("n1").obj())
+
+
+def test_a_resize_that_is_never_shown_counts_for_as_long() -> None:
+    state = cluster()
+    resized(state, 2)
+    put_object(state, charges(("p", 4)), 0.0)
+    resized(state, 2)
+    assert used(state) == (4, 1)
+    (event,) = expire_charges(state, PENDING_SECONDS)
+    assert (event.namespace, used(state)) == ("a", (2, 1))
+
+
+def test_a_resize_that_was_shown_once_needs_no_charge_any_more() -> None:
+    """Its node may call it infeasible then, and it asks for nothing."""
+    state = cluster()
+    resized(state, 2)
+    put_object(state, charges(("p", 4)), 0.0)
+    resized(state, 4)
+    resized(state, 2)
+    assert expire_charges(state, 5.0) == []
+    assert used(state) == (2, 1)
+    put_object(state, charges(("p", 4), ("q", 1)), 6.0)
+    assert used(state) == (3, 2)
+
+
+def test_what_is_only_announced_is_not_admitted_yet() -> None:
+    state = cluster()
+    waits = Charge("p", "p", "", {CPU: 3000}, announced=True)
+    assert put_object(state, ReservationLedger("a", charges=(waits,), name=ELASTIC_NAME), 0.0) == []
+    assert (used(state), state.unplaced.next_time()) == ((0, 0), None)
+
+
+def test_after_a_restart_a_charge_counts_anew() -> None:
+    for began in (0.0, 100.0):
+        state = cluster()
+        put_object(state, charges(("p", 3)), began)
+        assert expire_charges(state, began + PENDING_SECONDS - 0.1) == []
+        assert used(state) == (3, 1)
+
+
+def test_a_clock_that_is_set_back_does_not_make_doubt_longer() -> None:
+    state = cluster()
+    put_object(state, charges(("p", 3)), 5000.0)
+    expire_charges(state, 5003.0)
+    put_object(state, charges(("q", 3)), 1000.0)
+    assert used(state) == (3, 1)

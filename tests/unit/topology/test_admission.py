@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_core.model.topology import LARGEST_SIZE, TopologySpec, parse_constraints
-from scheduler_core.topology.admission import FLAT, Wish, _flat, refusals
+from scheduler_core.model.groups.topology import LARGEST_SIZE, TopologySpec, parse_constraints
+from scheduler_core.topology.admission import FLAT, TopologyRequest, _flat, refusals
 from scheduler_core.topology.constraints import LevelRule, parse_rules
 
 RACKS = TopologySpec("t", ("cpu",), ("rack", "node"), (("r0", "n0"), ("r0", "n1"), ("r1", "n2")))
@@ -20,7 +20,7 @@ RACKS = TopologySpec("t", ("cpu",), ("rack", "node"), (("r0", "n0"), ("r0", "n1"
 def said(
     constraints: Any, size: int = 8, *topologies: tuple[str, TopologySpec], labels: str = ""
 ) -> list[str]:
-    wish = Wish(parse_constraints(json.dumps(constraints)), size, "constraints")
+    wish = TopologyRequest(parse_constraints(json.dumps(constraints)), size, "constraints")
     return list(refusals(wish, topologies, lambda: labels.split()))
 
 

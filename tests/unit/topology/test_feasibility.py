@@ -1,4 +1,4 @@
-"""Demands that cannot hold on a tree are refused with the smallest set of them and a reason."""
+"""Constraints that cannot hold on a tree: the smallest conflict and its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where groups go: the placements that the topology seed tells of, and the placer's promises."""
+"""Placements: the examples of docs/topology.md and of its proposal, and the guarantees of the placer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler_core.topology.constraints import LevelRule, Term, parse_rules
-from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
+from scheduler_core.topology.placer import GroupPlacement, Infeasible, can_place, place
 from scheduler_core.topology.tree import Tree, build, flat
 
 
@@ -34,7 +34,7 @@ def tree_of(free: dict[str, dict[str, int]], level: str = "rack") -> tuple[Tree,
     return tree, np.array([slots[node] for node in tree.leaves])
 
 
-def used(tree: Tree, placement: Placement) -> dict[str, int]:
+def used(tree: Tree, placement: GroupPlacement) -> dict[str, int]:
     return {node: count for node, count in zip(tree.leaves, placement.counts.tolist(), strict=True) if count}
 
 
@@ -115,7 +115,7 @@ def test_the_placements_of_the_seed(case: Case) -> None:
     if case.values is None:
         assert isinstance(found, Infeasible)
         return
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert (found.values, found.optimal) == (case.values, True)
     assert found.counts.sum() == case.size
     assert (found.counts <= slots).all()
@@ -140,7 +140,7 @@ def test_partitions_of_zones_and_of_racks_with_a_minimum_per_node() -> None:
     text = '{"zone": {"type": "spread", "partitions": 2}, "rack": {"type": "spread", "partitions": 2},'
     rules = parse_rules(tree.levels, text + ' "node": {"type": "spread", "min": 2}}')
     found = place(tree, np.array([slots[node] for node in tree.leaves]), 16, rules)
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.values == (128, 64, 32)
     assert set(used(tree, found).values()) == {2}
 
@@ -148,7 +148,7 @@ def test_partitions_of_zones_and_of_racks_with_a_minimum_per_node() -> None:
 def test_without_constraints_every_level_packs() -> None:
     tree, slots = tree_of(TWO_RACKS_OF_THREE)
     found = place(tree, slots, 8, parse_rules(tree.levels, ""))
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert used(tree, found) == {"node-0": 8}
 
 
@@ -157,7 +157,7 @@ def test_of_equal_racks_the_tighter_one_is_taken_and_then_the_first_by_name() ->
         {"rack-2": nodes(8, 8), "rack-10": nodes(8, 4, first=2), "rack-9": nodes(8, 4, first=4)}
     )
     found = place(tree, slots, 8, parse_rules(tree.levels, ""))
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert used(tree, found) == {"node-4": 8}
 
 
@@ -165,7 +165,7 @@ def test_a_hard_spread_puts_one_pod_on_a_node() -> None:
     tree, slots = tree_of(TWO_RACKS_OF_THREE)
     rules = parse_rules(tree.levels, '{"node": {"type": "spread", "hard": true}}')
     found = place(tree, slots, 4, rules)
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.values == (2, 4)
     assert isinstance(place(tree, slots, 7, rules), Infeasible)
 
@@ -174,7 +174,7 @@ def test_a_replacement_joins_the_members_that_stay() -> None:
     tree, slots = tree_of(TWO_RACKS_OF_THREE)
     fixed = np.array([0, 0, 0, 3, 2, 2])
     found = place(tree, slots, 8, parse_rules(tree.levels, PACKED_RACK), fixed=fixed)
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.values == (1, 22)
     assert found.added.sum() == 1
     assert (found.counts == fixed + found.added).all()
@@ -184,7 +184,7 @@ def test_a_replacement_keeps_strict_rules_with_the_members_that_stay() -> None:
     tree, slots = tree_of({"": nodes(8, 8, 8)})
     rules = parse_rules(tree.levels, '{"node": {"factor": 4}}')
     found = place(tree, slots, 8, rules, fixed=np.array([4, 3, 0]))
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.added.tolist() == [0, 1, 0]
 
 
@@ -216,8 +216,8 @@ def test_a_budget_that_ends_still_gives_a_legal_placement_and_says_so() -> None:
     rules = parse_rules(tree.levels, '{"rack": {"partitions": 2}, "node": {"factor": 2}}')
     found = place(tree, slots, 20, rules, expired=lambda: True)
     best = place(tree, slots, 20, rules)
-    assert isinstance(found, Placement)
-    assert isinstance(best, Placement)
+    assert isinstance(found, GroupPlacement)
+    assert isinstance(best, GroupPlacement)
     assert (found.optimal, best.optimal) == (False, True)
     assert found.counts.sum() == 20
     assert (found.counts % 2 == 0).all()
@@ -228,8 +228,8 @@ def test_the_same_question_gets_the_same_answer() -> None:
     tree, slots = tree_of(TWO_RACKS_OF_THREE)
     rules = parse_rules(tree.levels, PACKED_RACK)
     first, second = place(tree, slots, 11, rules), place(tree, slots, 11, rules)
-    assert isinstance(first, Placement)
-    assert isinstance(second, Placement)
+    assert isinstance(first, GroupPlacement)
+    assert isinstance(second, GroupPlacement)
     assert (first.counts == second.counts).all()
 
 
@@ -238,7 +238,7 @@ def test_costs_that_do_not_fit_one_word_stay_exact() -> None:
     tree = build(("a", "b", "c", "d", "e"), fanout)
     rules = tuple(LevelRule(level, spread=True) for level in tree.levels)
     found = place(tree, np.full(64, 10_000), 1024, rules)
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.values == (2 * 512**2, 4 * 256**2, 8 * 128**2, 16 * 64**2, 64 * 16**2)
 
 
@@ -246,7 +246,7 @@ def test_costs_that_do_not_fit_one_word_stay_exact() -> None:
 def test_an_empty_tree_holds_only_an_empty_group(size: int) -> None:
     tree = flat(())
     slots = np.zeros(0, dtype=np.int64)
-    assert isinstance(place(tree, slots, size, parse_rules(tree.levels, "")), Placement) == (size == 0)
+    assert isinstance(place(tree, slots, size, parse_rules(tree.levels, "")), GroupPlacement) == (size == 0)
     assert can_place(tree, slots, size, parse_rules(tree.levels, "")) == (size == 0)
 
 
@@ -255,5 +255,5 @@ def test_of_equal_units_the_first_by_name_is_taken_whatever_their_number_of_chil
     tree, slots = tree_of(free)
     for size, taken in ((8, {"node-0": 4, "node-1": 4}), (4, {"node-0": 4})):
         found = place(tree, slots, size, parse_rules(tree.levels, ""))
-        assert isinstance(found, Placement)
+        assert isinstance(found, GroupPlacement)
         assert used(tree, found) == taken

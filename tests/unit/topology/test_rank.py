@@ -1,4 +1,4 @@
-"""Ranks, distances and hop costs, with the numbers of the topology seed."""
+"""Ranks, distances and hop costs, with the numbers of docs/topology.md."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_the_texts_on_the_group() -> None:
     )
 
 
-def test_the_texts_of_the_seed_are_drawn_as_it_draws_them() -> None:
-    """The sample of the topology seed, "group placement"; its second node-3 is meant to be another node."""
+def test_the_seed_format_draws_placement_and_ranks() -> None:
+    """The form of docs/topology.md#ranks-and-results, for the sample of the proposal (one node renamed)."""
     tree = build(
         ("rack", "node"),
         (("rack-0", "node-0"), ("rack-0", "node-2"), ("rack-1", "node-3"), ("rack-1", "node-4")),

@@ -1,4 +1,4 @@
-"""Solvers: what an answer must be, and what becomes of one that is not, or of none."""
+"""Solvers: checks of their answers, and what happens after a faulty answer or none."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from scheduler_core.topology.constraints import parse_rules
+from scheduler_core.topology.exact.tables import OutOfBudget
 from scheduler_core.topology.greedy import Greedy
-from scheduler_core.topology.placer import Infeasible, Placement, can_place, place
-from scheduler_core.topology.preempt import Preemption, Victim, choose_victims
+from scheduler_core.topology.placer import GroupPlacement, Infeasible, can_place, place
+from scheduler_core.topology.preemption import GroupPreemption, Victim, choose_victims
 from scheduler_core.topology.question import Question
 from scheduler_core.topology.solvers import EXACT, SOLVERS, Exact
-from scheduler_core.topology.tables import OutOfBudget
 from scheduler_core.topology.tree import build
 
 TREE = build(("rack", "node"), (("r0", "n0"), ("r0", "n1"), ("r1", "n2"), ("r1", "n3")))
@@ -34,7 +34,7 @@ class Says:
         return self.answer(question) if callable(self.answer) else self.answer  # type: ignore[no-any-return]
 
 
-def asked(answer: Any, text: str = "", size: int = 4, held: Any = None) -> Placement | Infeasible:
+def asked(answer: Any, text: str = "", size: int = 4, held: Any = None) -> GroupPlacement | Infeasible:
     rules = parse_rules(TREE.levels, text)
     return place(TREE, ROOM, size, rules, fixed=held, solver=Says(answer))
 
@@ -117,7 +117,7 @@ def test_a_solver_made_from_the_exact_one_proves_nothing() -> None:
 
 def test_a_lawful_answer_is_used_and_not_called_optimal() -> None:
     found = asked([1, 1, 2, 0], RANGE.replace("2", "1"))
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert (found.added.tolist(), found.values, found.optimal) == ([1, 1, 2, 0], (2, 3), False)
 
 
@@ -125,7 +125,7 @@ def test_members_that_stay_count_in_the_rules() -> None:
     held = np.array([1, 0, 0, 0])
     assert isinstance(asked([2, 0, 1, 0], RACK, held=held), Infeasible)
     found = asked([2, 1, 0, 0], RACK, held=held)
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.counts.tolist() == [3, 1, 0, 0]
 
 
@@ -140,7 +140,7 @@ def test_a_solver_whose_time_is_over_leaves_some_lawful_placement() -> None:
         raise OutOfBudget
 
     found = asked(over, RACK)
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert not found.optimal
 
 
@@ -162,7 +162,7 @@ def test_nobody_is_evicted_for_a_solver_that_finds_nothing_then() -> None:
     args = (TREE, without, [Victim("low", 0, 1)], 4, rules)
     assert isinstance(choose_victims(*args, solver=Says(None)), Infeasible)
     found = choose_victims(*args, solver=Greedy())
-    assert isinstance(found, Preemption)
+    assert isinstance(found, GroupPreemption)
     assert found.victims == (0,)
 
 
@@ -170,8 +170,8 @@ def test_the_exact_solver_is_the_default() -> None:
     assert list(SOLVERS) == ["exact", "greedy"]
     rules = parse_rules(TREE.levels, "")
     found, same = place(TREE, ROOM, 4, rules), place(TREE, ROOM, 4, rules, solver=EXACT)
-    assert isinstance(found, Placement)
-    assert isinstance(same, Placement)
+    assert isinstance(found, GroupPlacement)
+    assert isinstance(same, GroupPlacement)
     assert (found.counts.tolist(), found.optimal) == (same.counts.tolist(), True)
 
 
@@ -188,5 +188,5 @@ def test_the_greedy_one_knows_story_b() -> None:
     tree = build(("server", "node"), ((f"s{index // 3}", f"n{index}") for index in range(6)))
     rules = parse_rules(tree.levels, '{"server": {}, "node": {"type": "spread", "min": 2, "max": 4}}')
     found = place(tree, np.array([2, 2, 2, 9, 0, 0]), 6, rules, solver=Greedy())
-    assert isinstance(found, Placement)
+    assert isinstance(found, GroupPlacement)
     assert found.counts.sum() == 6

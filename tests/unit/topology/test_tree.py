@@ -1,4 +1,4 @@
-"""The tree as arrays: order, indices, and what a tree and a cluster do not agree on."""
+"""The tree as arrays: order, indexes, and differences between a tree and a cluster."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.webhook_alone import WebhookAlone
-from tests.support.webhook_clients import HEAD, Asker, half_body, half_handshake, half_header, shaken, silent
-from tests.unit.webhook.reviews import envelope, quota
+from tests.support.webhooks.alone import WebhookAlone
+from tests.support.webhooks.clients import HEAD, Asker, half_body, half_handshake, half_header, shaken, silent
+from tests.unit.webhook.http.reviews import envelope, quota
 
 REVIEW = json.dumps(envelope(quota(min={"cpu": 1}, max={"cpu": 2}))).encode()
 DESCRIPTORS = 64

@@ -1,0 +1,1 @@
+"""Command line of both plugins: entry point, flags, completion and failures."""

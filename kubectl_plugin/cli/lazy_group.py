@@ -1,0 +1,51 @@
+"""A command group that imports a subcommand only when the subcommand runs, so that `--help` starts fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+
+from kubectl_plugin.cli.global_flags import global_flags
+
+
+class LazyGroup(click.Group):
+    """A group of commands from `table`: command name -> ("module:attribute", one line of help, hidden)."""
+
+    def __init__(self, name: str, table: Mapping[str, tuple[str, str, bool]], **settings: object) -> None:
+        super().__init__(name, **settings)  # type: ignore[arg-type]
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands that are not hidden, in the order of the table."""
+        return [name for name, (_, _, hidden) in self._table.items() if not hidden]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command; None for an unknown name."""
+        if cmd_name not in self._table:
+            return None
+        module, _, attribute = self._table[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._table[name][1]) for name in self.list_commands(ctx)])
+
+
+def plugin(name: str, table: Mapping[str, tuple[str, str, bool]], help_text: str) -> LazyGroup:
+    """The group of a kubectl plugin: its own commands, those of every plugin, kubectl's global flags."""
+    everything = {
+        **table,
+        "completion": (
+            "kubectl_plugin.cli.completion:completion",
+            "Install or print shell completion.",
+            False,
+        ),
+        "version": ("kubectl_plugin.commands.version:version", "Print the version.", False),
+        "__complete": ("kubectl_plugin.cli.completion:complete", "", True),
+    }
+    settings = {"help_option_names": ["-h", "--help"]}
+    return global_flags(LazyGroup(name, everything, help=help_text, context_settings=settings))

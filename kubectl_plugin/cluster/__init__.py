@@ -1,0 +1,1 @@
+"""Reads of the cluster, and the figures that commands print."""

@@ -1,0 +1,119 @@
+"""The quotas, pods, ResourceQuotas and reservations behind `elasticquota get`, updated object by object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubectl_plugin.cluster.nominated_nodes import NominationView
+from kubectl_plugin.cluster.quota_rows import QuotaRow, rows_of, smallest_hard
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, ReservationLedger
+from scheduler_core.model.quotas.resource_quota import ResourceQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import QuotaLedger, charged
+from scheduler_core.quota.lending import balance, shares
+
+
+class ClusterView:
+    """The quota ledger, pods without a node, ResourceQuotas, reservations and nominations.
+
+    Pods are identified by namespace and name: a pod that replaces another one of its name is charged once.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = QuotaLedger()
+        self.nominations = NominationView()
+        self._waiting: dict[str, dict[str, ResourceList]] = {}
+        self._natives: dict[str, dict[str, ResourceQuota]] = {}
+        self._held: dict[str, ResourceList] = {}
+
+    def put_quota(self, quota: ElasticQuota) -> None:
+        """Add or replace a quota."""
+        self.ledger.put_quota(quota)
+
+    def remove_quota(self, namespace: str, name: str) -> None:
+        """Remove a quota."""
+        self.ledger.remove_quota(namespace, name)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Add or replace a pod: charged if it counts, pending if it has no node and is not finished."""
+        self.remove_pod(pod.namespace, pod.name)
+        self.nominations.put_pod(pod)
+        if pod.counts:
+            self.ledger.charge(pod.namespace, pod.name, pod.requests, placed=pod.assigned)
+        if not (pod.assigned or pod.finished):
+            self._waiting.setdefault(pod.namespace, {})[pod.name] = charged(pod.requests)
+
+    def remove_pod(self, namespace: str, name: str) -> None:
+        """Remove a pod; an unknown pod is ignored."""
+        self._waiting.get(namespace, {}).pop(name, None)
+        self.nominations.remove_pod(namespace, name)
+        if self.ledger.is_charged(namespace, name):
+            self.ledger.refund(namespace, name)
+
+    def put_native(self, native: ResourceQuota) -> None:
+        """Add or replace a ResourceQuota."""
+        self._natives.setdefault(native.namespace, {})[native.name] = native
+
+    def remove_native(self, namespace: str, name: str) -> None:
+        """Remove a ResourceQuota."""
+        self._natives.get(namespace, {}).pop(name, None)
+
+    def put_ledger(self, ledger: ReservationLedger) -> None:
+        """Set the reservations of a namespace. The ledger `elastic` is ignored."""
+        if ledger.name != ELASTIC_NAME:
+            self._held[ledger.namespace] = ledger.held
+
+    def remove_ledger(self, namespace: str, name: str) -> None:
+        """Clear the reservations of a namespace. The ledger `elastic` is ignored."""
+        if name != ELASTIC_NAME:
+            self._held.pop(namespace, None)
+
+    def natives(self, namespace: str) -> list[ResourceQuota]:
+        """The ResourceQuotas of a namespace."""
+        return list(self._natives.get(namespace, {}).values())
+
+    def pending(self, namespace: str) -> dict[str, int]:
+        """Sum of the requests of a namespace's pods without a node, per resource."""
+        total: dict[str, int] = {}
+        for requests in self._waiting.get(namespace, {}).values():
+            for name, value in requests.items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    def rows(
+        self,
+        quotas: Iterable[ElasticQuota],
+        *,
+        whole: bool,
+        natives: bool,
+        wide: bool,
+        ledgers: bool = False,
+    ) -> list[QuotaRow]:
+        """The table rows of the given quotas.
+
+        `whole`: the view holds all quotas and pods of the cluster; `natives`: it holds the ResourceQuotas;
+        `ledgers`: it holds the reservations.
+        """
+        chosen = list(quotas)
+        names = {*self.ledger.total_min, *(name for quota in chosen for name in quota.max)}
+        # RECLAIMABLE needs every loan, one per lender and borrower; LENT needs only sums.
+        lent = {name: item.lent for name, item in shares(self.ledger, names).items()} if whole else None
+        reclaimable = (
+            {name: balance(self.ledger, name).reclaimable for name in names} if whole and wide else None
+        )
+        return [
+            row
+            for quota in chosen
+            for row in rows_of(
+                quota,
+                self.ledger,
+                hard=smallest_hard(self.natives(quota.namespace)) if natives else None,
+                pending=self.pending(quota.namespace),
+                nominated=self.nominations.of(quota.namespace) if wide else (),
+                lent=lent,
+                reclaimable=reclaimable,
+                reserved=self._held.get(quota.namespace, {}) if ledgers else None,
+            )
+        ]

@@ -1,0 +1,118 @@
+"""The groups of a live cluster with their pods, the nodes and the topology, in the scheduler's own state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kubectl_plugin.cli.errors import CommandFailed
+from kubectl_plugin.cluster.diagnostics import Diagnostics
+from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
+from kubectl_plugin.cluster.reading import ListClient, ListScope, list_or_none, list_raw, parsed
+from scheduler_core.model.config_map import parse_config_map
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    Resource,
+)
+from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
+from scheduler_core.model.node import parse_node
+from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.group_members import MemberPlacement, in_rank_order, placed_members
+from scheduler_core.state.topology import TopologySettings
+from scheduler_core.topology.tree import Tree
+
+VIEW: Final = "kubectl"
+# Precedence of the dialects if several groups have one name.
+_ORDER: Final = ("ConfigMap", "PodGroup", "x-PodGroup", "native-PodGroup")
+
+
+class GroupView(msgspec.Struct):
+    """The state that was read. `raw`: the pods as JSON, by uid."""
+
+    state: ClusterState
+    raw: dict[str, bytes]
+
+    def groups(self) -> list[Gang]:
+        """All groups, sorted by key."""
+        return [self.state.gangs.gangs[key] for key in sorted(self.state.gangs.gangs)]
+
+    def group(self, namespace: str, name: str) -> Gang:
+        """The group of that name, of any kind. Raises CommandFailed if there is none."""
+        found = [g for g in self.groups() if (g.ref.namespace, g.ref.name) == (namespace, name)]
+        if not found:
+            raise CommandFailed(f'no PodGroup and no group ConfigMap "{name}" in {namespace} namespace')
+        return min(found, key=lambda gang: _ORDER.index(gang.ref.dialect))
+
+    def tree(self, gang: Gang | None = None) -> Tree:
+        """The topology tree of a group, or that of the cluster."""
+        topology = self.state.topology
+        return topology.tree(VIEW) if gang is None else topology.tree_of(gang, VIEW)
+
+    def ranked(self, gang: Gang) -> list[tuple[int, MemberPlacement]]:
+        """The placed members of a group with their ranks, rank 0 first."""
+        tree = self.tree(gang)
+        return in_rank_order(tree, placed_members(self.state, gang, tree), {})
+
+    def members(self, gang: Gang) -> list[Pod]:
+        """All pods of the group."""
+        return list(self.state.gangs.members(gang.key).values())
+
+
+def read_groups(
+    client: ListClient, namespace: str, diagnostics: Diagnostics, *, whole: bool, topology_namespace: str = ""
+) -> GroupView:
+    """Read the groups of a namespace (all if empty) with their pods, the nodes and the topology.
+
+    `whole`: read the pods of all namespaces, for the use of the nodes. Raises the ApiError tree.
+    """
+    view = GroupView(ClusterState(), {})
+    state = view.state
+    nodes = list_or_none(client, NODES, ListScope())
+    if nodes is None:
+        diagnostics.note("note: you may not list nodes: units without a topology ConfigMap are not known")
+    for node in parsed(nodes or (), parse_node, diagnostics.unreadable):
+        state.put_node(node)
+    _read_config_maps(client, view, namespace, topology_namespace, diagnostics)
+    for resource, parse in POD_GROUP_KINDS:
+        for gang in parsed(_if_known(client, resource, ListScope(namespace)), parse, diagnostics.unreadable):
+            state.put_gang(gang)
+    for raw in list_raw(client, PODS, ListScope("" if whole else namespace)):
+        for pod in parsed([raw], parse_pod, diagnostics.unreadable):
+            state.put_pod(pod)
+            view.raw[pod.uid] = bytes(raw)
+    return view
+
+
+def _read_config_maps(
+    client: ListClient, view: GroupView, namespace: str, topology_namespace: str, diagnostics: Diagnostics
+) -> None:
+    state = view.state
+    trees = list_or_none(client, CONFIG_MAPS, ListScope(topology_namespace, labels=SAKKARA_TOPOLOGY_LABEL))
+    if trees is None:
+        diagnostics.note(
+            "note: you may not list configmaps: the topology is not known; see --topology-namespace"
+        )
+    groups = list_raw(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
+    sources = []
+    for found in parsed([*(trees or ()), *groups], parse_config_map, diagnostics.unreadable):
+        for gang in state.config_maps.put(found).come:
+            state.put_gang(gang)
+        source = state.topology.source(found.namespace)
+        sources += [source] if source is not None else []
+    oldest = min(sources, key=lambda item: (item.created, item.key), default=None)
+    if oldest is not None:
+        state.topology.settings[VIEW] = TopologySettings(oldest.namespace)
+
+
+def _if_known(client: ListClient, resource: Resource, scope: ListScope) -> Sequence[msgspec.Raw]:
+    """The objects; none if the server does not serve the kind or the user may not list it."""
+    try:
+        return list_or_none(client, resource, scope) or ()
+    except CommandFailed:
+        return ()

@@ -1,0 +1,181 @@
+"""Findings of `kubectl elasticquota lint`: broken rules and notes on quotas, groups and scheduler names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from kubectl_plugin.cluster.diagnostics import Diagnostics
+from kubectl_plugin.cluster.missing_schedulers import UNKNOWN_SCHEDULERS, missing_scheduler_notes
+from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
+from kubectl_plugin.cluster.reading import (
+    ListClient,
+    ListScope,
+    list_if_served,
+    list_or_none,
+    list_raw,
+    parsed,
+)
+from scheduler_core.errors import ModelError
+from scheduler_core.model.config_map import GROUP, ConfigMap, parse_config_map
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.topology import LevelConstraint, TopologySpec, parse_constraints
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NODES, RESOURCE_QUOTAS
+from scheduler_core.model.names import (
+    SAKKARA_GROUP_LABEL,
+    SAKKARA_TOPOLOGY_LABEL,
+    TOPOLOGY_CONSTRAINTS_ANNOTATION,
+)
+from scheduler_core.model.node import Node, parse_node
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
+from scheduler_core.model.resources import add
+from scheduler_core.quota import validation
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.validation import BrokenRule, Violation, validate_capacity, validate_stored
+
+UNKNOWN_CAPACITY: Final = "note: the sum of min is not checked: you may not list all elasticquotas and nodes"
+UNREAD: Final = "note: constraints of groups are not checked: you may not list configmaps"
+_DATA: Final = "data.constraints"
+_ANNOTATION: Final = f"metadata.annotations[{TOPOLOGY_CONSTRAINTS_ANNOTATION}]"
+
+
+class LintReport(msgspec.Struct, frozen=True):
+    """Broken rules, and notes on settings that are legal but may be unintended."""
+
+    violations: tuple[Violation, ...]
+    notes: tuple[str, ...]
+
+
+def allocatable(nodes: Iterable[Node]) -> dict[str, int]:
+    """Sum of allocatable over the schedulable nodes, per resource."""
+    total: dict[str, int] = {}
+    for node in nodes:
+        if not node.unschedulable:
+            total = add(total, node.allocatable)
+    return total
+
+
+def report(
+    quotas: Sequence[ElasticQuota], natives: Sequence[ResourceQuota], capacity: Sequence[BrokenRule] = ()
+) -> LintReport:
+    """Findings and notes on these quotas, with the findings on the sum of min."""
+    broken = [*validate_stored(quotas, natives), *capacity]
+    notes = [note for quota in quotas for note in validation.notes(quota, natives)]
+    return LintReport(tuple(item.violation for item in broken), tuple(notes))
+
+
+def lint_quotas(client: ListClient, namespace: str, diagnostics: Diagnostics) -> tuple[int, LintReport]:
+    """Number of quotas of a namespace (all if empty), and the findings on them. Raises the ApiError tree."""
+    own = ListScope(namespace)
+    quotas = list(parsed(list_raw(client, ELASTIC_QUOTAS, own), parse_elastic_quota, diagnostics.unreadable))
+    natives = list(
+        parsed(list_raw(client, RESOURCE_QUOTAS, own), parse_resource_quota, diagnostics.unreadable)
+    )
+    everyone = quotas if not namespace else _other_quotas(client, diagnostics)
+    nodes = list_or_none(client, NODES, ListScope())
+    if everyone is None or nodes is None:
+        diagnostics.note(UNKNOWN_CAPACITY)
+        return len(quotas), report(quotas, natives)
+    ledger = QuotaLedger()
+    for quota in everyone:
+        ledger.put_quota(quota)
+    room = allocatable(parsed(nodes, parse_node, diagnostics.unreadable))
+    return len(quotas), report(quotas, natives, validate_capacity(ledger.total_min, room))
+
+
+def _other_quotas(client: ListClient, diagnostics: Diagnostics) -> list[ElasticQuota] | None:
+    items = list_or_none(client, ELASTIC_QUOTAS, ListScope())
+    if items is None:
+        return None
+    return list(parsed(items, parse_elastic_quota, lambda error: None))
+
+
+def lint_cluster(client: ListClient, namespace: str, diagnostics: Diagnostics) -> tuple[int, LintReport]:
+    """Number of quotas of a namespace (all if empty), and every finding there. Raises the ApiError tree."""
+    count, found = lint_quotas(client, namespace, diagnostics)
+    groups = broken_groups(client, namespace, diagnostics)
+    notes = missing_scheduler_notes(client, namespace)
+    if notes is None:
+        diagnostics.note(UNKNOWN_SCHEDULERS)
+    return count, LintReport((*found.violations, *groups), (*found.notes, *(notes or ())))
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """A group with topology constraints: the field that holds them, their text, and the size of the group."""
+
+    subject: str
+    field: str
+    text: str
+    constraints: tuple[LevelConstraint, ...]
+    size: int
+
+
+def broken_groups(client: ListClient, namespace: str, diagnostics: Diagnostics) -> list[Violation]:
+    """Invalid or unsatisfiable constraints in a namespace (all if empty). Raises the ApiError tree."""
+    found: list[Violation] = []
+    items = list_or_none(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
+    read = parsed(items or (), parse_config_map, diagnostics.unreadable)
+    groups = [*_config_maps(read, found), *_pod_groups(client, namespace, found)]
+    trees = list_or_none(client, CONFIG_MAPS, ListScope(labels=SAKKARA_TOPOLOGY_LABEL)) if groups else []
+    if items is None or trees is None:
+        diagnostics.note(UNREAD)
+    if not groups or trees is None:
+        return found
+    read = parsed(trees, parse_config_map, diagnostics.unreadable)
+    topologies = [(item.key, item.content) for item in read if isinstance(item.content, TopologySpec)]
+    return found + _refused(client, groups, topologies)
+
+
+def _refused(
+    client: ListClient, groups: list[_Group], topologies: list[tuple[str, TopologySpec]]
+) -> list[Violation]:
+    # Imported here: numpy is needed only for clusters with such groups.
+    from scheduler_core.topology.admission import TopologyRequest, refusals
+
+    labels: frozenset[str] = frozenset()
+    if not topologies:
+        nodes = parsed(list_or_none(client, NODES, ListScope()) or (), parse_node, lambda error: None)
+        labels = frozenset(label for node in nodes for label in node.labels)
+    found: list[Violation] = []
+    for group in groups:
+        texts = refusals(
+            TopologyRequest(group.constraints, group.size, group.field), topologies, lambda: labels
+        )
+        if texts:
+            asked = " ".join(group.text.split())
+            found.append(Violation(group.subject, group.field, asked, f"cannot hold: {'; '.join(texts)}"))
+    return found
+
+
+def _config_maps(read: Iterator[ConfigMap], faulty: list[Violation]) -> Iterator[_Group]:
+    for found in read:
+        subject, text = f"ConfigMap {found.key}", found.data.get("constraints", "")
+        if found.fault is not None and found.role == GROUP:
+            faulty.append(_fault(subject, found, found.fault))
+        elif isinstance(found.content, Gang) and found.content.group is not None and text:
+            group = found.content.group
+            yield _Group(subject, _DATA, text, group.constraints, group.size)
+
+
+def _fault(subject: str, found: ConfigMap, fault: ModelError) -> Violation:
+    name = fault.path.removeprefix("data.").partition(".")[0]
+    problem = f"cannot be read: {fault.path}: {fault.problem}"
+    return Violation(subject, f"data.{name}", " ".join(found.data.get(name, "").split()), problem)
+
+
+def _pod_groups(client: ListClient, namespace: str, faulty: list[Violation]) -> Iterator[_Group]:
+    for resource, parse in POD_GROUP_KINDS:
+        items = list_if_served(client, resource, ListScope(namespace))
+        for gang in parsed(items or (), parse, lambda error: None):
+            subject = f"PodGroup {gang.ref.namespace}/{gang.ref.name}"
+            try:
+                constraints = parse_constraints(gang.constraints, _ANNOTATION)
+            except ModelError as error:
+                broken = f"cannot be read: {error.path}: {error.problem}"
+                faulty.append(Violation(subject, _ANNOTATION, gang.constraints, broken))
+                continue
+            if constraints:
+                yield _Group(subject, _ANNOTATION, gang.constraints, constraints, gang.min_members)

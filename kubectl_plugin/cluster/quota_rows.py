@@ -1,0 +1,119 @@
+"""The amounts in one row of `elasticquota get`, computed from the quota ledger without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from kubectl_plugin.cluster.nominated_nodes import NominatedNodes
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.resource_quota import ResourceQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.policy import above_max, borrowed
+
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+
+# resource -> namespace -> amount
+ByNamespace = Mapping[str, Mapping[str, int]]
+
+
+class QuotaRow(msgspec.Struct, frozen=True):
+    """One row: amounts of one resource in its own unit (milli for CPU). None: no limit, or unknown.
+
+    - `hard`: smallest limit of the ResourceQuotas without scopes; unknown unless `hard_known`
+    - `borrowed`: use above min; `above_max`: use above max
+    - `lent`: the part of this quota's unused min that other quotas use
+    - `reclaimable`: the part of `borrowed` that its lenders can take back now
+    - `reserved`: what PodGroups of the namespace hold beyond their pods
+    - `pending`: requests of pods without a node
+    - `nominated`: groups of the namespace that nodes are kept for
+    - `binding`: False if an older quota of the namespace is in effect; this one neither borrows nor lends
+
+    A quota without resources has one row with an empty `resource`.
+    """
+
+    namespace: str
+    name: str
+    resource: str
+    used: int
+    min: int
+    max: int | None
+    hard: int | None
+    borrowed: int | None
+    lent: int | None
+    reclaimable: int | None
+    pending: int
+    binding: bool
+    created: float
+    hard_known: bool = True
+    reserved: int | None = None
+    above_max: int | None = None
+    nominated: tuple[NominatedNodes, ...] = ()
+
+
+def resource_order(names: Iterable[str]) -> list[str]:
+    """cpu, memory, ephemeral-storage and pods first, then the others by name."""
+    rank = {name: position for position, name in enumerate(_FIRST)}
+    return sorted(names, key=lambda name: (rank.get(name, len(_FIRST)), name))
+
+
+def smallest_hard(natives: Iterable[ResourceQuota]) -> dict[str, int]:
+    """Smallest `hard` of requests per resource, over the ResourceQuotas without scopes."""
+    out: dict[str, int] = {}
+    for native in natives:
+        if not native.scoped:
+            for name, (_, value) in native.hard_of_requests().items():
+                out[name] = min(value, out.get(name, value))
+    return out
+
+
+def rows_of(
+    quota: ElasticQuota,
+    ledger: QuotaLedger,
+    *,
+    hard: ResourceList | None,
+    pending: ResourceList,
+    lent: ByNamespace | None,
+    reclaimable: ByNamespace | None,
+    reserved: ResourceList | None = None,
+    nominated: tuple[NominatedNodes, ...] = (),
+) -> list[QuotaRow]:
+    """The rows of a quota: one per resource of its min and max, or that it uses of the min of others.
+
+    None for what could not be read: `hard` without the ResourceQuotas, `reserved` without the ledgers, `lent`
+    and `reclaimable` without the quotas and pods of the whole cluster.
+    """
+    used = ledger.used(quota.namespace)
+    binding = ledger.quota_of(quota.namespace)
+    binds = binding is not None and binding.name == quota.name
+    over = borrowed(ledger, quota) if binds else {}
+    beyond = above_max(ledger, quota)
+
+    def share(shares: ByNamespace | None, name: str) -> int | None:
+        return shares.get(name, {}).get(quota.namespace, 0) if binds and shares is not None else None
+
+    return [
+        QuotaRow(
+            namespace=quota.namespace,
+            name=quota.name,
+            resource=name,
+            used=used.get(name, 0),
+            min=quota.min.get(name, 0),
+            max=quota.max.get(name),
+            hard=hard.get(name) if hard is not None else None,
+            borrowed=over.get(name, 0) if binds else None,
+            lent=share(lent, name),
+            reclaimable=share(reclaimable, name),
+            pending=pending.get(name, 0),
+            binding=binds,
+            created=quota.created,
+            hard_known=hard is not None,
+            reserved=reserved.get(name, 0) if reserved is not None else None,
+            above_max=beyond.get(name, 0) if binds and name in quota.max else None,
+            nominated=nominated,
+        )
+        for name in resource_order({*quota.min, *quota.max, *over}) or [""]
+    ]

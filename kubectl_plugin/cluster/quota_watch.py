@@ -1,0 +1,135 @@
+"""Changes of quota rows for `kubectl elasticquota get --watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from kubectl_plugin.cluster.cluster_view import ClusterView
+from kubectl_plugin.cluster.quota_rows import QuotaRow
+from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, QuotaSnapshot
+from kubectl_plugin.cluster.reading import UNFINISHED, ListScope
+from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors, scope_of
+from scheduler_core.kube.client import Client
+from scheduler_core.model.groups.gang import Gang, parse_gang
+from scheduler_core.model.kinds import (
+    ELASTIC_QUOTAS,
+    POD_GROUPS,
+    PODS,
+    RESERVATION_LEDGERS,
+    RESOURCE_QUOTAS,
+)
+from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
+from scheduler_core.model.quotas.reservation_ledger import ReservationLedger, parse_reservation_ledger
+from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
+
+Row = tuple[QuotaRow, dict[str, str]]
+"""A row, and the labels of its quota."""
+
+
+class WatchedQuotas:
+    """A view that events update, and the rows that were printed last."""
+
+    def __init__(self, *, whole: bool, natives: bool, wide: bool, ledgers: bool = False) -> None:
+        self._view = ClusterView()
+        self._chosen: dict[tuple[str, str], ElasticQuota] = {}
+        self._printed: dict[tuple[str, str, str], Row] = {}
+        self._whole = whole
+        self._natives = natives
+        self._wide = wide
+        self._ledgers = ledgers
+
+    def apply(self, batch: list[FeedEvent]) -> list[Row]:
+        """Apply events. Returns the rows that changed since they were printed, and rows of deleted quotas."""
+        gone: list[Row] = []
+        for change in batch:
+            if change.feed == "chosen" and change.event.type == "DELETED":
+                self._chosen.pop(change.key, None)
+                gone += self._forget(change.key)
+            self._apply(change)
+        return gone + self._changed_rows()
+
+    def _forget(self, quota_key: tuple[str, str]) -> list[Row]:
+        keys = [key for key in self._printed if key[:2] == quota_key]
+        return [self._printed.pop(key) for key in keys]
+
+    def _changed_rows(self) -> list[Row]:
+        fresh = []
+        quotas = [self._chosen[quota_key] for quota_key in sorted(self._chosen)]
+        rows = self._view.rows(
+            quotas, whole=self._whole, natives=self._natives, wide=self._wide, ledgers=self._ledgers
+        )
+        for figures in rows:
+            row = figures, self._chosen[figures.namespace, figures.name].labels
+            key = (figures.namespace, figures.name, figures.resource)
+            if self._printed.get(key) != row:
+                self._printed[key] = row
+                fresh.append(row)
+        return fresh
+
+    def _apply(self, change: FeedEvent) -> None:
+        view, quota_key = self._view, change.key
+        match change.event.obj:
+            case ElasticQuota() as quota if change.feed == "chosen":
+                self._chosen[quota_key] = quota
+            case ElasticQuota() as quota:
+                view.put_quota(quota)
+            case Pod() as pod:
+                view.put_pod(pod)
+            case ResourceQuota() as native:
+                view.put_native(native)
+            case ReservationLedger() as ledger:
+                view.put_ledger(ledger)
+            case Gang() as gang:
+                view.nominations.put_group(gang)
+            case None if change.event.type == "DELETED":
+                self._remove(change.feed, *quota_key)
+
+    def _remove(self, feed: str, namespace: str, name: str) -> None:
+        if feed == "quotas":
+            self._view.remove_quota(namespace, name)
+        elif feed == "pods":
+            self._view.remove_pod(namespace, name)
+        elif feed == "natives":
+            self._view.remove_native(namespace, name)
+        elif feed == "ledgers":
+            self._view.remove_ledger(namespace, name)
+        elif feed == "groups":
+            self._view.nominations.remove_group(namespace, name)
+
+
+def changed_rows(
+    client: Client,
+    selection: ObjectSelection,
+    snapshot: QuotaSnapshot,
+    *,
+    wide: bool,
+    note: Callable[[str], None],
+) -> Iterator[list[Row]]:
+    """Rows in batches, without end: first all of them, then those that changed.
+
+    `snapshot` says what the user may read. Without access to the whole cluster only the namespace is watched.
+    """
+    scope = selection.scope
+    around = ListScope() if snapshot.whole else ListScope(scope.namespace)
+    watched = WatchedQuotas(
+        whole=snapshot.whole, natives=snapshot.natives, wide=wide, ledgers=snapshot.ledgers
+    )
+    reflectors = Reflectors(client, note)
+    reflectors.start("quotas", ELASTIC_QUOTAS, parse_elastic_quota, around)
+    reflectors.start("chosen", ELASTIC_QUOTAS, parse_elastic_quota, scope_of(selection))
+    pods = msgspec.structs.replace(around, fields=UNFINISHED)
+    reflectors.start("pods", PODS, parse_pod, pods)
+    if snapshot.natives:
+        reflectors.start("natives", RESOURCE_QUOTAS, parse_resource_quota, ListScope(scope.namespace))
+    if snapshot.ledgers:
+        reflectors.start("ledgers", RESERVATION_LEDGERS, parse_reservation_ledger, ListScope(scope.namespace))
+    if snapshot.groups:
+        reflectors.start("groups", POD_GROUPS, parse_gang, ListScope(scope.namespace))
+    try:
+        for batch in reflectors.batches():
+            yield watched.apply(batch)
+    finally:
+        reflectors.stop()

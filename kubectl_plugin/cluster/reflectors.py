@@ -1,0 +1,104 @@
+"""Reflectors for `--watch`, one thread each, whose events arrive in one queue."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from kubectl_plugin.cluster.quota_snapshot import ObjectSelection
+from kubectl_plugin.cluster.reading import ListScope
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.kinds import Resource
+
+# Seconds for which events are collected into one batch: the pods of a job start in a burst.
+GATHER_SECONDS: Final = 0.1
+
+
+class FeedEvent(msgspec.Struct, frozen=True):
+    """An event, and the name of the reflector that sent it."""
+
+    feed: str
+    event: Event
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name of the object."""
+        namespace, _, name = self.event.key.rpartition("/")
+        return namespace, name
+
+
+class Reflectors:
+    """Reflectors with one queue. `note` receives a line per interrupted watch or invalid object."""
+
+    def __init__(self, client: Client, note: Callable[[str], None]) -> None:
+        self._client = client
+        self._note = note
+        self._said = ""
+        self._queue: queue.SimpleQueue[FeedEvent] = queue.SimpleQueue()
+        self._reflectors: list[Reflector] = []
+        self._unsynced: set[str] = set()
+
+    def start(
+        self, feed: str, resource: Resource, parse: Callable[[msgspec.Raw], Any], scope: ListScope
+    ) -> None:
+        """Start a reflector. Each existing object arrives as ADDED, followed by SYNCED."""
+        reflector = Reflector(
+            self._client,
+            resource,
+            parse,
+            lambda event: self._queue.put(FeedEvent(feed, event)),
+            namespace=scope.namespace,
+            label_selector=scope.labels,
+            field_selector=scope.fields,
+            on_malformed=self._malformed,
+            on_error=self._interrupted,
+        )
+        self._unsynced.add(feed)
+        self._reflectors.append(reflector)
+        reflector.start()
+
+    def batches(self) -> Iterator[list[FeedEvent]]:
+        """Events in batches, without end. The first batch contains all existing objects of all reflectors."""
+        while True:
+            batch = [self._queue.get()]
+            self._note_synced(batch[0])
+            until = time.monotonic() + GATHER_SECONDS
+            while self._unsynced or (left := until - time.monotonic()) > 0:
+                try:
+                    batch.append(self._queue.get(timeout=None if self._unsynced else left))
+                except queue.Empty:
+                    break
+                self._note_synced(batch[-1])
+            yield batch
+
+    def stop(self) -> None:
+        """Stop all reflectors."""
+        for reflector in self._reflectors:
+            reflector.stop()
+
+    def _note_synced(self, change: FeedEvent) -> None:
+        if change.event.type == "SYNCED":
+            self._unsynced.discard(change.feed)
+            self._said = ""
+
+    def _malformed(self, error: ModelError) -> None:
+        self._note(f"error: {error}")
+
+    def _interrupted(self, error: Exception) -> None:
+        if str(error) != self._said:
+            self._said = str(error)
+            self._note(f"note: the watch is interrupted and will be resumed: {error}")
+
+
+def scope_of(selection: ObjectSelection) -> ListScope:
+    """The scope of a watch; a name becomes a field selector."""
+    if not selection.names:
+        return selection.scope
+    return msgspec.structs.replace(selection.scope, fields=f"metadata.name={selection.names[0]}")

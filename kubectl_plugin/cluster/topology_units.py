@@ -1,0 +1,65 @@
+"""The units of a topology tree with used and total resources, and the members of a group in each."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubectl_plugin.cluster.group_view import VIEW, GroupView
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.topology import DEFAULT_RESOURCES
+from scheduler_core.topology.report import ROOT
+
+
+class TopologyUnit(msgspec.Struct):
+    """A unit of the tree: depth (0: the root), used and total amounts per resource.
+
+    `first`, `leaves`: index of the first leaf below the unit, and number of leaves. `members`: the group's
+    pods in the unit, by rank.
+    """
+
+    name: str
+    depth: int
+    first: int
+    leaves: int
+    used: dict[str, int]
+    total: dict[str, int]
+    members: list[str]
+
+
+def units_of(view: GroupView, gang: Gang | None) -> list[TopologyUnit]:
+    """The root and every unit below it, parents before children, with the members of `gang`."""
+    tree, nodes, index = view.tree(gang), view.state.nodes, view.state.index
+    names = _resources(view)
+
+    def unit_at(name: str, depth: int, leaf: int) -> TopologyUnit:
+        return TopologyUnit(name, depth, leaf, 0, dict.fromkeys(names, 0), dict.fromkeys(names, 0), [])
+
+    path = [unit_at(ROOT, 0, 0)]
+    found = list(path)
+    ranked = view.ranked(gang) if gang is not None else []
+    placed: dict[int, list[str]] = {}
+    for rank, member in ranked:
+        placed.setdefault(member.leaf, []).append(f"{member.pod.name}({rank})")
+    for leaf, name in enumerate(tree.leaves):
+        for depth, unit in enumerate(tree.path(leaf), start=1):
+            if len(path) <= depth or path[depth].name != unit:
+                path = [*path[:depth], unit_at(unit, depth, leaf)]
+                found.append(path[depth])
+        slot = nodes.slot(name)
+        for above in path:
+            above.leaves += 1
+            above.members += placed.get(leaf, ())
+            for resource in names:
+                at = index.row(resource)
+                if slot is not None and at is not None:
+                    above.used[resource] += int(nodes.requested[at, slot])
+                    above.total[resource] += int(nodes.allocatable[at, slot])
+    return found
+
+
+def _resources(view: GroupView) -> tuple[str, ...]:
+    """The resources of the topology's source, else cpu and memory."""
+    settings = view.state.topology.settings.get(VIEW)
+    source = view.state.topology.source(settings.namespace) if settings is not None else None
+    names: tuple[str, ...] = source.content.resources if source is not None else DEFAULT_RESOURCES
+    return names

@@ -1,0 +1,98 @@
+"""The columns of `kubectl elasticquota get`: header, text and colour of each.
+
+A separate module, so that `get --help` and completion start without the imports of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from kubectl_plugin.cluster.nominated_nodes import NominatedNodes
+from kubectl_plugin.cluster.quota_rows import QuotaRow
+from kubectl_plugin.render.quantity_text import human
+from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style
+from scheduler_core.printing.age import age
+
+# Number of groups that one cell of the column KEPT names.
+_GROUPS_IN_CELL: Final = 2
+
+
+def _amount(row: QuotaRow, value: int | None, style: Style = "") -> Cell:
+    if value is None or not row.resource:
+        return Cell(ABSENT)
+    return Cell(human(row.resource, value), style)
+
+
+def _used(row: QuotaRow) -> Cell:
+    at_max = row.max is not None and row.used >= row.max > 0
+    return _amount(row, row.used, "red" if at_max else "")
+
+
+def _borrowed(row: QuotaRow) -> Cell:
+    return _amount(row, row.borrowed, "yellow" if row.borrowed else "")
+
+
+def _shared(row: QuotaRow, value: int | None) -> Cell:
+    """An amount that needs the whole cluster; `?` if the cluster could not be read."""
+    return Cell(UNKNOWN) if value is None and row.binding and row.resource else _amount(row, value)
+
+
+def _kept(row: QuotaRow) -> Cell:
+    """The amount that nodes are kept for, and the groups."""
+    amount = sum(item.requests.get(row.resource, 0) for item in row.nominated)
+    if not row.resource or not amount:
+        return Cell(ABSENT)
+    nominated = [item for item in row.nominated if item.requests.get(row.resource)]
+    return Cell(_kept_text(human(row.resource, amount), nominated))
+
+
+def _kept_text(amount: str, groups: Iterable[NominatedNodes]) -> str:
+    """`6 (train: 2 nodes since ... until ...)`."""
+    found = list(groups)
+    if not found:
+        return amount
+    texts = [f"{item.group}: {item.short}" for item in found[:_GROUPS_IN_CELL]]
+    more = [f"{len(found) - _GROUPS_IN_CELL} more"] if len(found) > _GROUPS_IN_CELL else []
+    return f"{amount} ({'; '.join([*texts, *more])})"
+
+
+COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
+    "NAME": lambda row: Cell(row.name),
+    "RESOURCE": lambda row: Cell(row.resource or ABSENT),
+    "USED": _used,
+    "MIN": lambda row: _amount(row, row.min),
+    "MAX": lambda row: _amount(row, row.max),
+    "HARD": lambda row: _amount(row, row.hard) if row.hard_known else Cell(UNKNOWN),
+    "BORROWED": _borrowed,
+    "LENT": lambda row: _shared(row, row.lent),
+}
+WIDE_COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
+    "RESERVED": lambda row: Cell(UNKNOWN) if row.reserved is None else _amount(row, row.reserved),
+    "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
+    "PENDING": lambda row: _amount(row, row.pending),
+    "ABOVEMAX": lambda row: _amount(row, row.above_max, "red" if row.above_max else ""),
+    "KEPT": _kept,
+}
+
+
+def headers(*, namespaces: bool, wide: bool, labels: bool) -> list[str]:
+    """The headers of the columns."""
+    return [
+        *(["NAMESPACE"] if namespaces else []),
+        *COLUMNS,
+        *(WIDE_COLUMNS if wide else []),
+        "AGE",
+        *(["LABELS"] if labels else []),
+    ]
+
+
+def cells(row: QuotaRow, now: float, *, namespaces: bool, wide: bool, labels: str | None) -> list[Cell]:
+    """One row of the table. `labels` is the text of the column LABELS; None omits the column."""
+    columns = [*COLUMNS.values(), *(WIDE_COLUMNS.values() if wide else [])]
+    return [
+        *([Cell(row.namespace)] if namespaces else []),
+        *(column(row) for column in columns),
+        Cell(age(row.created, now)),
+        *([Cell(labels)] if labels is not None else []),
+    ]

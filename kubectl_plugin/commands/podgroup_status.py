@@ -1,0 +1,272 @@
+"""`kubectl podgroup status`: flags, help, the table of groups, and the description of one group."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kubectl_plugin.cli.errors import AlreadyReported, check_segment
+from kubectl_plugin.cli.get_flags import TABLES, ColorChoice
+from kubectl_plugin.cli.global_flags import global_flags
+from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style, TablePrinter, use_color
+from scheduler_core.model.printable import visible
+from scheduler_core.printing.age import age
+
+if TYPE_CHECKING:
+    from kubectl_plugin.cluster.group_status import GroupStatus
+    from kubectl_plugin.cluster.group_view import GroupView
+    from kubectl_plugin.cluster.session import CommandSession
+    from scheduler_core.model.groups.gang import Gang
+
+COLUMNS: Final = ("NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED", "FAILED")
+WIDE_COLUMNS: Final = ("RESERVED", "KEPT")
+LAST_COLUMNS: Final = ("TOPOLOGY", "REASON", "AGE")
+STYLES: Final[dict[str, Style]] = {
+    "Unschedulable": "yellow",
+    "Pending": "yellow",
+    "Scheduling": "yellow",
+    "Failed": "red",
+}
+MEMBER_COLUMNS: Final = ("MEMBER", "NODE", "STATE", "AGE")
+_REASON_WIDTH: Final = 100
+
+
+@dataclass(frozen=True)
+class StatusOptions:
+    """The values of the flags."""
+
+    output: str
+    no_headers: bool
+    watch: bool
+    color: ColorChoice
+
+
+@click.command(name="status")
+@click.argument("name", required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml", "name"]),
+    default="table",
+    help="Output format; wide adds reservations and kept nodes.",
+)
+@click.option("--no-headers", is_flag=True, help="Do not print the header line.")
+@click.option("-w", "--watch", is_flag=True, help="After the list, print each group that changes.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="auto: on a terminal, unless NO_COLOR is set.",
+)
+@global_flags
+@click.pass_context
+def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
+    """Show groups of every kind (PodGroups and group ConfigMaps), counted from their current pods.
+
+    With a NAME, show that group with all its members, its reservation and the reason why it waits.
+
+    \b
+    Examples:
+      kubectl podgroup status -A -o wide
+      kubectl podgroup status training -n team-a
+      kubectl podgroup status -w
+    """
+    run_status(ctx, name, StatusOptions(**flags))
+
+
+def run_status(ctx: click.Context, name: str | None, options: StatusOptions) -> None:
+    """Carry out the command. Raises the ApiError tree, KubeconfigError, CommandFailed, click.UsageError."""
+    from kubectl_plugin.cluster.diagnostics import Diagnostics
+    from kubectl_plugin.cluster.group_status import read_quotas, read_reservations, status_of
+    from kubectl_plugin.cluster.group_view import read_groups
+    from kubectl_plugin.cluster.session import CommandSession
+
+    check_segment("group", name or "")
+    output, wide = options.output, options.output == "wide"
+    if options.watch and output not in TABLES:
+        raise click.UsageError(f"-o {output} cannot be used with --watch.")
+    session, diagnostics = CommandSession.of(ctx), Diagnostics()
+    if name and session.all_namespaces:
+        raise click.UsageError("a resource cannot be retrieved by name across all namespaces.")
+    printer = _printer(session, options)
+    table = StatusTable(printer, namespaces=session.all_namespaces, wide=wide)
+    if options.watch:
+        from kubectl_plugin.cluster.group_watch import watch_groups
+
+        watch_groups(session, name or "", table.show, diagnostics)
+        return
+    view = read_groups(session.client, session.scope, diagnostics, whole=False)
+    table.known = known = read_reservations(session.client, session.scope, view, diagnostics)
+    groups = [view.group(session.namespace, name)] if name else view.groups()
+    if name and output == "table":
+        read_quotas(session.client, session.namespace, view, diagnostics)
+        print("\n".join(detail(view, status_of(view, groups[0]), known=known)))
+    else:
+        _print_all(session, view, groups, output, table, single=name is not None)
+    if diagnostics.failed:
+        raise AlreadyReported
+
+
+def _print_all(
+    session: CommandSession,
+    view: GroupView,
+    groups: list[Gang],
+    output: str,
+    table: StatusTable,
+    *,
+    single: bool,
+) -> None:
+    from kubectl_plugin.cluster.group_status import status_of
+    from kubectl_plugin.commands.get import no_resources
+    from kubectl_plugin.render.structured import to_json, to_yaml
+
+    statuses = [status_of(view, gang) for gang in groups]
+    documents = [status.document() for status in statuses]
+    match output:
+        case "json" | "yaml":
+            text = to_json if output == "json" else to_yaml
+            sys.stdout.write(text(documents[0] if single else {"groups": documents}))
+        case "name":
+            for item in statuses:
+                kind = item.resource.kind.lower()
+                suffix = f".{item.resource.group}" if item.resource.group else ""
+                print(visible(f"{kind}{suffix}/{item.gang.ref.name}"))
+        case _:
+            if not statuses:
+                no_resources(session)
+            table.show(statuses)
+
+
+def _printer(session: CommandSession, options: StatusOptions) -> TablePrinter:
+    first = ["NAMESPACE"] if session.all_namespaces else []
+    headers = [*first, *COLUMNS, *(WIDE_COLUMNS if options.output == "wide" else ()), *LAST_COLUMNS]
+    color = use_color(options.color, sys.stdout)
+    return TablePrinter(headers, show_headers=not options.no_headers, color=color)
+
+
+class StatusTable:
+    """Prints a row per group. `known`: the reservations could be read."""
+
+    def __init__(self, printer: TablePrinter, *, namespaces: bool, wide: bool) -> None:
+        self.known = True
+        self._namespaces = namespaces
+        self._wide = wide
+        self._printer = printer
+
+    def show(self, statuses: Iterable[GroupStatus]) -> None:
+        """Print a row per group."""
+        for line in self._printer.lines([self._row(item) for item in statuses]):
+            print(line, flush=True)
+
+    def _row(self, item: GroupStatus) -> list[Cell]:
+        gang, census, reason = item.gang, item.census, item.reason or ABSENT
+        numbers = (
+            gang.min_members,
+            census.allocated,
+            census.running,
+            census.waiting,
+            census.succeeded,
+            census.failed,
+        )
+        nominated = item.nominated.short if item.nominated is not None else ABSENT
+        reserved = item.held_text if self.known or not gang.total else UNKNOWN
+        return [
+            *([Cell(gang.ref.namespace)] if self._namespaces else []),
+            Cell(gang.ref.name),
+            Cell(item.phase, STYLES.get(item.phase, "")),
+            *(Cell(str(number)) for number in numbers),
+            *([Cell(reserved), Cell(nominated)] if self._wide else []),
+            Cell(f"{item.topology} (not enforced)" if item.unenforced else item.topology),
+            Cell(reason if len(reason) <= _REASON_WIDTH else reason[: _REASON_WIDTH - 3] + "..."),
+            Cell(age(gang.created, time.time())),
+        ]
+
+
+def detail(view: GroupView, status: GroupStatus, *, known: bool) -> list[str]:
+    """The description of one group with its members. `known`: the reservations could be read."""
+    from kubectl_plugin.cluster.group_status import state_of
+
+    facts = list(_facts(view, status, known=known))
+    width = max(len(title) for title, _ in facts) + 1
+    lines = [f"{title + ':':<{width}}  {visible(text)}" for title, text in facts]
+    if not status.members:
+        return lines
+    now = time.time()
+    rows = [
+        [Cell(pod.name), Cell(pod.node_name or ABSENT), Cell(state_of(pod)), Cell(age(pod.created, now))]
+        for pod in status.members
+    ]
+    return [*lines, "", *TablePrinter(MEMBER_COLUMNS).lines(rows)]
+
+
+def _facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tuple[str, str]]:
+    from scheduler_core.controllers.gang_conditions import ELSEWHERE
+    from scheduler_core.model.conditions import find
+
+    gang, census = status.gang, status.census
+    yield "Group", str(gang.ref)
+    yield "Phase", status.phase
+    yield (
+        "Members",
+        f"needs {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "
+        f"{census.succeeded} succeeded, {census.failed} failed",
+    )
+    elsewhere = find(gang.status.conditions, ELSEWHERE)
+    if elsewhere is not None:
+        yield "Elsewhere", elsewhere.message
+    if gang.total:
+        yield "Reserved", _reserved(status, known=known)
+    if status.nominated is not None:
+        yield "Nodes kept", status.nominated.long
+    if status.topology != ABSENT:
+        yield "Topology", ", ".join(filter(None, (status.topology, status.unenforced)))
+        if where := _where(view, gang):
+            yield "Placed on", where
+    quota = _quota(view, status)
+    if quota:
+        yield "Quota", quota
+    if status.reason:
+        yield "Waits for", status.reason
+
+
+def _where(view: GroupView, gang: Gang) -> str:
+    """`rack rack-0: 2, rack-1: 2`: number of members in each unit of the highest level."""
+    tree = view.tree(gang)
+    counts = Counter(tree.path(member.leaf)[0] for _, member in view.ranked(gang))
+    parts = (f"{unit}: {counts[unit]}" for unit in tree.units[0] if counts[unit])
+    text = ", ".join(parts)
+    return f"{tree.levels[0]} {text}" if text else ""
+
+
+def _reserved(status: GroupStatus, *, known: bool) -> str:
+    if not known:
+        return "not known: you may not list reservationledgers"
+    from scheduler_core.quota.reservations.usage import amounts_text
+
+    if status.reserved is None:
+        return f"nothing of {amounts_text(status.gang.total)}: the reservation ledger does not list it"
+    return str(status.reserved)
+
+
+def _quota(view: GroupView, status: GroupStatus) -> str:
+    """`ElasticQuota a/quota: cpu 2 of 8 left`: the free part of max, for the requested resources."""
+    from scheduler_core.model.quantity import format_resource
+
+    ledger, namespace = view.state.ledger, status.gang.ref.namespace
+    quota = ledger.quota_of(namespace)
+    asked = {name for pod in status.members for name, value in pod.requests.items() if value}
+    if quota is None or not asked & quota.max.keys():
+        return ""
+    used = ledger.used(namespace)
+    parts = [
+        f"{name} {format_resource(name, max(0, quota.max[name] - used.get(name, 0)))} "
+        f"of {format_resource(name, quota.max[name])} left"
+        for name in sorted(asked & quota.max.keys())
+    ]
+    return f"ElasticQuota {quota.key}: {', '.join(parts)}"

@@ -1,0 +1,1 @@
+"""Output forms: tables, JSON, YAML, templates, quantities and SVG."""

@@ -1,0 +1,1 @@
+"""HTTP layer of the API server: routing, request bodies, representations, watches, discovery, OpenAPI."""

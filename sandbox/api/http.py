@@ -1,0 +1,113 @@
+"""HTTP entry point of the API server: authentication, routing, and errors as Status objects."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from sandbox import errors
+from sandbox.api import discovery, openapi
+from sandbox.api.request_bodies import BODY_LIMIT
+from sandbox.api.request_info import parse_accept, parse_target
+from sandbox.api.resources import ResourceApi
+from sandbox.api.responses import add_warnings, error_response, json_response, object_response
+from sandbox.objects import Obj
+from sandbox.store.registry import Registry, RequestContext
+
+_log = logging.getLogger(__name__)
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_USER = "kubernetes-admin"
+_GROUPS = ("system:masters", "system:authenticated")
+
+
+class HttpApi:
+    """Handles all requests of the server."""
+
+    def __init__(self, registry: Registry, token: str, address: str, bookmark_seconds: float = 60.0) -> None:
+        self._registry = registry
+        self._token = token.encode()
+        self._address = address
+        self.resources = ResourceApi(registry, bookmark_seconds)
+        self._openapi = openapi.OpenApi(registry.kinds)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Handle one request; invalid requests get an error response and never raise."""
+        context = RequestContext(user=_USER, groups=_GROUPS)
+        try:
+            response = await self._route(request, context)
+        except errors.StatusError as error:
+            response = error_response(error)
+        except web.HTTPRequestEntityTooLarge:
+            response = error_response(errors.too_large(BODY_LIMIT))
+        except RecursionError:
+            response = error_response(errors.bad_request("the object is nested too deep"))
+        except (asyncio.CancelledError, ConnectionError, web.HTTPException):
+            raise
+        except Exception as error:
+            _log.exception("%s %s failed", request.method, request.path)
+            response = error_response(errors.internal(repr(error)))
+        if context.warnings and not response.prepared:
+            add_warnings(response, context.warnings)
+        return response
+
+    async def _route(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        path = request.path
+        if path.rpartition("/")[0] in _HEALTH or path in _HEALTH:
+            return web.Response(text="ok")
+        self._authenticate(request)
+        parts = [unquote(part) for part in request.rel_url.raw_path.split("/") if part]
+        if not parts or parts[0] not in ("api", "apis"):
+            return self._document(request, path)
+        depth = 2 if parts[0] == "api" else 3
+        if len(parts) <= depth:
+            if request.method != "GET":
+                raise errors.method_not_allowed()
+            return self._discovery(request, parts)
+        return await self.resources.handle(request, parse_target(self._registry.kinds, parts), context)
+
+    def _authenticate(self, request: web.BaseRequest) -> None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token):
+            raise errors.unauthorized()
+
+    def _document(self, request: web.BaseRequest, path: str) -> web.Response:
+        if path == "/version":
+            return object_response(discovery.VERSION)
+        if path == "/openapi/v2":
+            headers = request.headers
+            return self._openapi.v2(headers.get("Accept", ""), headers.get("If-None-Match", ""))
+        if path.startswith("/openapi/v3"):
+            return json_response(self._openapi.v3(path.removeprefix("/openapi/v3").strip("/")))
+        if path == "/":
+            return object_response(
+                {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
+            )
+        raise errors.no_such_path()
+
+    def _discovery(self, request: web.BaseRequest, parts: list[str]) -> web.Response:
+        kinds = self._registry.kinds
+        core = parts[0] == "api"
+        found: Obj | None
+        if len(parts) == 1:
+            shape = parse_accept(request.headers.get("Accept", ""))
+            if shape.as_kind == "APIGroupDiscoveryList":
+                response = object_response(discovery.aggregated(kinds, core, shape.version))
+                response.headers["Content-Type"] = (
+                    f"application/json;g=apidiscovery.k8s.io;v={shape.version};as=APIGroupDiscoveryList"
+                )
+                response.headers["Vary"] = "Accept"
+                return response
+            found = discovery.api_versions(self._address) if core else discovery.group_list(kinds)
+        elif core:
+            found = discovery.resource_list(kinds, "", parts[1])
+        elif len(parts) == 2:
+            found = discovery.group(kinds, parts[1])
+        else:
+            found = discovery.resource_list(kinds, parts[1], parts[2])
+        if found is None:
+            raise errors.no_such_path()
+        return object_response(found)

@@ -1,0 +1,167 @@
+"""API server of the sandbox: state, certificates, and an HTTPS listener on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from sandbox.admission import build_chain
+from sandbox.admission.webhook_client import ServiceTable
+from sandbox.api.http import HttpApi
+from sandbox.api.request_bodies import BODY_LIMIT
+from sandbox.certificates import ServerCertificate, write_certificates
+from sandbox.kinds import crd, kubernetes_service
+from sandbox.kinds.builtin import NAMESPACES, SERVICE_ACCOUNTS, builtin_table
+from sandbox.kubeconfig import write_kubeconfig
+from sandbox.objects import now
+from sandbox.store.object_store import ObjectStore
+from sandbox.store.registry import Registry
+
+HOST = "127.0.0.1"
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_STOP_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Settings of the server. `directory` is for certificates and kubeconfig (None: a temporary one).
+
+    Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
+    """
+
+    directory: Path | None = None
+    port: int = 0
+    token: str = ""
+    bookmark_seconds: float = 60.0
+    log_length: int = 50_000
+    services: ServiceTable | None = None
+
+
+class ApiServer:
+    """An API server on loopback; `url`, `token`, `ca_file` and `kubeconfig` are valid after `start`.
+
+    In-process callers may use `registry` before `start` and only on the server's event loop.
+    """
+
+    def __init__(self, options: ServerOptions | None = None) -> None:
+        self._options = options or ServerOptions()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._runner: web.ServerRunner | None = None
+        self.store = ObjectStore(self._options.log_length)
+        self.kinds = builtin_table()
+        self.registry = Registry(self.store, self.kinds)
+        self._chain = build_chain(self.registry, self._options.services)
+        self.registry.admission = self._chain
+        crd.keep_served(self.store, self.kinds)
+        self.token = self._options.token or secrets.token_urlsafe(24)
+        self.url = ""
+        self.directory = Path()
+        self.ca_file = Path()
+        self.kubeconfig = Path()
+        self._http: HttpApi | None = None
+        self._files: ServerCertificate | None = None
+
+    def prepare(self) -> ServerCertificate:
+        """Create the certificates once; `start` calls this method too."""
+        if self._files is None:
+            if self._options.directory is None:
+                self._temporary = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
+                self.directory = Path(self._temporary.name)
+            else:
+                self.directory = self._options.directory
+            self._files = write_certificates(self.directory, now())
+            self.ca_file = self._files.ca
+        return self._files
+
+    async def start(self) -> None:
+        """Start listening. Raises OSError if the port is in use."""
+        await self._first_objects()
+        try:
+            await self._listen()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _listen(self) -> None:
+        files = self.prepare()
+        self._http = HttpApi(self.registry, self.token, HOST, self._options.bookmark_seconds)
+        server = web.Server(self._http, request_factory=_request)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, self._options.port, ssl_context=_ssl_context(files))
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.url = f"https://{HOST}:{port}"
+        for kind, obj in kubernetes_service.objects(HOST, port):
+            await self.registry.create(kind, obj, namespace="default", owned=True)
+        self.kubeconfig = self.directory / "kubeconfig"
+        write_kubeconfig(self.kubeconfig, self.url, files.ca.read_bytes(), self.token)
+
+    async def _first_objects(self) -> None:
+        for name in FIRST_NAMESPACES:
+            if self.store.get(NAMESPACES, "", name) is None:
+                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                await self.registry.create(NAMESPACES, body)
+                await self.create_service_account(name)
+
+    async def create_service_account(self, namespace: str) -> None:
+        """Create the default ServiceAccount of a namespace unless it exists."""
+        if self.store.get(SERVICE_ACCOUNTS, namespace, "default"):
+            return
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        await self.registry.create(SERVICE_ACCOUNTS, body, namespace=namespace)
+
+    def compact(self) -> None:
+        """Drop past events and list snapshots; old watches and continue tokens get 410."""
+        self.store.compact()
+        if self._http:
+            self._http.resources.forget_snapshots()
+
+    async def stop(self) -> None:
+        """Close the listener and every connection, and remove a temporary directory."""
+        if self._runner:
+            await self._runner.cleanup()
+            self._runner = None
+        await self._chain.close()
+        if self._temporary:
+            self._temporary.cleanup()
+            self._temporary = self._files = None
+
+
+def _ssl_context(files: ServerCertificate) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(files.certificate, files.key)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: Any,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)
+
+
+async def serve(options: ServerOptions, stop: asyncio.Event) -> None:
+    """Run a server until `stop` is set."""
+    server = ApiServer(options)
+    await server.start()
+    try:
+        await stop.wait()
+    finally:
+        await server.stop()

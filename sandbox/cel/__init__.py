@@ -1,0 +1,1 @@
+"""Common Expression Language: parser, type checker, cost estimates, evaluation, CRD validation rules."""

@@ -1,0 +1,137 @@
+"""Chapters of the demo, and their execution on one cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sandbox.demo.across_nodes import across_nodes
+from sandbox.demo.cluster import NODES, DemoCluster
+from sandbox.demo.gangs import gang_of_four, one_annotation, reserved_quota, two_gangs
+from sandbox.demo.load_aware import hot_and_cold
+from sandbox.demo.player import Player, command_environment
+from sandbox.demo.priority_and_quotas import priority_stays_within
+from sandbox.demo.three_teams import three_teams
+from sandbox.demo.topology import two_users
+from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
+from scheduler_core.errors import ConfigError
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CONFIG: Final = "examples/scheduler-config.yaml"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter of the tour.
+
+    `namespaces` remain after the chapter, `after` are the chapters that must run before it, and `ending` is a
+    row of the final table of quotas if the tour ends with this chapter. A chapter without quotas has neither
+    namespaces nor ending; the table then shows the quotas of the chapter before it.
+    """
+
+    title: str
+    play: Callable[[Player], None]
+    namespaces: tuple[str, ...] = ()
+    ending: str = ""
+    after: tuple[int, ...] = ()
+
+
+_TEAMS: Final = ("team-a", "team-b")
+_COLOURS: Final = ("blue", "red", "green")
+_SERVICES: Final = ("analytics", "urgent", "web")
+CHAPTERS: Final = {
+    1: Chapter("Two teams share ten GPUs", two_quotas, _TEAMS, "team-a quota nvidia.com/gpu 2 4 6"),
+    2: Chapter(
+        "One team borrows, up to its max", borrowing, _TEAMS, "team-a quota nvidia.com/gpu 6 4 6 - 2 0", (1,)
+    ),
+    3: Chapter(
+        "The other team reclaims its guaranteed GPUs",
+        reclaim,
+        _TEAMS,
+        "team-b quota nvidia.com/gpu 6 6 8 8 0 0",
+        (1, 2),
+    ),
+    4: Chapter("Three teams: whose pods go", three_teams, _COLOURS, "red quota nvidia.com/gpu 5 4 6 - 1 0"),
+    5: Chapter(
+        "Priority does not cross quotas", priority_stays_within, _SERVICES, "web quota cpu 1 1 2 - 0 0"
+    ),
+    6: Chapter(
+        "Lent CPUs are reclaimed on several nodes",
+        across_nodes,
+        ("batch", "owner"),
+        "batch quota cpu 2 0 2 - 2 0",
+    ),
+    7: Chapter("A gang starts together or not at all", gang_of_four),
+    8: Chapter("Two gangs and room for one", two_gangs),
+    9: Chapter("A gang's quota is reserved for it", reserved_quota),
+    10: Chapter("One annotation makes a Job a gang", one_annotation),
+    11: Chapter("Two users place groups by topology", two_users),
+    12: Chapter("The scheduler avoids busy nodes", hot_and_cold),
+}
+
+
+def listing() -> list[str]:
+    """One line per chapter."""
+    return [f"{number}  {chapter.title}" for number, chapter in CHAPTERS.items()]
+
+
+def chosen(numbers: Iterable[int]) -> list[int]:
+    """The chapters with these numbers in order; all chapters for no number. Raises ConfigError."""
+    found = sorted(set(numbers)) or list(CHAPTERS)
+    for number in found:
+        if number not in CHAPTERS:
+            raise ConfigError("--chapter", f"chapter {number} does not exist; choose 1 to {len(CHAPTERS)}")
+    return found
+
+
+def play(numbers: Iterable[int], *, pause: bool, log: Path | None) -> None:
+    """Start a cluster, play chapters, and stop the cluster.
+
+    Raises DemoFailed, ToolMissing, ClusterFailed, ConfigError, OSError.
+    """
+    if not (ROOT / "examples").is_dir():
+        raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
+    with contextlib.ExitStack() as stack:
+        command_environment(ROOT, Path(), Path())  # report missing programs before anything is started
+        print(f"Starting a Kubernetes API in this process with the nodes {', '.join(NODES)} ...", flush=True)
+        lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
+        cluster = stack.enter_context(
+            DemoCluster(lambda line: print(line, file=lines, flush=True) if lines else None, ROOT / CONFIG)
+        )
+        environment = command_environment(ROOT, cluster.kubeconfig, cluster.directory / "kubectl-cache")
+        player = Player(environment, cluster.check, pause=pause)
+        print("Webhook and scheduler are running. Each line that begins with $ is a command.")
+        _play_all(player, list(numbers))
+
+
+def _play_all(player: Player, numbers: list[int]) -> None:
+    existing: tuple[str, ...] = ()
+    ending = ""
+    played: set[int] = set()
+    for number in numbers:
+        chapter = CHAPTERS[number]
+        if existing and chapter.namespaces and existing != chapter.namespaces:
+            player.say("This example is over. Its namespaces are deleted.")
+            player.do(f"kubectl delete namespace {' '.join(existing)}")
+        existing = chapter.namespaces or existing
+        ending = chapter.ending or ending
+        player.quiet = True
+        for earlier in chapter.after:
+            if earlier not in played:
+                _play_chapter(player, earlier)
+                played.add(earlier)
+        player.quiet = False
+        _play_chapter(player, number)
+        played.add(number)
+    if ending:
+        player.say("Use, borrowed and lent amounts of all quotas at the end:")
+        player.look("kubectl elasticquota get -A", ending)
+
+
+def _play_chapter(player: Player, number: int) -> None:
+    chapter = CHAPTERS[number]
+    player.title(number, chapter.title)
+    chapter.play(player)

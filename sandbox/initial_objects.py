@@ -1,0 +1,60 @@
+"""Initial objects of a cluster: Muster's CRDs from the chart, and objects that the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from sandbox.errors import StatusError
+from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from sandbox.objects import Obj
+from sandbox.store.registry import Registry
+from scheduler_core.errors import ConfigError
+
+
+async def create_objects(registry: Registry, objects: Iterable[Obj]) -> None:
+    """Create objects and their missing namespaces. Raises ConfigError with the object's kind and name."""
+    for obj in objects:
+        await _create(registry, obj)
+
+
+async def _create(registry: Registry, obj: Obj) -> None:
+    kind = registry.kinds.of(obj)
+    meta = obj.get("metadata") or {}
+    if kind is None:
+        what = f"{obj.get('apiVersion', '')} {obj.get('kind', '')}".strip()
+        raise ConfigError("kind", f"{what!r} is not served by the sandbox", kind="NotSupported")
+    namespace = meta.get("namespace") or ("default" if kind.namespaced else "")
+    try:
+        if namespace and registry.store.get(NAMESPACES, "", namespace) is None:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await registry.create(NAMESPACES, body)
+        await registry.create(kind, obj, namespace=namespace)
+    except StatusError as error:
+        name = "/".join(filter(None, (namespace, str(meta.get("name", "")))))
+        raise ConfigError(f"{kind.kind} {name}", str(error), kind=error.reason) from None
+
+
+def crd_dir() -> Path:
+    """Directory of Muster's CustomResourceDefinitions in the chart of the source tree.
+
+    Raises ConfigError if the package was installed without the chart.
+    """
+    found = Path(__file__).resolve().parents[1] / "charts" / "muster" / "crds"
+    if not found.is_dir():
+        raise ConfigError("", "not found; run from a source checkout of Muster", file=str(found))
+    return found
+
+
+def read_crds(folder: Path) -> list[Obj]:
+    """All CustomResourceDefinitions in the YAML files of `folder`. Raises ConfigError with the file name."""
+    found: list[Obj] = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            documents: Iterable[Obj] = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        except (OSError, yaml.YAMLError) as error:
+            raise ConfigError("", " ".join(str(error).split()), file=str(path)) from None
+        found += [obj for obj in documents if obj and obj.get("kind") == CUSTOM_RESOURCE_DEFINITIONS.kind]
+    return found

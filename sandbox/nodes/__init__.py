@@ -1,0 +1,1 @@
+"""Nodes of the sandbox: initial nodes, kubelet, and pod status."""

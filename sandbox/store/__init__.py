@@ -1,0 +1,1 @@
+"""Registry and object store: defaulting, validation, conversion, patches, deletion, storage."""

@@ -1,0 +1,222 @@
+"""Object store in memory in the role of etcd and the watch cache: objects, event logs and subscribers.
+
+One resourceVersion counts all writes. All calls run on the server's event loop, so the store has no locks. A
+stored object is never changed in place: a new version replaces it, and holders of the old one may keep it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from sandbox import errors
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.objects import Obj, encode_json
+
+Objects = list[Obj]
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+Callback = Callable[[EventType, Obj, Obj | None], None]
+
+LOG_LENGTH = 50_000
+"""Number of events kept per kind; older events are compacted."""
+
+
+class Version:
+    """One stored version of an object; its JSON is encoded once for each view (`ApiKind.view`)."""
+
+    __slots__ = ("_bytes", "name", "namespace", "obj", "rv")
+
+    def __init__(self, obj: Obj, rv: int) -> None:
+        meta = obj["metadata"]
+        self.obj = obj
+        self.rv = rv
+        self.namespace: str = meta.get("namespace", "")
+        self.name: str = meta["name"]
+        self._bytes: dict[str, bytes] = {}
+
+    def encoded(self, view: str, convert: Callable[[Obj], Obj]) -> bytes:
+        """JSON of the object in a view; `convert` runs at most once per version."""
+        found = self._bytes.get(view)
+        if found is None:
+            found = self._bytes[view] = encode_json(convert(self.obj))
+        return found
+
+
+class LogEntry:
+    """One change: event type, version after it (the last version for DELETED), and version before it."""
+
+    __slots__ = ("event", "new", "old", "rv")
+
+    def __init__(self, rv: int, event: EventType, new: Version, old: Version | None) -> None:
+        self.rv = rv
+        self.event = event
+        self.new = new
+        self.old = old
+
+
+EntryCallback = Callable[[LogEntry], None]
+Versions = list[Version]
+LogEntries = list[LogEntry]
+
+
+class _KindStorage:
+    """Objects, event log and subscribers of one storage name."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Version]] = {}
+        self.log: list[LogEntry] = []
+        self.oldest = 0
+        self.entry_callbacks: dict[int, EntryCallback] = {}
+        self.callbacks: dict[int, Callback] = {}
+
+    def compact(self, keep: int) -> None:
+        if len(self.log) > keep:
+            cut = len(self.log) - keep
+            self.oldest = self.log[cut - 1].rv
+            del self.log[:cut]
+
+
+class ObjectStore:
+    """All objects of an API server."""
+
+    def __init__(self, log_length: int = LOG_LENGTH) -> None:
+        self._storages: dict[str, _KindStorage] = {}
+        self._all_callbacks: dict[int, Callback] = {}
+        self._log_length = log_length
+        self._next_token = 0
+        self.revision = 1
+
+    def _storage(self, kind: ApiKind) -> _KindStorage:
+        found = self._storages.get(kind.storage)
+        if found is None:
+            found = self._storages[kind.storage] = _KindStorage()
+        return found
+
+    def get(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
+        """The object, or None. `namespace` is "" for cluster-scoped kinds."""
+        version = self.version(kind, namespace, name)
+        return version.obj if version else None
+
+    def version(self, kind: ApiKind, namespace: str, name: str) -> Version | None:
+        """Like `get`, but returns the stored version with its encoded JSON."""
+        by_name = self._storage(kind).objects.get(namespace)
+        return by_name.get(name) if by_name else None
+
+    def list(self, kind: ApiKind, namespace: str | None = None) -> Objects:
+        """Objects in name order; None selects all namespaces."""
+        return [version.obj for version in self.versions(kind, namespace)]
+
+    def versions(self, kind: ApiKind, namespace: str | None = None) -> Versions:
+        """Like `list`, but returns stored versions."""
+        objects = self._storage(kind).objects
+        spaces = sorted(objects) if not namespace else [namespace]
+        return [
+            by_name[name]
+            for by_name in (objects.get(space, {}) for space in spaces)
+            for name in sorted(by_name)
+        ]
+
+    def iterate(self, kind: ApiKind, namespace: str | None = None) -> Iterator[Obj]:
+        """Objects in arbitrary order without copying the list; do not write while iterating."""
+        objects = self._storage(kind).objects
+        spaces = [objects.get(namespace, {})] if namespace else objects.values()
+        return (version.obj for by_name in spaces for version in by_name.values())
+
+    def count(self, kind: ApiKind, namespace: str | None = None) -> int:
+        """Number of objects."""
+        objects = self._storage(kind).objects
+        if namespace:
+            return len(objects.get(namespace, ()))
+        return sum(map(len, objects.values()))
+
+    def create(self, kind: ApiKind, obj: Obj) -> Obj:
+        """Store a new object under the name in its metadata and set its resourceVersion.
+
+        Raises StatusError (AlreadyExists) if the name is in use. The store keeps `obj` itself.
+        """
+        meta = obj["metadata"]
+        by_name = self._storage(kind).objects.setdefault(meta.get("namespace", ""), {})
+        if meta["name"] in by_name:
+            raise errors.already_exists(kind, meta["name"])
+        version = self._stamped(obj)
+        by_name[version.name] = version
+        self._publish(kind, LogEntry(version.rv, "ADDED", version, None))
+        return version.obj
+
+    def update(self, kind: ApiKind, obj: Obj, expected_rv: int | None = None) -> Obj:
+        """Replace an object. Raises StatusError NotFound, or Conflict if its version is not `expected_rv`.
+
+        The store keeps `obj` itself, with `metadata` replaced by a copy that has the new resourceVersion.
+        """
+        meta = obj["metadata"]
+        old = self._current(kind, meta.get("namespace", ""), meta["name"], expected_rv)
+        version = self._stamped(obj)
+        self._storage(kind).objects[version.namespace][version.name] = version
+        self._publish(kind, LogEntry(version.rv, "MODIFIED", version, old))
+        return version.obj
+
+    def remove(self, kind: ApiKind, namespace: str, name: str, expected_rv: int | None = None) -> Obj:
+        """Remove an object; returns its last version with the resourceVersion of the removal."""
+        old = self._current(kind, namespace, name, expected_rv)
+        last = self._stamped(dict(old.obj))
+        by_name = self._storage(kind).objects[namespace]
+        del by_name[name]
+        if not by_name:
+            del self._storage(kind).objects[namespace]
+        self._publish(kind, LogEntry(last.rv, "DELETED", last, old))
+        return last.obj
+
+    def _current(self, kind: ApiKind, namespace: str, name: str, expected_rv: int | None) -> Version:
+        old = self.version(kind, namespace, name)
+        if old is None:
+            raise errors.not_found(kind, name)
+        if expected_rv is not None and old.rv != expected_rv:
+            raise errors.conflict(kind, name)
+        return old
+
+    def _stamped(self, obj: Obj) -> Version:
+        self.revision += 1
+        obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self.revision)}
+        return Version(obj, self.revision)
+
+    def _publish(self, kind: ApiKind, entry: LogEntry) -> None:
+        storage = self._storage(kind)
+        storage.log.append(entry)
+        if len(storage.log) > self._log_length * 5 // 4:
+            storage.compact(self._log_length)
+        for follow in list(storage.entry_callbacks.values()):
+            follow(entry)
+        old = entry.old.obj if entry.old else None
+        for callback in [*storage.callbacks.values(), *self._all_callbacks.values()]:
+            callback(entry.event, entry.new.obj, old)
+
+    def since(self, kind: ApiKind, rv: int) -> LogEntries:
+        """Changes after `rv`. Raises StatusError (Expired) if some of them have been compacted."""
+        storage = self._storage(kind)
+        if rv < storage.oldest:
+            raise errors.gone(rv, storage.oldest)
+        return storage.log[bisect_right(storage.log, rv, key=lambda entry: entry.rv) :]
+
+    def subscribe(self, kind: ApiKind | None, callback: Callback) -> Callable[[], None]:
+        """Call `callback(type, obj, old)` synchronously on each change of the kind (None: of all kinds).
+
+        Returns a function that ends the subscription. A callback must not raise or write synchronously.
+        """
+        return self._attach(self._storage(kind).callbacks if kind else self._all_callbacks, callback)
+
+    def follow(self, kind: ApiKind, callback: EntryCallback) -> Callable[[], None]:
+        """Like `subscribe`, but passes log entries, whose versions share encoded JSON between watches."""
+        return self._attach(self._storage(kind).entry_callbacks, callback)
+
+    def _attach(self, table: dict[int, Any], callback: Any) -> Callable[[], None]:
+        self._next_token += 1
+        token = self._next_token
+        table[token] = callback
+        return lambda: table.pop(token, None)
+
+    def compact(self) -> None:
+        """Drop all past events; a watch from an old resourceVersion then fails with 410."""
+        for storage in self._storages.values():
+            storage.compact(0)
+            storage.oldest = self.revision

@@ -1,0 +1,183 @@
+"""Validation of built-in kinds other than Pod, as far as Muster and the controllers depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sandbox import errors
+from sandbox.errors import StatusCause
+from sandbox.kinds import crd, pods
+from sandbox.kinds.api_kinds import ApiKind
+from sandbox.objects import Obj, at
+from sandbox.store import metadata
+from scheduler_core.errors import MusterError
+from scheduler_core.model.quantity import parse_quantity
+
+Rule = Callable[[Obj, Obj | None], list[StatusCause]]
+
+
+def causes(kind: ApiKind, obj: Obj, old: Obj | None) -> list[StatusCause]:
+    """Validation errors of a built-in object; `old` is None on creation."""
+    rule = _RULES.get(kind.storage)
+    return rule(obj, old) if rule else []
+
+
+def _immutable(obj: Obj, old: Obj | None, paths: Iterable[tuple[str, ...]]) -> list[StatusCause]:
+    if old is None:
+        return []
+    return [
+        errors.invalid_value(".".join(path), at(obj, *path), "field is immutable")
+        for path in paths
+        if at(obj, *path) != at(old, *path)
+    ]
+
+
+def _amounts(table: Any, path: str) -> list[StatusCause]:
+    found = []
+    for name, amount in (table or {}).items():
+        if not isinstance(amount, str | int | float) or not _is_quantity(str(amount)):
+            text = (
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            )
+            found.append(errors.invalid_value(f"{path}[{name}]", amount, text))
+    return found
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except MusterError:
+        return False
+    return True
+
+
+def _resource_quota(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    return _amounts(at(obj, "spec", "hard"), "spec.hard")
+
+
+def _workload(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    selector = at(obj, "spec", "selector")
+    if not isinstance(selector, dict):
+        return [errors.required("spec.selector")]
+    labels = at(obj, "spec", "template", "metadata", "labels") or {}
+    wanted = selector.get("matchLabels") or {}
+    found = pods.pod_spec_causes(at(obj, "spec", "template", "spec"), "spec.template.spec")
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        text = "`selector` does not match template `labels`"
+        found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
+    return found + _immutable(obj, old, [("spec", "selector")])
+
+
+def _replication_controller(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    selector = at(obj, "spec", "selector")
+    found = [] if selector else [errors.required("spec.selector")]
+    template = at(obj, "spec", "template")
+    if not template:
+        return [*found, errors.required("spec.template")]
+    labels = at(template, "metadata", "labels") or {}
+    if any(labels.get(key) != value for key, value in (selector or {}).items()):
+        text = "`selector` does not match template `labels`"
+        found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
+    return found + pods.pod_spec_causes(template.get("spec"), "spec.template.spec")
+
+
+def _pod_template(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    return pods.pod_spec_causes(at(obj, "template", "spec"), "template.spec")
+
+
+def _runtime_class(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    handler = obj.get("handler") or ""
+    found = metadata.label_name_causes("handler", handler) if handler else [errors.required("handler")]
+    for name, amount in (at(obj, "overhead", "podFixed") or {}).items():
+        if parse_quantity(amount) < 0:
+            text = "must be greater than or equal to 0"
+            found.append(errors.invalid_value(f"overhead.limits[{name}]", str(amount), text))
+    return found + _immutable(obj, old, [("handler",)])
+
+
+def _job(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    found = pods.pod_spec_causes(at(obj, "spec", "template", "spec"), "spec.template.spec")
+    policy = at(obj, "spec", "template", "spec", "restartPolicy")
+    if not found and policy not in ("Never", "OnFailure"):
+        path = "spec.template.spec.restartPolicy"
+        found.append(
+            StatusCause(
+                "FieldValueRequired",
+                'Required value: valid values: "OnFailure", "Never"',
+                path,
+            )
+        )
+    return found + _immutable(obj, old, [("spec", "selector"), ("spec", "completionMode")])
+
+
+def _config(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    if old is None or not old.get("immutable"):
+        return []
+    changed = [key for key in ("data", "binaryData", "immutable") if obj.get(key) != old.get(key)]
+    return [errors.forbidden_field(key, "field is immutable when `immutable` is set") for key in changed]
+
+
+def _priority_class(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    if old is None:
+        return []
+    return [
+        errors.forbidden_field(key, "may not be changed in an update.")
+        for key in ("value",)
+        if obj.get(key) != old.get(key)
+    ]
+
+
+def _webhooks(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    found = []
+    for index, hook in enumerate(obj.get("webhooks") or ()):
+        path = f"webhooks[{index}]"
+        if not hook.get("name"):
+            found.append(errors.required(f"{path}.name"))
+        if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+            choices = ("None", "NoneOnDryRun")
+            found.append(errors.not_supported(f"{path}.sideEffects", hook.get("sideEffects", ""), choices))
+        if not hook.get("admissionReviewVersions"):
+            found.append(
+                errors.required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
+            )
+        timeout = hook.get("timeoutSeconds", 10)
+        if not 1 <= timeout <= 30:
+            text = "the timeout value must be between 1 and 30 seconds"
+            found.append(errors.invalid_value(f"{path}.timeoutSeconds", timeout, text))
+    return found
+
+
+def _budget(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    spec = obj.get("spec") or {}
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        return [errors.invalid_value("spec", "both", text)]
+    return []
+
+
+def _node(obj: Obj, old: Obj | None) -> list[StatusCause]:
+    return _amounts(at(obj, "status", "allocatable"), "status.allocatable") + _amounts(
+        at(obj, "status", "capacity"), "status.capacity"
+    )
+
+
+_RULES: dict[str, Rule] = {
+    "resourcequotas": _resource_quota,
+    "deployments.apps": _workload,
+    "replicasets.apps": _workload,
+    "statefulsets.apps": _workload,
+    "daemonsets.apps": _workload,
+    "jobs.batch": _job,
+    "replicationcontrollers": _replication_controller,
+    "podtemplates": _pod_template,
+    "runtimeclasses.node.k8s.io": _runtime_class,
+    "configmaps": _config,
+    "secrets": _config,
+    "priorityclasses.scheduling.k8s.io": _priority_class,
+    "poddisruptionbudgets.policy": _budget,
+    "nodes": _node,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
+    "customresourcedefinitions.apiextensions.k8s.io": crd.definition_causes,
+}

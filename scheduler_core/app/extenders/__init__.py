@@ -1,0 +1,1 @@
+"""HTTP extenders: configuration, calls and messages."""

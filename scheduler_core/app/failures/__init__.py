@@ -1,0 +1,1 @@
+"""Reports about pods that cannot be scheduled: conditions, nominated nodes and events."""

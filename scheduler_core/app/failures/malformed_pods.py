@@ -1,0 +1,145 @@
+"""Reports pods that cannot be parsed, with a condition and an event, once per problem."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.watch.reading import ReadObject, plain_reader
+from scheduler_core.kube.writes.correlator import ObjectReference, Occurrence
+from scheduler_core.model import names
+from scheduler_core.model.conditions import condition
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.pods.pod import Pod, parse_pod
+from scheduler_core.model.writes import Patch, Write
+
+_PLAIN: Final = plain_reader(parse_pod).make
+
+
+class MalformedPodNotice(msgspec.Struct, frozen=True):
+    """A report about a pod, by the profile that should schedule it."""
+
+    namespace: str
+    name: str
+    uid: str
+    profile: str
+    message: str
+
+
+class MalformedPods:
+    """Parses pods for a reflector. A malformed pod of our profiles gets a condition and an event.
+
+    `make` runs on the reflector's thread, `lead` on any thread. Notices are kept until `lead`, because only
+    the leader writes. `write` and `record` must not block.
+    """
+
+    def __init__(
+        self,
+        profiles: Collection[str],
+        write: Callable[[Write], None],
+        record: Callable[[Occurrence], None],
+        identity: str,
+        wall: Callable[[], float] = time.time,
+        read: Callable[[ReadObject], Pod] = _PLAIN,
+    ) -> None:
+        self._profiles = frozenset(profiles)
+        self._write = write
+        self._record = record
+        self._identity = identity
+        self._wall = wall
+        self._read = read
+        self._leading = False
+        self._kept: dict[str, MalformedPodNotice] = {}
+        self._lock = threading.Lock()
+
+    def make(self, read_object: ReadObject) -> Pod:
+        """The pod. Raises ModelError as `parse_pod` does."""
+        try:
+            pod = self._read(read_object)
+        except ModelError as error:
+            notice = self._notice(read_object.raw(), error)
+            if notice is not None:
+                self._take(notice)
+            raise
+        if self._kept:
+            with self._lock:
+                self._kept.pop(pod.uid, None)
+        return pod
+
+    def lead(self) -> None:
+        """This process leads from now on; writes the notices that were kept."""
+        with self._lock:
+            self._leading = True
+            kept, self._kept = list(self._kept.values()), {}
+        for notice in kept:
+            self._tell(notice)
+
+    def _take(self, notice: MalformedPodNotice) -> None:
+        with self._lock:
+            if not self._leading:
+                self._kept[notice.uid] = notice
+                return
+        self._tell(notice)
+
+    def _notice(self, raw: msgspec.Raw, error: ModelError) -> MalformedPodNotice | None:
+        """The notice; None for pods of other schedulers, bound pods, and pods that have this condition.
+
+        The last case also ends the cycle in which our own write creates a new version of the pod.
+        """
+        pod = _plain(raw)
+        spec, message = _map(pod, "spec"), str(error)
+        profile = spec.get("schedulerName") or names.DEFAULT_SCHEDULER
+        known = isinstance(profile, str) and profile in self._profiles
+        if not known or spec.get("nodeName") or not error.uid or _says(pod, message):
+            return None
+        return MalformedPodNotice(error.namespace, error.name, error.uid, profile, message)
+
+    def _tell(self, notice: MalformedPodNotice) -> None:
+        now, reason = self._wall(), names.REASON_SCHEDULER_ERROR
+        scheduled = condition(names.POD_SCHEDULED, False, reason, notice.message, now)
+        self._write(
+            Patch(
+                PODS,
+                notice.namespace,
+                notice.name,
+                {"status": {"conditions": [scheduled]}},
+                patch_type="strategic",
+                subresource="status",
+                uid=notice.uid,
+            )
+        )
+        reference = ObjectReference("v1", "Pod", notice.namespace, notice.name, notice.uid)
+        kind, why = names.EVENT_WARNING, names.EVENT_FAILED_SCHEDULING
+        self._record(
+            Occurrence(
+                reference, kind, why, "Scheduling", notice.message, notice.profile, self._identity, now
+            )
+        )
+
+
+def _plain(raw: msgspec.Raw) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _map(of: dict[str, Any], key: str) -> dict[str, Any]:
+    found = of.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _says(pod: dict[str, Any], message: str) -> bool:
+    conditions = _map(pod, "status").get("conditions")
+    return isinstance(conditions, list) and any(
+        isinstance(item, dict)
+        and (item.get("type"), item.get("reason"), item.get("message"))
+        == (names.POD_SCHEDULED, names.REASON_SCHEDULER_ERROR, message)
+        for item in conditions
+    )

@@ -1,0 +1,1 @@
+"""The scheduling loop: inbox, event handlers, clock and progress."""

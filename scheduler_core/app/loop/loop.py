@@ -1,0 +1,239 @@
+"""The scheduling loop: the only thread that changes the state. It applies events and makes decisions until
+stopped.
+
+The loop runs in turns, and each part of a turn has a time limit: decisions are made even if events come
+faster than they are applied, and events are applied even if many pods are to be scheduled.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scheduler_core.app.loop.dispatcher import Dispatcher
+from scheduler_core.app.loop.event_handlers import EventHandlers
+from scheduler_core.app.loop.inbox import Inbox, Stop, Timing
+from scheduler_core.app.loop.progress import Heartbeat, InboxLag, TurnTimer
+from scheduler_core.app.metrics.metrics import SchedulerMetrics
+from scheduler_core.controllers.controller import Controller
+from scheduler_core.engine.decisions import Asked, Decision, Noticed
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.kube.batching import BatchDelay
+from scheduler_core.model.kinds import Resource
+
+log = logging.getLogger(__name__)
+
+# Time limit for applying events in a turn.
+TAKE_SECONDS: Final = 0.05
+# Limits of the attempts in a turn, by number and by time, so that decisions are not based on an outdated
+# state.
+_BATCH: Final = 200
+DECIDE_SECONDS: Final = 0.1
+_IDLE_SECONDS: Final = 1.0
+# No decisions are made while this number of writes has no response: later decisions use newer facts.
+_MOST_BACKLOG: Final = 1000
+_BACKLOG_SECONDS: Final = 0.01
+# Limits of the reviews of waiting pods: share of the loop's time, and reviews per second.
+_REVIEW_SHARE: Final = 0.02
+_REVIEWS_PER_SECOND: Final = 10.0
+# With this number of writes in flight, their outcomes are collected.
+_MANY_IN_FLIGHT: Final = 32
+# The clock is read once for this number of items.
+_SAME_TIME: Final = 32
+# The longest delay of status writes in favour of bindings: later writes contain more.
+STATUS_SECONDS: Final = 2.0
+# An accepted binding that the watch has not shown for this time is read.
+CONFIRM_SECONDS: Final = 30.0
+
+
+class Loop:
+    """Schedules once every watched resource has been listed and `lead` was called.
+
+    `may_decide` is called before every batch: a leader that no longer leads for certain decides nothing.
+    `heartbeat` and `lag` show the progress to other threads. `wall` is the clock of decisions, `monotonic`
+    that of turns.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        controllers: Sequence[Controller],
+        resources: Sequence[Resource],
+        metrics: SchedulerMetrics,
+        *,
+        may_decide: Callable[[], bool] = lambda: True,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.scheduler = scheduler
+        self.inbox: queue.SimpleQueue[Inbox] = queue.SimpleQueue()
+        self.dispatcher: Dispatcher | None = None
+        self.heartbeat = Heartbeat()
+        self.lag = InboxLag(self.inbox, wall)
+        self._intake = EventHandlers(scheduler, resources, metrics, self.lag, lambda: self.dispatcher, wall)
+        self._controllers = controllers
+        self._metrics = metrics
+        self._may_decide = may_decide
+        self._wall = wall
+        self._monotonic = monotonic
+        self._turns = TurnTimer(self.heartbeat, metrics.slow_turns.inc, monotonic)
+        self._batch_delay = BatchDelay()
+        # The number of items in the last turn, and whether the time limit left items in the inbox.
+        self._drained = 0
+        self._items_left = False
+        self._reviewed = 0.0
+        self._reconciled = 0.0
+
+    @property
+    def synced(self) -> bool:
+        """Whether every resource has been listed."""
+        return self._intake.synced
+
+    def run(self) -> None:
+        """Run until Stop. An error is logged and ends the loop, and with it the process."""
+        try:
+            while not self._intake.stopping:
+                self._drain(self._timeout())
+                if not self._intake.stopping:
+                    self._turn(self._wall())
+                self._turns.end()
+        except Exception:
+            log.exception("the loop ends")
+            raise
+
+    def stop(self) -> None:
+        """Stop after this turn, whatever is in the inbox; from any thread."""
+        self._intake.stopping = True
+        self.inbox.put(Stop())
+
+    def _turn(self, now: float) -> None:
+        dispatcher = self.dispatcher
+        if dispatcher is None or not self.synced or not self._may_decide():
+            self._reconciled = now
+            return
+        if dispatcher.backlog < _MOST_BACKLOG:
+            self._turns.begin("deciding")
+            self._decide(dispatcher, now)
+            self._turns.begin("reviewing")
+            self._review(dispatcher, now)
+            if now >= self._next_statuses(dispatcher):
+                self._reconcile(dispatcher, now)
+        self._turns.begin("catching up")
+        self._verify_accepted(dispatcher, now)
+        dispatcher.flush_reports(now)
+
+    def _decide(self, dispatcher: Dispatcher, now: float) -> None:
+        """Up to a batch of attempts; each decision is carried out at once."""
+        until = self._monotonic() + DECIDE_SECONDS
+        for _ in range(_BATCH):
+            began = self._monotonic()
+            if began >= until:
+                return
+            decisions = self.scheduler.step(now, 1)
+            self.heartbeat.beats += 1
+            self._turns.decisions += 1
+            if decisions:
+                seconds = self._monotonic() - began
+                self._metrics.decided(decisions, seconds)
+                for decision in decisions:
+                    dispatcher.submit(decision, self._timing(decision, now, seconds))
+            if not self.scheduler.queue.has_active():
+                return
+
+    def _review(self, dispatcher: Dispatcher, now: float) -> None:
+        """While the queue is empty: check whether the reports of waiting pods are still true."""
+        if now < self._reviewed or self.scheduler.queue.has_active():
+            return
+        began = self._monotonic()
+        decisions = self.scheduler.reviews.review(now)
+        seconds = self._monotonic() - began
+        if decisions:
+            self._reviewed = now + max(seconds / _REVIEW_SHARE, 1.0 / _REVIEWS_PER_SECOND)
+        for decision in decisions:
+            dispatcher.review(decision, self._timing(decision, now, seconds))
+
+    def _reconcile(self, dispatcher: Dispatcher, now: float) -> None:
+        """Run the controllers. While many writes are in flight, they run later and write more at once."""
+        self._reconciled = now
+        for controller in self._controllers:
+            self._turns.begin(type(controller).__name__)
+            for write in controller.reconcile(self.scheduler.state, now):
+                dispatcher.submit_write(write)
+                self._turns.writes += 1
+            self.heartbeat.beats += 1
+
+    def _timing(self, decision: Decision, now: float, seconds: float) -> Timing:
+        if isinstance(decision, Asked):
+            # The attempt is not finished.
+            return Timing(now, seconds, now)
+        uid = decision.uid if isinstance(decision, Noticed) else decision.pod.uid
+        return self._intake.waiting_times.timing(uid, now, seconds)
+
+    def _verify_accepted(self, dispatcher: Dispatcher, now: float) -> None:
+        """Read pods whose bindings were accepted long ago and are still assumed."""
+        accepted = dispatcher.accepted
+        while accepted and accepted[0][0] + CONFIRM_SECONDS <= now:
+            _, decision = accepted.popleft()
+            placement = self.scheduler.state.placed.get(decision.pod.uid)
+            if placement is not None and placement.assumed:
+                dispatcher.verify(decision)
+
+    def _timeout(self) -> float:
+        """Seconds to wait for the inbox; 0 while there is work."""
+        dispatcher = self.dispatcher
+        if dispatcher is None or not self.synced or not self._may_decide():
+            return _IDLE_SECONDS
+        if dispatcher.backlog >= _MOST_BACKLOG:
+            return _BACKLOG_SECONDS
+        state = self.scheduler.state
+        if self.scheduler.queue.has_active():
+            return 0.0
+        times = [part.next_time() for part in (self.scheduler.queue, state.unplaced)]
+        times += [self._next_review(), dispatcher.next_time()]
+        statuses = [controller.next_time(state) for controller in self._controllers]
+        earliest = self._next_statuses(dispatcher)
+        times += [max(moment, earliest) for moment in statuses if moment is not None]
+        due = [moment for moment in times if moment is not None]
+        return max(0.0, min(min(due) - self._wall(), _IDLE_SECONDS)) if due else _IDLE_SECONDS
+
+    def _next_statuses(self, dispatcher: Dispatcher) -> float:
+        """The earliest time of status writes."""
+        return self._reconciled + STATUS_SECONDS if dispatcher.backlog >= _MANY_IN_FLIGHT else 0.0
+
+    def _next_review(self) -> float | None:
+        due = self.scheduler.reviews.due()
+        return max(due, self._reviewed) if due is not None else None
+
+    def _drain(self, timeout: float) -> None:
+        """Apply the items of the inbox within the time limit; waits at most `timeout` seconds for the first
+        item.
+
+        Items are applied in order, so the events of one watch stay in order.
+        """
+        busy = self.dispatcher is not None and self.dispatcher.backlog >= _MANY_IN_FLIGHT
+        if timeout > 0 and busy and not self._items_left:
+            seconds = self._batch_delay.after(self._drained)
+            time.sleep(seconds)
+            timeout -= seconds
+        self._drained, self._items_left = 0, False
+        try:
+            item = self.inbox.get(timeout=timeout) if timeout > 0 else self.inbox.get_nowait()
+            self._turns.begin("taking events")
+            until = self._monotonic() + TAKE_SECONDS
+            while True:
+                if self._drained % _SAME_TIME == 0:
+                    now = self._wall()
+                self._drained += 1
+                self._intake.take(item, now)
+                self.heartbeat.beats += 1
+                if self._monotonic() >= until:
+                    self._items_left = True
+                    self.lag.note_left()
+                    break
+                item = self.inbox.get_nowait()
+        except queue.Empty:
+            self.lag.note_empty()
+        self._turns.events += self._drained

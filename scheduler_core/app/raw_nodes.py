@@ -1,0 +1,47 @@
+"""Raw JSON of all nodes, for HTTP extenders that are not nodeCacheCapable."""
+
+from __future__ import annotations
+
+from scheduler_core.errors import MusterError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import NotFound
+from scheduler_core.kube.watch.reflector import Reflector
+from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.kinds import NODES
+
+
+class NotListed(MusterError):
+    """The nodes have not been listed yet."""
+
+    def __str__(self) -> str:
+        return "the nodes have not been listed yet"
+
+
+class RawNodes:
+    """The JSON of nodes by name, kept current by its own reflector; `get` may be called from any thread."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._texts: dict[str, bytes] = {}
+        self.reflector = Reflector(client, NODES, bytes, self._take)
+
+    def get(self, name: str) -> bytes | None:
+        """A node, or None if it does not exist. Raises NotListed, and MusterError where it cannot be read.
+
+        A node that this watch has not delivered yet is read from the API server.
+        """
+        if not self.reflector.synced.is_set():
+            raise NotListed
+        known = self._texts.get(name)
+        if known is not None:
+            return known
+        try:
+            return self._client.get(NODES, "", name)
+        except NotFound:
+            return None
+
+    def _take(self, event: Event) -> None:
+        if event.type == "DELETED":
+            self._texts.pop(event.key, None)
+        elif event.type != "SYNCED":
+            self._texts[event.key] = event.obj

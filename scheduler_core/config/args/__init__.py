@@ -1,0 +1,1 @@
+"""Typed plugin arguments: fields, defaults and validation."""

@@ -1,0 +1,1 @@
+"""Translation of configurations from versions before v1beta2."""

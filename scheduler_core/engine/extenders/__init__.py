@@ -1,0 +1,1 @@
+"""Attempts that wait for the answers of HTTP extenders."""

@@ -1,0 +1,1 @@
+"""The scheduling of gangs: all-or-nothing cycles, topology placement, preemption and kept nodes."""

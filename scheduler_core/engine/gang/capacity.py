@@ -1,0 +1,164 @@
+"""Computes how many members of a gang can start at most, by nodes and by quota, before any is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.types import Int64
+from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.nominated_sums import own_nominated
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.names import CAPACITY_SCHEDULING
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import charge_within_min
+from scheduler_core.state.cluster import ClusterState
+
+CAPACITY: Final = CAPACITY_SCHEDULING
+
+
+class CapacityLimit(msgspec.Struct, frozen=True):
+    """At most `fits` pods of a kind fit the nodes that pass their static filters.
+
+    `scarce`: the resource that limits the number most. `nodes`: how many of these nodes have any of it.
+    """
+
+    fits: int
+    nodes: int
+    scarce: str
+
+    def lack(self, need: int) -> str:
+        """The reason why `need` pods do not fit, in words."""
+        if not self.nodes:
+            return f"no node with {self.scarce} is open to them"
+        nodes = f"{self.nodes} nodes" if self.nodes > 1 else "one node"
+        return f"{need - self.fits} short of {self.scarce} on {nodes}"
+
+
+def capacity_limit(
+    cycle: PodCycle, profile: Profile, pod: Pod, now: float, *, evicting: bool = False
+) -> CapacityLimit:
+    """The number of pods equal to `pod` that fit, by resources, on the nodes that pass the static filters.
+
+    With `evicting`, all pods that the preemption rules could make its victims count as gone.
+    """
+    own = cycle.new_cycle(profile, pod, now)
+    ok = cycle.scores_for(profile, own).static.ok  # [N]
+    state = cycle.state
+    nodes, size = state.nodes, state.nodes.size
+    asked = np.flatnonzero(own.vector)
+    free: Int64 = nodes.allocatable[asked][:, :size] - nodes.requested[asked][:, :size]  # [k, N]
+    free += _held_by(state, _possible_victims(state, pod) if evicting else leaving(state), asked)
+    fits = np.maximum(free, 0) // own.vector[asked][:, None]
+    scarce = int(asked[fits[:, ok].sum(axis=1).argmin()])
+    having = ok & (nodes.allocatable[scarce, :size] > 0)
+    return CapacityLimit(int(fits.min(axis=0)[ok].sum()), int(having.sum()), state.index.names[scarce])
+
+
+def beyond_quota(
+    state: ClusterState,
+    members: Members,
+    need: int,
+    used: ResourceList | None = None,
+    total_used: ResourceList | None = None,
+) -> str:
+    """The text why `need` of the members together exceed their quota's max or the sum of all min; else empty.
+
+    The smallest requests count, resource by resource. `used` and `total_used` are what the quota and all
+    quotas use for other pods by then; nothing unless given.
+    """
+    namespace = members[0][1].namespace
+    quota = state.ledger.quota_of(namespace)
+    if quota is None or any(CAPACITY not in profile.enabled for profile, _ in members):
+        return ""
+    for name, asked in sorted(least(need, (charged(pod.requests) for _, pod in members)).items()):
+        limits = (
+            (quota.max.get(name), used, f"spec.max[{name}]", f"ElasticQuota {quota.key}"),
+            (state.ledger.total_min.get(name), total_used, f"sum(min)[{name}]", "all ElasticQuotas"),
+        )
+        for limit, others, field, owner in limits:
+            taken = (others or {}).get(name, 0)
+            if asked > 0 and limit is not None and taken + asked > limit:
+                ask, most = format_resource(name, asked), format_resource(name, limit)
+                beside = f" beside {format_resource(name, taken)} in use" if taken else ""
+                return (
+                    f"the {need} pods that must start together ask for {name}={ask}{beside}, "
+                    f"more than {field}={most} of {owner}"
+                )
+    return ""
+
+
+def must_rest(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -> bool:
+    """Whether a gang must not preempt now, because the keeping limit of its namespace was reached.
+
+    A gang that stays within the min of its quota as a whole is guaranteed and may preempt.
+    """
+    namespace = pods[0].namespace
+    if state.gangs.kept_nodes.rests(namespace) <= now:
+        return False
+    quota = state.ledger.quota_of(namespace)
+    charge = least(need, (charged(pod.requests) for pod in pods))
+    return quota is None or not charge_within_min(
+        state.ledger, quota, charge, own_nominated(state, max(pods, key=lambda pod: pod.priority))
+    )
+
+
+def least(need: int, requests: Iterable[ResourceList]) -> dict[str, int]:
+    """The smallest sum that `need` of these requests can have, resource by resource."""
+    columns: dict[str, list[int]] = {}
+    count = 0
+    for request in requests:
+        count += 1
+        for name, value in request.items():
+            columns.setdefault(name, []).append(value)
+    return {
+        name: sum(sorted([0] * (count - len(values)) + values)[:need]) for name, values in columns.items()
+    }
+
+
+def in_use(
+    state: ClusterState, namespace: str, gone: NDArray[np.bool_]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """(use of the namespace's quota, use of all quotas) without the `gone` rows of the pod table."""
+    ledger = state.ledger
+    used, total = dict(ledger.used(namespace)), dict(ledger.total_used)
+    ending: dict[str, dict[str, int]] = {}
+    for pod in state.table.of(np.flatnonzero(gone)):
+        if ledger.quota_of(pod.namespace) is not None:
+            shift(ending.setdefault(pod.namespace, {}), charged(pod.requests))
+    for space, amounts in ending.items():
+        shift(total, ledger.frees(space, amounts), -1)
+    shift(used, ending.get(namespace, {}), -1)
+    return used, total
+
+
+def leaving(state: ClusterState) -> NDArray[np.bool_]:
+    """bool [rows]: placed pods that are terminating or being evicted."""
+    size = state.table.size
+    return state.table.alive[:size] & state.table.leaving[:size]
+
+
+def _possible_victims(state: ClusterState, pod: Pod) -> NDArray[np.bool_]:
+    """bool [rows]: pods of lower priority, with a quota all pods of other namespaces, and leaving pods."""
+    table, size = state.table, state.table.size
+    victims: NDArray[np.bool_] = table.priority[:size] < pod.priority
+    if state.ledger.quota_of(pod.namespace) is not None:
+        victims |= table.namespace[:size] != table.namespaces.find(pod.namespace)
+    return (victims & table.alive[:size]) | leaving(state)
+
+
+def _held_by(state: ClusterState, chosen: NDArray[np.bool_], asked: NDArray[np.int64]) -> Int64:
+    """int64 [k, N]: requests of the chosen pod table rows for some resources, per node."""
+    held: Int64 = np.zeros((state.nodes.size, len(asked)), dtype=np.int64)  # [N, k]
+    rows = np.flatnonzero(chosen)
+    state.table.cover(len(state.index))
+    np.add.at(held, state.table.slot[rows], state.table.requests[asked][:, rows].T)
+    return held.T

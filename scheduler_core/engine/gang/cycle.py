@@ -1,0 +1,278 @@
+"""The scheduling cycle of a gang: all or nothing (docs/gangs.md#rules).
+
+1. Check that enough pods exist to reach minMembers, and that the quota can ever hold them.
+2. Try and reserve every waiting member, highest priority first; each sees the members before it in nodes and
+   quotas. If that is not enough and members differ, search other assignments (`gang.search`).
+3. Enough members have a node: the gang starts. Members beyond minMembers without a node are tried one by one.
+4. Not enough: undo all reservations, so that two gangs cannot starve each other.
+5. Then look for victims for the whole gang (`gang.preemption`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from scheduler_core.arrays.types import Int64
+from scheduler_core.engine.binding import ReservedPod
+from scheduler_core.engine.gang.capacity import CAPACITY, beyond_quota, capacity_limit
+from scheduler_core.engine.gang.members import (
+    AssumedMember,
+    AssumedMembers,
+    Members,
+    UnpreparedMember,
+    assume_member,
+    equal_members,
+    forget_member,
+    kinds_of,
+    largest_first,
+)
+from scheduler_core.engine.gang.preemption import GangPreemption, preempt_for_gang
+from scheduler_core.engine.gang.search import GangSearch, worth_a_search
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.queueing.obstacles import NOMINATED_PODS, searched_for
+from scheduler_core.framework.status import Diagnosis, Status
+from scheduler_core.model import names
+from scheduler_core.model.groups.gang import Gang, GroupRef
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.writes import Write
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.state.gangs.gangs import missing, take_census, too_few
+
+COSCHEDULING: Final = names.COSCHEDULING
+TOPOLOGY: Final = names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP
+
+
+class GangOutcome(msgspec.Struct):
+    """The outcome of a gang's cycle.
+
+    - `reserved`: members that hold their nodes. `refused`: the message of every other member, by uid.
+    - `plugins`: the plugins whose hints may wake the gang.
+    - `preemption`: the evictions that make room for the whole gang, if any.
+    - `too_few`: pods are missing. `hopeless`: the quota can never give enough.
+    - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
+    - `need`: how many must start together if time may bring the room for them, else 0.
+    - `preparing`: all members have found nodes, and some must be prepared first.
+    """
+
+    reserved: list[tuple[Profile, ReservedPod]]
+    refused: dict[str, str]
+    plugins: frozenset[str]
+    preemption: GangPreemption | None = None
+    too_few: bool = False
+    hopeless: bool = False
+    on_topology: bool = False
+    need: int = 0
+    preparing: tuple[MemberToPrepare, ...] = ()
+
+
+class MemberToPrepare(msgspec.Struct, frozen=True):
+    """A member, the node found for it, its requests (int64 [R]), and the writes that prepare the node."""
+
+    pod: Pod
+    node: str
+    vector: Int64
+    writes: tuple[Write, ...] = ()
+
+
+class _Attempt(msgspec.Struct, frozen=True):
+    """The members that are assumed on nodes, and the messages and diagnoses of the others by uid."""
+
+    assumed: AssumedMembers
+    refused: dict[str, str]
+    failures: dict[str, Diagnosis]
+
+    @property
+    def unprepared(self) -> Status | None:
+        """The status of the first member whose node must be prepared, or None."""
+        return next(
+            (member.status for _, member in self.assumed if isinstance(member, UnpreparedMember)), None
+        )
+
+    @property
+    def reserved(self) -> list[tuple[Profile, ReservedPod]]:
+        """The assumed members, if none of their nodes must be prepared."""
+        return [(profile, member) for profile, member in self.assumed if isinstance(member, ReservedPod)]
+
+
+def schedules_gang(profile: Profile, ref: GroupRef) -> bool:
+    """Whether a profile schedules the pods of such a group as a gang."""
+    if ref.dialect == "ConfigMap":
+        return TOPOLOGY in profile.enabled
+    return COSCHEDULING in profile.enabled or TOPOLOGY in profile.enabled
+
+
+class GangCycle:
+    """Tries gangs on the state of `cycle`. Has no state of its own."""
+
+    def __init__(self, cycle: PodCycle) -> None:
+        self.cycle = cycle
+        self.state = cycle.state
+
+    def run(self, gang: Gang, members: Members, now: float) -> GangOutcome:
+        """Try the waiting members in order. Raises PluginError; then nothing is reserved."""
+        census = take_census(self.state, gang.key)
+        need = missing(gang, census)
+        if need > len(members):
+            return _refuse_all(members, too_few(gang, census, len(members)), too_few=True)
+        hopeless = self._beyond_quota(gang, members, need)
+        if hopeless:
+            outcome = _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
+            outcome.plugins |= {CAPACITY}
+            return outcome
+        equal = need > 1 and equal_members(self.state, members)
+        if equal:
+            room = capacity_limit(self.cycle, *members[0], now)
+            if room.fits < need:
+                return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
+        attempt = self._attempt(members, need, now)
+        if len(attempt.assumed) < need and worth_a_search(members, equal=equal):
+            searched = GangSearch(self.cycle, members, need, now).run()
+            if searched is not None:
+                # Members that the search left out are tried one by one.
+                held = {member.cycle.pod.uid for _, member in searched}
+                attempt = _Attempt(searched, {pod.uid: "" for _, pod in members if pod.uid not in held}, {})
+        if len(attempt.assumed) >= need:
+            return self._starts(gang, members, attempt)
+        diagnosis = next(iter(attempt.failures.values()), None)
+        why = diagnosis.message if diagnosis is not None else ""
+        return self._no_room(gang, members, need, len(attempt.assumed), why, attempt.failures, now, equal)
+
+    def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
+        """Assume members in this order; none if fewer than `need` find nodes. Raises PluginError."""
+        found = _Attempt([], {}, {})
+        try:
+            for profile, pod in members:
+                result = self._try(profile, pod, now)
+                if isinstance(result, tuple):
+                    found.refused[pod.uid], found.failures[pod.uid] = result
+                    if len(members) - len(found.refused) < need:
+                        break
+                else:
+                    found.assumed.append((profile, result))
+        except BaseException:
+            self._undo(found.assumed)
+            raise
+        if len(found.assumed) < need:
+            self._undo(found.assumed)
+        return found
+
+    def _starts(self, gang: Gang, members: Members, attempt: _Attempt) -> GangOutcome:
+        """The outcome if enough members have nodes; if a node must be prepared first, all are nominated."""
+        lacks = attempt.unprepared
+        if lacks is None:
+            return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
+        self._undo(attempt.assumed)
+        text = f"{gang.ref}: the pods that must start together have found nodes: {lacks.reason}"
+        names = self.state.nodes.names
+        outcome = _refuse_all(members, text)
+        outcome.plugins |= _plugins(attempt.failures) | {lacks.plugin}
+        outcome.preparing = tuple(
+            MemberToPrepare(
+                member.cycle.pod,
+                names[member.slot],
+                member.cycle.vector,
+                member.writes if isinstance(member, UnpreparedMember) else (),
+            )
+            for _, member in attempt.assumed
+        )
+        return outcome
+
+    def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
+        """The text why the gang can never start under its quota, even an unused one; else empty."""
+        state = self.state
+        own: dict[str, int] = {}
+        for uid, pod in state.gangs.members(gang.key).items() if need else ():
+            placement = state.placed.get(uid)
+            if placement is not None and not state.table.leaving[placement.row]:
+                shift(own, charged(pod.requests))
+        return beyond_quota(state, members, need, own, own)
+
+    def _try(self, profile: Profile, pod: Pod, now: float) -> AssumedMember | tuple[str, Diagnosis]:
+        """Assume one member on a node, or give (message, diagnosis)."""
+        attempt = self.cycle.attempt(profile, pod, now, post_filter=False)
+        if attempt.slot < 0:
+            diagnosis = attempt.diagnosis or Diagnosis(0)
+            return diagnosis.message, diagnosis
+        member = assume_member(self.cycle, profile, attempt)
+        if isinstance(member, Status):
+            return member.reason, Diagnosis(0, member, plugins=frozenset({member.plugin}))
+        return member
+
+    def _undo(self, assumed: AssumedMembers) -> None:
+        for profile, member in reversed(assumed):
+            forget_member(self.cycle, profile, member)
+
+    def _no_room(
+        self,
+        gang: Gang,
+        members: Members,
+        need: int,
+        found: int,
+        why: str,
+        failures: dict[str, Diagnosis],
+        now: float,
+        equal: bool,
+    ) -> GangOutcome:
+        """The outcome without enough nodes, with victims unless evicting all candidates is not enough."""
+        why = f": {why}" if why else ""
+        text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node{why}"
+        outcome = _refuse_all(members, text, need=need)
+        outcome.plugins |= _plugins(failures) | unschedulable_plugins(self.cycle, members, now)
+        if not equal or capacity_limit(self.cycle, *members[0], now, evicting=True).fits >= need:
+            # With more members than needed, freed room goes to those with the highest priority.
+            in_order = members if equal or need < len(members) else largest_first(self.state, members)
+            with self.cycle.backfill.all_kept():
+                outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
+        return outcome
+
+
+def _refuse_all(
+    members: Members, text: str, *, need: int = 0, too_few: bool = False, hopeless: bool = False
+) -> GangOutcome:
+    refused = {pod.uid: text for _, pod in members}
+    plugins = frozenset({COSCHEDULING})
+    return GangOutcome([], refused, plugins, too_few=too_few, hopeless=hopeless, need=need)
+
+
+def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:
+    return frozenset().union(*(diagnosis.plugins for diagnosis in failures.values()))
+
+
+# Filters by which members may exclude each other, even if they refuse no node now.
+_SHARED: Final = frozenset({names.NODE_RESOURCES_FIT, names.NODE_PORTS, names.CAPACITY_SCHEDULING})
+# With more kinds of members all plugins of their profiles count as rejecting.
+_MOST_KINDS: Final = 16
+
+
+def unschedulable_plugins(cycle: PodCycle, members: Members, now: float) -> frozenset[str]:
+    """The plugins whose events may help a gang without room: all that reject any kind of member anywhere.
+
+    Members that found a node count as well: if another node opens for one of them, its node may be another
+    member's. Raises PluginError.
+    """
+    found = set().union(*(searched_for(cycle.state, pod) for _, pod in members))
+    if _others_are_nominated(cycle, members):
+        found.add(NOMINATED_PODS)
+    kinds = dict(zip(kinds_of(cycle.state, members), members, strict=True))
+    if len(kinds) > _MOST_KINDS:
+        return frozenset(found).union(*(profile.enabled for profile, _ in members))
+    nodes = cycle.state.nodes
+    alive = nodes.alive[: nodes.size]
+    for profile, pod in kinds.values():
+        own = cycle.new_cycle(profile, pod, now)
+        cycle.pre_filter(profile, own)
+        scores = cycle.scores_for(profile, own)
+        if scores.status is not None:
+            found.add(scores.status.plugin)
+        bits = cycle.filter_bits(profile, own, scores)
+        found |= own.refused | (_SHARED & profile.enabled)
+        found |= {name for name, refused in bits.items() if refused[alive].any()}
+    return frozenset(found)
+
+
+def _others_are_nominated(cycle: PodCycle, members: Members) -> bool:
+    own = {pod.uid for _, pod in members}
+    return any(item.pod.uid not in own for item in cycle.state.nominations.waiting(lambda _: True))

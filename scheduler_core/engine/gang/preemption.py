@@ -1,0 +1,372 @@
+"""Chooses the victims for a whole gang, only if the whole gang then fits (docs/gangs.md#preemption).
+
+Members get nodes one after the other, with victims where nothing else helps; if that fails, on other nodes or
+in another order. Then every victim is reprieved without which the gang still fits; members of a gang that
+would fall below minMembers are reprieved together. If members one by one find no victims, all candidates are
+removed at once and as many as possible are reprieved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler_core.arrays.reprieve import minimal_subset, reprieve_order
+from scheduler_core.arrays.types import Int64
+from scheduler_core.engine.evaluation import Reevaluation
+from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, least, leaving, must_rest
+from scheduler_core.engine.gang.members import Members, equal_members
+from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_search
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
+from scheduler_core.framework.preemption.candidates import CandidateSelection
+from scheduler_core.framework.preemption.demand import Demand, Rows, ordinary_demand, quota_demand
+from scheduler_core.framework.preemption.dry_run import Candidate, disrupted_gangs, reprieve_units
+from scheduler_core.framework.preemption.eligibility import gang_not_eligible
+from scheduler_core.framework.preemption.loans import FIRST, WITHIN, contended_by, loans_of
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import above_max, borrows_guaranteed
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.gangs import take_census
+from scheduler_core.state.trial import Trial
+
+# How often a gang is placed again to reprieve victims: of members one by one, and of all candidates at once.
+MOST_PROOFS: Final = 64
+_MOST_AT_ONCE: Final = 128
+# How often the members of a small gang are placed, each time with one more node without victims.
+MOST_DETOURS: Final = 8
+
+Nominated = tuple[Pod, str, Int64]
+
+
+class GangPreemption(msgspec.Struct, frozen=True):
+    """(victim, preempting member) pairs, and the node for which every member is nominated."""
+
+    victims: tuple[tuple[Pod, Pod], ...]
+    nominated: tuple[Nominated, ...]
+
+
+def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
+    """Victims that let `need` of the members start, or None if no eviction can; the state is unchanged."""
+    state = cycle.state
+    pods = [pod for _, pod in members]
+    if gang_not_eligible(state, pods) or must_rest(state, pods, need, now):
+        return None
+    reprieve = _Reprieve(cycle, members, need, now, MOST_PROOFS)
+    if leaving(state).any() and reprieve.fits(()):
+        # No victims are needed. Below, one member might take the node that another one waits for.
+        return GangPreemption((), tuple(reprieve.nominated))
+    for order in _orders(cycle, members, now):
+        victims = _victims_for(cycle, order, need, now)
+        if victims is not None:
+            kept = reprieve.of([victim for victim, _ in victims.values()])
+            found = _for_placed_members([victims[victim.uid] for victim in kept], reprieve.nominated)
+            if found is not None and not _borrows_guaranteed(state, members, found):
+                return found
+    return _at_once(cycle, members, need, now)
+
+
+def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPreemption | None:
+    """Victims for the gang as a whole, on behalf of its member with the highest priority."""
+    reprieve = _Reprieve(cycle, members, need, now, _MOST_AT_ONCE)
+    found = victims_at_once(cycle.state, members, need, reprieve.fits)
+    if found is None or not reprieve.fits(found):
+        return None
+    top = max((pod for _, pod in members), key=lambda pod: pod.priority)
+    made = _for_placed_members([(victim, top) for victim in found], reprieve.nominated)
+    return None if made is None or _borrows_guaranteed(cycle.state, members, made) else made
+
+
+def _for_placed_members(
+    victims: Sequence[tuple[Pod, Pod]], nominated: Sequence[Nominated]
+) -> GangPreemption | None:
+    """The preemption for the members that start; None if a preempting member outranks all of them."""
+    if not nominated:
+        return None
+    top = max((pod for pod, _, _ in nominated), key=lambda pod: pod.priority)
+    if any(pod.priority > top.priority for _, pod in victims):
+        return None
+    starting = {pod.uid for pod, _, _ in nominated}
+    owned = ((victim, pod if pod.uid in starting else top) for victim, pod in victims)
+    return GangPreemption(tuple(owned), tuple(nominated))
+
+
+def _borrows_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
+    """Whether the members that start would borrow what other quotas are guaranteed."""
+    profile, first = members[0]
+    charge: dict[str, int] = {}
+    for pod, _, _ in made.nominated:
+        shift(charge, charged(pod.requests))
+    freed: dict[str, dict[str, int]] = {}
+    for victim, _ in made.victims:
+        shift(freed.setdefault(victim.namespace, {}), charged(victim.requests))
+    return CAPACITY in profile.enabled and borrows_guaranteed(state.ledger, first.namespace, charge, freed)
+
+
+def _orders(cycle: PodCycle, members: Members, now: float) -> Iterator[Members]:
+    """The members as given; if they differ, also by number of open nodes, fewest first, and by priority.
+
+    So members that could go elsewhere, if need be with victims, leave the free room to members that could
+    not.
+    """
+    yield members
+    if len(members) > MOST_MEMBERS or equal_members(cycle.state, members):
+        return
+    open_to: dict[str, int] = {}
+    for profile, pod in members:
+        own = cycle.new_cycle(profile, pod, now)
+        open_to[pod.uid] = int(cycle.scores_for(profile, own).static.ok.sum())
+    tried = [list(members)]
+    for key in (
+        lambda member: (open_to[member[1].uid], member[1].priority),
+        lambda member: (member[1].priority, open_to[member[1].uid]),
+    ):
+        order = sorted(members, key=key)
+        if order not in tried:
+            tried.append(order)
+            yield order
+
+
+def _victims_for(
+    cycle: PodCycle, members: Members, need: int, now: float
+) -> dict[str, tuple[Pod, Pod]] | None:
+    """(victim, preempting member) by uid, if `need` members get nodes in this order.
+
+    Each member takes its own best node. If that leaves too little for later members, the node with the last
+    victims is excluded from eviction, and the members are placed again.
+    """
+    placement = _OneByOne(cycle, now)
+    for _ in range(MOST_DETOURS if len(members) <= MOST_MEMBERS else 1):
+        if placement.place(members, need):
+            return placement.victims
+        if placement.cleared < 0:
+            return None
+        placement.excluded_slots |= {placement.cleared}
+    return None
+
+
+class _OneByOne:
+    """Places members one after the other. `victims` and `cleared` are those of the last call.
+
+    `cleared`: the slot with the last victims, -1 for none. No pod on the `excluded_slots` is evicted.
+    """
+
+    def __init__(self, cycle: PodCycle, now: float) -> None:
+        self._cycle = cycle
+        self._now = now
+        self.excluded_slots: frozenset[int] = frozenset()
+        self.victims: dict[str, tuple[Pod, Pod]] = {}
+        self.cleared = -1
+
+    def place(self, members: Members, need: int) -> bool:
+        """Whether `need` members get nodes; the state is unchanged."""
+        self.victims, self.cleared = {}, -1
+        found = 0
+        with Trial(self._cycle.state, self._now) as trial:
+            for left, (profile, pod) in zip(range(len(members), 0, -1), members, strict=True):
+                if found >= need or found + left < need:
+                    break
+                found += self._place(trial, profile, pod)
+        return found >= need
+
+    def _place(self, trial: Trial, profile: Profile, pod: Pod) -> bool:
+        """Whether one member got a node in the trial, with victims if nothing else helps."""
+        cycle, state = self._cycle, self._cycle.state
+        attempt = cycle.attempt(profile, pod, self._now, excluded_slots=self.excluded_slots)
+        slot = attempt.slot
+        if slot < 0:
+            result = attempt.post_filter
+            found = state.nodes.slot(result.nominated) if result is not None else None
+            if result is None or found is None:
+                return False
+            slot = found
+            for victim in result.victims:
+                self.victims[victim.uid] = (victim, pod)
+                self.cleared = slot
+                trial.remove_placed(victim.uid)
+            for uid in [u for u in state.nodes.pods[slot] if state.table.leaving[state.placed[u].row]]:
+                trial.remove_placed(uid)
+            if not Reevaluation(cycle, profile, attempt.cycle).fits(slot):
+                return False
+        trial.place(pod, slot)
+        return True
+
+
+class _Reprieve:
+    """Reprieves victims. `nominated`: the members' nodes as of the last successful `fits`."""
+
+    def __init__(self, cycle: PodCycle, members: Members, need: int, now: float, proofs: int) -> None:
+        self._cycle = cycle
+        self._members = members
+        self._need = need
+        self._now = now
+        self._equal = equal_members(cycle.state, members)
+        self._proofs = proofs
+        self.nominated: list[Nominated] = []
+
+    def of(self, victims: Sequence[Pod]) -> list[Pod]:
+        """The victims that cannot be reprieved; all of them if the gang does not fit without all."""
+        if not self.fits(victims):
+            return list(victims)
+        blocks = blocks_of(self._cycle.state, victims)
+
+        def enough(chosen: frozenset[int]) -> bool:
+            return self.fits([pod for index in chosen for pod in blocks[index]])
+
+        kept = minimal_subset(range(len(blocks)), enough)
+        return [pod for index in sorted(kept) for pod in blocks[index]]
+
+    def fits(self, victims: Iterable[Pod]) -> bool:
+        """Whether enough members find nodes, one after the other, once the victims are gone."""
+        cycle, state, now = self._cycle, self._cycle.state, self._now
+        with Trial(state, now) as trial:
+            going = [pod.uid for pod in state.table.leaving_pods()]
+            for uid in (*going, *(victim.uid for victim in victims)):
+                trial.remove_placed(uid)
+            if self._equal and capacity_limit(cycle, *self._members[0], now).fits < self._need:
+                return False
+            if self._proofs <= 0:
+                return False
+            self._proofs -= 1
+            nominated = self._placed_members(trial)
+        if len(nominated) < self._need:
+            return False
+        self.nominated = nominated
+        return True
+
+    def _placed_members(self, trial: Trial) -> list[Nominated]:
+        """Nodes for as many members as are needed: in order, and if that fails by a search."""
+        cycle, state, now = self._cycle, self._cycle.state, self._now
+        nominated: list[Nominated] = []
+        mark = trial.checkpoint()
+        for profile, pod in self._members:
+            attempt = cycle.attempt(profile, pod, now, post_filter=False)
+            if attempt.slot >= 0 and len(nominated) < self._need:
+                trial.place(pod, attempt.slot)
+                nominated.append((pod, state.nodes.names[attempt.slot], attempt.cycle.vector))
+        if len(nominated) >= self._need or not worth_a_search(self._members, equal=self._equal):
+            return nominated
+        trial.rollback(mark)
+        search = GangSearch(cycle, self._members, self._need, now)
+        found = search.run() or []
+        nominated = [(item.cycle.pod, state.nodes.names[item.slot], item.cycle.vector) for _, item in found]
+        search.undo()
+        return nominated
+
+
+def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
+    """Groups of victims that go or stay together, in the order in which they are reprieved.
+
+    First those whose eviction violates a PodDisruptionBudget, then the highest priority; victims of quotas
+    above their max last.
+    """
+    ordered = sorted(victims, key=lambda pod: (-pod.priority, pod.start_time or 0.0, pod.key))
+    hurt = dict(zip((pod.uid for pod in ordered), violating(ordered, counted(state)), strict=True))
+    going = Counter(gang.key for pod in ordered if (gang := state.gangs.of(pod)) is not None)
+    disrupted = {
+        key for key, number in going.items() if _would_be_disrupted(state, state.gangs.gangs[key], number)
+    }
+    blocks: dict[str, list[Pod]] = {}
+    for pod in ordered:
+        gang = state.gangs.of(pod)
+        bound = gang.key if gang is not None and gang.key in disrupted else pod.uid
+        blocks.setdefault(bound, []).append(pod)
+    found = list(blocks.values())
+    protected = [any(hurt[pod.uid] for pod in block) for block in found]
+    stage = [FIRST if _above_max(state, block[0]) else WITHIN for block in found]
+    order = reprieve_order([range(len(found), 0, -1)], protected, stage)
+    return [found[index] for index in order.tolist()]
+
+
+def _above_max(state: ClusterState, pod: Pod) -> bool:
+    """Whether the pod's quota uses more than its max."""
+    quota = state.ledger.quota_of(pod.namespace)
+    return quota is not None and bool(above_max(state.ledger, quota, after_leaving=True))
+
+
+def _would_be_disrupted(state: ClusterState, gang: Gang, leaving: int) -> bool:
+    """Whether a gang would fall below minMembers without `leaving` of its members."""
+    allocated = take_census(state, gang.key).allocated
+    return allocated >= gang.min_members > allocated - leaving
+
+
+# With more candidates this is not tried: the reprieve takes two placements of the gang per candidate.
+MOST_CANDIDATES: Final = 28
+
+
+def victims_at_once(
+    state: ClusterState, members: Members, need: int, enough: Callable[[Sequence[Pod]], bool]
+) -> list[Pod] | None:
+    """The fewest lawful victims that are enough; None if there are none, or too many candidates.
+
+    Members that preempt one by one each take the least for themselves. A later member that may evict no pod
+    then finds no room, though other victims would have made room for all. Here all candidates are removed,
+    and as many as possible are reprieved; every check (`enough`) places the whole gang.
+    """
+    if not all(profile.across_nodes for profile, _ in members):
+        return None
+    demand = _demand(state, members, need)
+    rows = np.flatnonzero(demand.eligible)
+    if not 0 < len(rows) <= MOST_CANDIDATES or not enough(list(state.table.of(rows))):
+        return None
+    budgets = Budgets(state.table, counted(state))
+    contended = contended_by(demand, demand.need)
+    choice = CandidateSelection(state, loans_of(state.table, demand), budgets, lambda _: contended)
+    order = choice.reprieve_order_of_all(rows, contended)
+    found = _without_spared(state, demand, order, enough)
+    if found is not None and not choice.is_lawful(found):
+        found = _without_spared(state, demand, choice.unlawful_first(order, found), enough)
+    return found.victims if found is not None and choice.is_lawful(found) else None
+
+
+def _demand(state: ClusterState, members: Members, need: int) -> Demand:
+    """The candidates: pods that the member of highest priority may evict, or that the quota may reclaim.
+
+    Victims by priority are at most as important as the least member: equal waiting pods would otherwise have
+    a better right to their room than that member.
+    """
+    profile, top = max(members, key=lambda member: member[1].priority)
+    quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
+    if quota is None:
+        demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
+    else:
+        demand = quota_demand(state, top, quota, least(need, (charged(pod.requests) for _, pod in members)))
+    if demand.borrowers is not None:
+        return demand
+    lowest = min(pod.priority for _, pod in members)
+    eligible = demand.eligible & (state.table.priority[: len(demand.eligible)] <= lowest)
+    return msgspec.structs.replace(demand, eligible=eligible)
+
+
+def _without_spared(
+    state: ClusterState, demand: Demand, order: Rows, enough: Callable[[Sequence[Pod]], bool]
+) -> Candidate | None:
+    """The victims after the reprieve, in this order; gangs that fall below minMembers go as a whole.
+
+    None if such a gang has a member that must not be evicted.
+    """
+    victims = _kept([[pod] for pod in state.table.of(order)], enough)
+    disrupted = disrupted_gangs(state, victims)
+    members = {pod.uid: pod for gang in disrupted for pod in gang.members}
+    if not all(demand.eligible[state.placed[uid].row] for uid in members):
+        return None
+    if disrupted:
+        # The room of the whole gang may reprieve others.
+        units = reprieve_units(victims, disrupted, quorum_first=False)
+        victims = _kept(list(chain.from_iterable(units)), enough)
+    return Candidate(-1, victims, disrupted_gangs(state, victims))
+
+
+def _kept(blocks: Sequence[list[Pod]], enough: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+    def are_enough(chosen: frozenset[int]) -> bool:
+        return enough([pod for index in chosen for pod in blocks[index]])
+
+    return [pod for index in sorted(minimal_subset(range(len(blocks)), are_enough)) for pod in blocks[index]]

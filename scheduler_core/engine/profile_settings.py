@@ -1,0 +1,41 @@
+"""Copies the plugin settings that the cluster state needs from the profiles, before any object is added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.pods.affinity import PodNodeAffinity as Affinity
+from scheduler_core.plugins.extenders import Extenders
+from scheduler_core.plugins.node_affinity import NodeAffinity
+from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
+from scheduler_core.plugins.taint_toleration import TaintToleration
+from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.nodes.rules import NodeRules
+
+
+def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
+    """Set the profile names, node inclusion rules, topology settings and extender resources of the state."""
+    state.unplaced.own = frozenset(profiles)
+    for profile in profiles.values():
+        state.nodes.rules[profile.name] = _node_rules(profile)
+        for plugin in profile.plugins:
+            if isinstance(plugin, ClusterTopologyPlacementGroup):
+                state.topology.settings[profile.name] = plugin.settings
+            elif isinstance(plugin, Extenders):
+                if state.index.ensure(dict.fromkeys(sorted(plugin.accounted_for), 0)):
+                    state.nodes.grow_rows()
+                state.nodes.unlimited = plugin.accounted_for
+                state.extending.guards = plugin.guards
+
+
+def _node_rules(profile: Profile) -> NodeRules:
+    filters = {plugin.name: plugin for plugin in profile.filter}
+    affinity = filters.get(NodeAffinity.name)
+    return NodeRules(
+        taints=TaintToleration.name in filters,
+        cordons=NodeUnschedulable.name in filters,
+        affinity=affinity is not None,
+        added=affinity.added if isinstance(affinity, NodeAffinity) else Affinity(),
+    )

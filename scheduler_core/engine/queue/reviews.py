@@ -1,0 +1,105 @@
+"""Retries waiting units in idle moments, so that their messages describe the cluster as it is.
+
+The message of a waiting unit is that of its last attempt. Events that cannot help the unit do not wake it,
+but make the message outdated: fewer nodes, more of the quota in use. When the scheduler is idle the unit with
+the oldest attempt is tried once more. A review does not count as an attempt: backoff and retry counts do not
+change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from scheduler_core.engine.decisions import Decision
+from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
+from scheduler_core.engine.queue.unit import Part, QueuedUnit
+from scheduler_core.state.nominations import Nominations
+from scheduler_core.state.topology import TopologyTable
+
+# A message stands for this long at least.
+REVIEW_AFTER_SECONDS: Final = 5.0
+_FEW: Final = 64
+
+
+class _Tried(NamedTuple):
+    """A failed attempt of a unit: its number, its time, and the version of the cluster."""
+
+    unit: QueuedUnit
+    number: int
+    at: float
+    version: int
+
+
+class WaitingReviews:
+    """The waiting units that were tried before the last change of the cluster, oldest attempt first.
+
+    `decide` tries a unit that was taken out of the queue, and puts it back.
+    """
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        topology: TopologyTable,
+        nominations: Nominations,
+        decide: Callable[[QueuedUnit, float], list[Decision]],
+    ) -> None:
+        self._queue = queue
+        self._topology = topology
+        self._nominations = nominations
+        self._nominated = nominations.digest
+        self._decide = decide
+        self.version = 0
+        self._tried: deque[_Tried] = deque()
+
+    def changed(self) -> None:
+        """Count a change of the cluster that may matter to waiting units."""
+        self.version += 1
+
+    def follow_nominations(self) -> None:
+        """Count a change of nominations: they take room from others, or give it back."""
+        if self._nominations.digest != self._nominated:
+            self._nominated = self._nominations.digest
+            self.changed()
+
+    def tried(self, unit: QueuedUnit, now: float) -> None:
+        """Record a failed attempt of a unit that now waits for an event."""
+        self._tried.append(_Tried(unit, unit.failures, now, self.version))
+        if len(self._tried) > 2 * len(self._queue.units) + _FEW:
+            self._tried = deque(filter(_waits, self._tried))
+
+    def due(self, after: float = REVIEW_AFTER_SECONDS) -> float | None:
+        """When the next review is due; None if all units were tried on the current cluster."""
+        oldest = self._oldest()
+        return oldest.at + after if oldest is not None else None
+
+    def review(self, now: float, after: float = REVIEW_AFTER_SECONDS) -> list[Decision]:
+        """Retry the unit that is due, if any."""
+        oldest = self._oldest()
+        if oldest is None or oldest.at + after > now:
+            return []
+        unit = oldest.unit
+        run = self._topology.runs.get(unit.key)
+        trials = Counter(run.trials) if run is not None else None
+        failed_at = unit.failed_at
+        self._queue.take(unit)
+        decisions = self._decide(unit, now)
+        if unit.part is Part.UNSCHEDULABLE:
+            unit.failed_at = failed_at
+            if run is not None and trials is not None:
+                run.trials = trials
+        return decisions
+
+    def _oldest(self) -> _Tried | None:
+        while self._tried and not _waits(self._tried[0]):
+            self._tried.popleft()
+        # Attempts are ordered by version: if the first is current, all are.
+        stale = self._tried and self._tried[0].version != self.version
+        return self._tried[0] if stale else None
+
+
+def _waits(tried: _Tried) -> bool:
+    """Whether this was the unit's last attempt, and the unit waits for an event."""
+    unit = tried.unit
+    return unit.part is Part.UNSCHEDULABLE and unit.entry >= 0 and unit.failures == tried.number

@@ -1,0 +1,394 @@
+"""The scheduling queue: active, backoff, unschedulable and gated units, and units that wait for extenders.
+
+A unit is a single pod, or a gang that is tried together. It is in exactly one part:
+
+- active: ordered by QueueSort.
+- unschedulable: rejected; until the hint of a rejecting plugin accepts an event, a given time comes, or five
+  minutes pass. Equivalent units wait as one class (`queue.waiting_classes`), and one is tried for all.
+- backoff: requeued before its backoff is over.
+- gated: held back by PreEnqueue.
+- asked: waits for the answers of HTTP extenders (`engine.extenders`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final
+
+from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.engine.queue.requeue import ClassRequeuer, Wake, Wakes
+from scheduler_core.engine.queue.unit import Part, QueuedUnit, Traits, WaitingClass, alone
+from scheduler_core.engine.queue.waiting_table import Concern, NodesOfKinds, WaitingTable
+from scheduler_core.framework.interface import Unit
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.events import ClusterEvent
+
+FLUSH_AFTER_SECONDS: Final = 300.0
+_MIN_RETRY_SECONDS: Final = 0.1
+
+SortKey = Callable[[Unit], tuple[Any, ...]]
+Gate = Callable[[QueuedUnit], str]
+TraitsOf = Callable[[QueuedUnit], Traits]
+
+
+class SchedulingQueue:
+    """Units by key. `gate` names the PreEnqueue plugin that holds a unit back (empty: none).
+
+    `wakes` tells whether an event may help an unschedulable unit; `traits` gives a unit's traits, and `table`
+    holds them in columns. Times are the caller's `now`.
+    """
+
+    def __init__(
+        self,
+        sort_key: SortKey,
+        gate: Gate,
+        wakes: Wakes,
+        *,
+        traits: TraitsOf = alone,
+        table: WaitingTable | None = None,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+    ) -> None:
+        self._sort_key = sort_key
+        self._gate = gate
+        self._wakes = wakes
+        self._traits = traits
+        self._initial_backoff = initial_backoff
+        self._max_backoff = max_backoff
+        self.units: dict[str, QueuedUnit] = {}
+        self._active = ActiveQueue()
+        self._backoff: list[tuple[float, int, str]] = []
+        self._due: list[tuple[float, int, str]] = []
+        table = table or WaitingTable(NodesOfKinds(ChangeLog()))
+        self.classes = ClassRequeuer(
+            table, wakes, sort_key, self.activate, self._wait_on, self._class_of, self.units.get
+        )
+        self._gates = Gates()
+        self._entries = 0
+        # Units that entered a part, by (part, cause); causes have kube-scheduler's event names.
+        self.incoming: Counter[tuple[str, str]] = Counter()
+        self._by_pod: dict[str, str] = {}
+
+    # Pods come and go
+
+    def put(self, pod: Pod, key: str, created: float, now: float, *, gang: bool = False) -> None:
+        """Add a pod to its unit, or replace it by its newer form; the unit is requeued."""
+        known = self._by_pod.get(pod.uid)
+        if known is not None and known != key:
+            self.remove(pod.uid)
+        unit = self.units.get(key)
+        if unit is None:
+            unit = self.units[key] = QueuedUnit(key, created, gang, came=now)
+        unit.created = created
+        unit.pods[pod.uid] = pod
+        unit.kinds = {}
+        self._by_pod[pod.uid] = key
+        self.classes.release_class(unit)
+        self.activate(unit, now, "PodAdd")
+
+    def refresh(self, pod: Pod) -> bool:
+        """Replace a queued pod by a newer form that is equal for scheduling; False if the pod is unknown."""
+        key = self._by_pod.get(pod.uid)
+        if key is None:
+            return False
+        unit = self.units[key]
+        unit.pods[pod.uid] = pod
+        unit.kinds = {}
+        return True
+
+    def rank(self, unit: QueuedUnit, created: float, priority: int | None, now: float) -> None:
+        """Set the age and priority of a gang's unit from its group; it takes its new place at once."""
+        if (unit.created, unit.gang_priority) != (created, priority):
+            unit.created, unit.gang_priority = created, priority
+            if unit.part is Part.ACTIVE:
+                self.activate(unit, now)
+            elif unit.waits_in is not None:
+                self.classes.reorder(unit, self._ready_at(unit), now)
+
+    def get(self, uid: str) -> Pod | None:
+        """The queued form of a pod."""
+        key = self._by_pod.get(uid)
+        return self.units[key].pods[uid] if key is not None else None
+
+    def remove(self, uid: str) -> None:
+        """Remove a pod that is bound, deleted or no longer ours. Its unit goes with its last pod."""
+        key = self._by_pod.pop(uid, None)
+        if key is None:
+            return
+        unit = self.units[key]
+        del unit.pods[uid]
+        unit.kinds = {}
+        if not unit.pods:
+            self._leave(unit)
+            del self.units[key]
+            self.classes.release_class(unit)
+
+    def withdraw(self, uid: str, now: float) -> None:
+        """Remove a deleted pod, and requeue the rest of its gang so that its message is updated."""
+        key = self._by_pod.get(uid, "")
+        self.remove(uid)
+        unit = self.units.get(key)
+        if unit is not None and unit.part is Part.UNSCHEDULABLE:
+            self.activate(unit, now, "PodDelete")
+
+    def reactivate(self, pods: Iterable[Pod], now: float) -> None:
+        """Requeue the units of pods that are unschedulable."""
+        for pod in pods:
+            unit = self.units.get(self._by_pod.get(pod.uid, ""))
+            if unit is not None and unit.part is Part.UNSCHEDULABLE:
+                self.activate(unit, now)
+
+    # Moving between the parts
+
+    def _leave(self, unit: QueuedUnit) -> None:
+        self._gates.remove(unit)
+        self.classes.leave(unit)
+        unit.entry = -1
+
+    def _enter(self, unit: QueuedUnit, part: Part, now: float, cause: str) -> int:
+        self._leave(unit)
+        self._entries += 1
+        self.incoming[part, cause] += 1
+        unit.part, unit.entry, unit.entered = part, self._entries, now
+        return self._entries
+
+    def _ready_at(self, unit: QueuedUnit) -> float:
+        """The end of the unit's backoff."""
+        return unit.failed_at + self.backoff(unit.attempts)
+
+    def _class_of(self, uid: str) -> WaitingClass | None:
+        """The class in which a pod waits, or that it represents."""
+        unit = self.units.get(self._by_pod.get(uid, ""))
+        return unit.waits_in or unit.stands_for if unit is not None else None
+
+    def _is_worth_trying(self, unit: QueuedUnit, now: float) -> bool:
+        """Whether an event may still help a popped representative; if not it is put back."""
+        if self.classes.is_worth_trying(unit):
+            return True
+        self._wait_on(unit, now)
+        return False
+
+    def _wait_on(self, unit: QueuedUnit, now: float) -> None:
+        """Put a representative back into its class, as if it had never left."""
+        entered = unit.entered
+        self._leave(unit)
+        self._entries += 1
+        unit.part, unit.entry, unit.entered = Part.UNSCHEDULABLE, self._entries, entered
+        if unit.due < math.inf:
+            heapq.heappush(self._due, (unit.due, unit.entry, unit.key))
+        self.classes.wait_on(unit, self._ready_at(unit), now)
+
+    def activate(self, unit: QueuedUnit, now: float, cause: str = "ForceActivate") -> None:
+        """Move a unit to the active part, or to backoff until that is over, unless a gate holds it back."""
+        gate = self._gate(unit)
+        if gate:
+            unit.plugins = frozenset({gate})
+            self._enter(unit, Part.GATED, now, cause)
+            self._gates.add(unit, gate)
+            self.classes.release_class(unit)
+            return
+        ready = self._ready_at(unit) if unit.attempts else now
+        if ready > now:
+            if unit.part is Part.BACKOFF and unit.entry >= 0:
+                return  # Already there: frequent updates must not fill the heap.
+            heapq.heappush(self._backoff, (ready, self._enter(unit, Part.BACKOFF, now, cause), unit.key))
+            return
+        entry = self._enter(unit, Part.ACTIVE, now, cause)
+        self._active.push((self._sort_key(unit), entry, unit.key))
+
+    def backoff(self, attempts: int) -> float:
+        """Seconds of backoff after that many failed attempts: doubling up to the maximum."""
+        if attempts <= 0 or self._initial_backoff <= 0:
+            return 0.0
+        return min(self._max_backoff, self._initial_backoff * 2.0 ** min(attempts - 1, 30))
+
+    def pop(self, now: float) -> QueuedUnit | None:
+        """The next unit to try, still in `units` until its pods are removed; None if none is active."""
+        self.flush(now)
+        while self._active:
+            _, entry, key = self._active.pop()
+            unit = self.units.get(key)
+            if unit is not None and unit.entry == entry and self._is_worth_trying(unit, now):
+                unit.attempts += 1
+                unit.entry = -1
+                return unit
+            # Other classes may follow the representative that was put back.
+            self.classes.continue_attempts(now)
+        return None
+
+    def take(self, unit: QueuedUnit) -> None:
+        """Take a waiting unit out of its part to be tried, without counting an attempt."""
+        self._leave(unit)
+        unit.part = Part.ACTIVE
+
+    def park(self, unit: QueuedUnit, now: float) -> None:
+        """Hold a popped unit until it is activated, whatever events come; its class continues."""
+        self._enter(unit, Part.ASKED, now, "Asked")
+        self.classes.release_class(unit)
+
+    def failed(
+        self,
+        unit: QueuedUnit,
+        plugins: Iterable[str],
+        now: float,
+        *,
+        due: float = math.inf,
+        traits: Traits | None = None,
+    ) -> None:
+        """Make a tried unit unschedulable until an event that `plugins` accept, or until `due`.
+
+        `traits` are the unit's, if known.
+        """
+        if unit.key not in self.units:
+            return
+        unit.plugins, unit.failed_at = frozenset(plugins), now
+        unit.failures += 1
+        unit.since = now if unit.since is None else unit.since
+        entry = self._enter(unit, Part.UNSCHEDULABLE, now, "ScheduleAttemptFailure")
+        self.classes.add(unit, traits or self._traits(unit), self._ready_at(unit), now)
+        self.classes.release_class(unit)
+        unit.due = due if due < now + FLUSH_AFTER_SECONDS else math.inf
+        if unit.due < math.inf:
+            heapq.heappush(self._due, (due, entry, unit.key))
+
+    def retry(self, unit: QueuedUnit, now: float) -> None:
+        """Requeue a unit that failed with an error after its backoff, without waiting for an event."""
+        if unit.key not in self.units:
+            return
+        unit.failed_at = now
+        # Never at once, whatever the backoff: a broken plugin would keep the scheduler busy.
+        ready = now + max(self.backoff(unit.attempts), _MIN_RETRY_SECONDS)
+        entry = self._enter(unit, Part.BACKOFF, now, "ScheduleAttemptFailure")
+        heapq.heappush(self._backoff, (ready, entry, unit.key))
+        self.classes.release_class(unit)
+
+    def undone(self, uid: str, now: float) -> None:
+        """A write for a pod failed: requeue its unit after a backoff, as after an attempt."""
+        unit = self.units.get(self._by_pod.get(uid, ""))
+        if unit is not None:
+            unit.attempts = max(1, unit.attempts)
+            self.retry(unit, now)
+
+    def on_event(self, event: ClusterEvent, now: float, concerns: Collection[Concern] | None = None) -> int:
+        """Requeue the unschedulable and gated units that the event may help; returns their number.
+
+        `concerns`: the plugins that listen, and the units that the event can concern; all units unless given.
+        """
+        cause = event.cause
+        gates = self._gates if concerns is None else {concern.plugin for concern in concerns}
+        opened = [unit for unit in self._gates.of(gates) if self._wakes(unit, event) is not Wake.NO]
+        return self.classes.tell(event, concerns, now, cause, opened)
+
+    def is_refused_by(self, plugin: str) -> bool:
+        """Whether any waiting unit was rejected by a plugin."""
+        return plugin in self.classes.waiting.plugins or plugin in self._gates
+
+    def flush(self, now: float) -> None:
+        """Requeue units whose backoff or wait is over, and units that no event has woken for five minutes."""
+        self.classes.continue_attempts(now)
+        for heap, cause in ((self._backoff, "BackoffComplete"), (self._due, "TimeCome")):
+            while heap and heap[0][0] <= now:
+                _, entry, key = heapq.heappop(heap)
+                unit = self.units.get(key)
+                if unit is not None and unit.entry == entry:
+                    self.activate(unit, now, cause)
+        while self.classes.open_oldest(now, now - FLUSH_AFTER_SECONDS):
+            pass
+
+    @property
+    def has_waiting_units(self) -> bool:
+        """Whether any unit is unschedulable or gated."""
+        return bool(self.classes.waiting) or bool(self._gates)
+
+    def has_active(self) -> bool:
+        """Whether a unit is active (stale entries count until they are popped)."""
+        return len(self._active) > 0 or bool(self.classes)
+
+    def next_time(self) -> float | None:
+        """When `flush` has work next, or None."""
+        times = [heap[0][0] for heap in (self._backoff, self._due) if heap]
+        if (oldest := self.classes.waiting.oldest) is not None:
+            times.append(oldest.tried_at + FLUSH_AFTER_SECONDS)
+        return min(times, default=None)
+
+    def count(self, part: Part) -> int:
+        """The number of units in a part."""
+        return sum(1 for unit in self.units.values() if unit.part is part and unit.entry >= 0)
+
+
+# (sort key, number of the entry, key of the unit): unique; of equal sort keys the older entry goes first.
+Entry = tuple[tuple[Any, ...], int, str]
+
+# The heap is merged into the sorted entries once it has a quarter of their number.
+_SHARE: Final = 4
+
+
+class ActiveQueue:
+    """Priority queue of active units, fast where many pushes precede many pops.
+
+    Most entries are in a sorted list, the next one last; later entries are in a heap beside it.
+    """
+
+    __slots__ = ("_late", "_sorted")
+
+    def __init__(self) -> None:
+        self._sorted: list[Entry] = []
+        self._late: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._late)
+
+    def push(self, entry: Entry) -> None:
+        """Add an entry."""
+        heapq.heappush(self._late, entry)
+
+    def pop(self) -> Entry:
+        """Remove and return the first entry. Raises IndexError if there is none."""
+        late, ordered = self._late, self._sorted
+        if late and len(late) * _SHARE > len(ordered):
+            ordered += late
+            ordered.sort(reverse=True)
+            late.clear()
+        if late and (not ordered or late[0] < ordered[-1]):
+            return heapq.heappop(late)
+        return ordered.pop()
+
+
+class Gates:
+    """Gated units, by the PreEnqueue plugin that holds each back."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, QueuedUnit]] = {}
+        self._by_unit: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def __contains__(self, plugin: object) -> bool:
+        """Whether a plugin holds any unit back."""
+        return plugin in self._held
+
+    def __iter__(self) -> Iterator[str]:
+        """The plugins that hold units back."""
+        return iter(self._held)
+
+    def add(self, unit: QueuedUnit, plugin: str) -> None:
+        """Add a unit that a plugin holds back."""
+        self._by_unit[unit.key] = plugin
+        self._held.setdefault(plugin, {})[unit.key] = unit
+
+    def remove(self, unit: QueuedUnit) -> None:
+        """Remove a unit. Idempotent."""
+        plugin = self._by_unit.pop(unit.key, None)
+        if plugin is not None:
+            held = self._held[plugin]
+            del held[unit.key]
+            if not held:
+                del self._held[plugin]
+
+    def of(self, plugins: Iterable[str]) -> list[QueuedUnit]:
+        """The units that some plugins hold back."""
+        return [unit for plugin in plugins for unit in self._held.get(plugin, {}).values()]

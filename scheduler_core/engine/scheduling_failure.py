@@ -1,0 +1,196 @@
+"""Decisions about pods and gangs without a node: rejections, nominations, evictions, and their messages.
+
+Counterpart of kube-scheduler's handleSchedulingFailure.
+"""
+
+from __future__ import annotations
+
+from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Rejected
+from scheduler_core.engine.extenders.process_preemption import agreed_preemption, all_victims_agreed
+from scheduler_core.engine.gang.cycle import COSCHEDULING, GangOutcome
+from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.preemption import GangPreemption
+from scheduler_core.engine.pod_cycle import Attempt
+from scheduler_core.framework.preemption.eligibility import awaited, leaving_for
+from scheduler_core.framework.preparation import Preparation
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Code, Diagnosis, Status
+from scheduler_core.model.groups.gang import RESOURCES, Gang, GroupRef, group_key, group_of
+from scheduler_core.model.kinds import CONFIG_MAPS
+from scheduler_core.model.names import (
+    EVENT_FAILED_SCHEDULING,
+    PREEMPTED_BY,
+    PREEMPTING_MEMBER,
+    REASON_INVALID_TOPOLOGY,
+    REASON_UNSCHEDULABLE,
+)
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.quota.policy import above_max_text, borrowed
+from scheduler_core.state.cluster import ClusterState
+
+
+def rejected(
+    state: ClusterState, profile: Profile, attempt: Attempt
+) -> tuple[list[Decision], frozenset[str]]:
+    """(decisions, plugins that rejected the pod) of an attempt that found no node.
+
+    Nominates the node that PostFilter found, and marks its victims as leaving.
+    """
+    pod, diagnosis, result = attempt.cycle.pod, attempt.diagnosis, attempt.post_filter
+    if diagnosis is None:
+        raise ValueError("an attempt without a node has a diagnosis")
+    evicted: list[Decision] = []
+    if result is not None and result.victims:
+        result = agreed_preemption(state, pod, result)
+    if result is not None:
+        victims = frozenset(victim.uid for victim in result.victims)
+        state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
+        for victim in result.victims:
+            state.mark_leaving(victim.uid)
+            evicted.append(
+                Evicted(victim, pod, profile.name, eviction_message(state, pod, victim, result.nominated))
+            )
+    elif not awaited(state, pod) or _beyond_help(diagnosis):
+        state.nominations.remove(pod.uid)
+    refused = diagnosis.status
+    by_group = refused is not None and refused.plugin == COSCHEDULING
+    waits = Rejected(
+        pod,
+        profile.name,
+        REASON_UNSCHEDULABLE,
+        diagnosis.message,
+        diagnosis,
+        state.nominations.node_of(pod.uid),
+        event=REASON_UNSCHEDULABLE if by_group else EVENT_FAILED_SCHEDULING,
+    )
+    return [*evicted, waits], diagnosis.plugins
+
+
+def _beyond_help(diagnosis: Diagnosis) -> bool:
+    """Whether no free room could help the pod, so that its nomination is given up."""
+    return diagnosis.status is not None and diagnosis.status.code is Code.UNRESOLVABLE
+
+
+def reserve_failed(state: ClusterState, profile: Profile, attempt: Attempt, status: Status) -> Rejected:
+    """The rejection of a pod whose node was refused by Reserve or Permit, or has to be prepared first."""
+    pod = attempt.cycle.pod
+    if not isinstance(status.detail, Preparation):
+        return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason)
+    node = state.nodes.names[attempt.slot]
+    state.nominations.put(pod, node, attempt.cycle.vector)
+    writes = status.detail.writes
+    return Rejected(pod, profile.name, REASON_UNSCHEDULABLE, status.reason, None, node, writes)
+
+
+def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Decision]:
+    """Evict the victims of a gang, and nominate a node for each of its members.
+
+    Without victims, now or earlier, the nodes are merely kept until terminating pods are gone. Extenders with
+    a preempt verb are asked first; nobody is evicted until they agree to all victims.
+    """
+    if not all_victims_agreed(state, preemption.victims):
+        return []
+    pods = [pod for pod, _, _ in preemption.nominated]
+    victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
+    state.nominations.put_gang(group_key(pods[0]), preemption.nominated, victims, kept=not victims)
+    decisions: list[Decision] = []
+    for victim, pod in preemption.victims:
+        state.mark_leaving(victim.uid)
+        node = state.nominations.node_of(pod.uid)
+        text = eviction_message(state, pod, victim, node, group=group_of(pod))
+        decisions.append(Evicted(victim, pod, pod.scheduler_name, text))
+    return decisions
+
+
+def members_wait(
+    state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome, now: float
+) -> list[Decision]:
+    """The rejections of a gang's waiting members, and the event on their PodGroup."""
+    if outcome.preparing and state.gangs.kept_nodes.rests(members[0][1].namespace) <= now:
+        nominated = [(item.pod, item.node, item.vector) for item in outcome.preparing]
+        state.nominations.put_gang(group_key(nominated[0][0]), nominated, kept=True)
+    writes = {item.pod.uid: item.writes for item in outcome.preparing}
+    event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
+    decisions: list[Decision] = [
+        Rejected(
+            pod,
+            profile.name,
+            REASON_UNSCHEDULABLE,
+            outcome.refused[pod.uid],
+            None,
+            state.nominations.node_of(pod.uid),
+            writes.get(pod.uid, ()),
+            event=event,
+        )
+        for profile, pod in members
+        if pod.uid in outcome.refused
+    ]
+    if members and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
+        profile, first = members[0]
+        decisions.append(unschedulable_event(gang, profile.name, outcome.refused[first.uid]))
+    return decisions
+
+
+def eviction_message(
+    state: ClusterState, preemptor: Pod, victim: Pod, node: str, *, group: GroupRef | None = None
+) -> str:
+    """The message of an eviction: the preemptor, its quota, and what the victim's quota borrows.
+
+    `group` is given where the preemptor's whole group is to start; the message then has the group's own
+    priority, if it has one.
+    """
+    whole = f"{PREEMPTING_MEMBER}{group}" if group is not None else ""
+    gang = state.gangs.gangs.get(group.key) if group is not None else None
+    own_priority = gang.priority if gang is not None else None
+    priority = preemptor.priority if own_priority is None else own_priority
+    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {priority}) for node {node}"
+    own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
+    if own is None or other is None:
+        return text
+    if own is other:
+        return f"{text}, under ElasticQuota {own.key}"
+    amounts = borrowed(state.ledger, other)
+    parts = ", ".join(f"{name}={format_resource(name, value)}" for name, value in amounts.items())
+    uses = above_max_text(state.ledger, other)
+    passed = f" and {uses}" if uses else ""
+    return (
+        f"{text}, which reclaims the min of ElasticQuota {own.key}; "
+        f"ElasticQuota {other.key} borrows {parts}{passed}"
+    )
+
+
+def unschedulable_event(gang: Gang, profile: str, message: str) -> Noticed:
+    """The Unschedulable event on a PodGroup that cannot start (docs/gangs.md#status-and-conditions)."""
+    resource = RESOURCES[gang.ref.dialect]
+    return Noticed(
+        resource.api_version,
+        resource.kind,
+        gang.ref.namespace,
+        gang.ref.name,
+        gang.uid,
+        profile,
+        REASON_UNSCHEDULABLE,
+        message,
+    )
+
+
+def topology_notices(state: ClusterState) -> list[Decision]:
+    """One event per topology ConfigMap that could not be read; the tree read before stays in use."""
+    table = state.topology
+    found, table.unreported = table.unreported, []
+    return [
+        Noticed(
+            CONFIG_MAPS.api_version,
+            CONFIG_MAPS.kind,
+            config_map.namespace,
+            config_map.name,
+            config_map.uid,
+            scheduler,
+            REASON_INVALID_TOPOLOGY,
+            f"{config_map.fault}; the topology that was read before stays in use",
+        )
+        for config_map in found
+        for scheduler, settings in table.settings.items()
+        if settings.namespace == config_map.namespace
+    ]

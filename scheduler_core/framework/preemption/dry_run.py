@@ -1,0 +1,200 @@
+"""Dry run of a preemption: removes victims in a Trial, runs all filters, reprieves victims not needed.
+
+Corresponds to `DryRunPreemption` and `SelectVictimsOnNode` of kube-scheduler. A gang that would fall below
+minMembers is evicted as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from scheduler_core.framework.evaluation import Evaluation
+from scheduler_core.framework.preemption.demand import Demand
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.trial import Trial
+
+# Pods that are given back step by step: a step is tried only if all steps before it were given back.
+ReprieveUnit = list[list[Pod]]
+
+
+class DisruptedGang(NamedTuple):
+    """A gang that an eviction would leave below minMembers.
+
+    `members` are its running members, most important first; `quorum` is how many of them it needs.
+    """
+
+    key: str
+    members: tuple[Pod, ...]
+    quorum: int
+
+
+def disrupted_gangs(state: ClusterState, victims: Iterable[Pod]) -> list[DisruptedGang]:
+    """Gangs that the eviction of the victims would take below minMembers.
+
+    A gang that is below minMembers already is not among them: it loses single members.
+    """
+    leaving: dict[str, tuple[Gang, int]] = {}
+    for pod in victims:
+        gang = state.gangs.of(pod)
+        if gang is not None:
+            leaving[gang.key] = (gang, leaving.get(gang.key, (gang, 0))[1] + 1)
+    found = []
+    for gang, count in leaving.values():
+        members = _running(state, gang)
+        if len(members) >= gang.min_members > len(members) - count:
+            found.append(DisruptedGang(gang.key, tuple(members), gang.min_members))
+    return found
+
+
+def eviction_units(victims: Sequence[Pod], disrupted: Iterable[DisruptedGang]) -> list[list[Pod]]:
+    """The victims grouped into units that are evicted together: disrupted gangs, and single pods."""
+    together = {pod.uid: gang.key for gang in disrupted for pod in gang.members}
+    units: dict[str, list[Pod]] = {}
+    for pod in victims:
+        units.setdefault(together.get(pod.uid, pod.uid), []).append(pod)
+    return list(units.values())
+
+
+def reprieve_units(
+    victims: Sequence[Pod], disrupted: Sequence[DisruptedGang], *, quorum_first: bool
+) -> list[ReprieveUnit]:
+    """Victims in the order of reprieve: single pods as they are ordered, then gangs as a whole.
+
+    With `quorum_first` a gang is given back in steps: its quorum together, then its other members one by one.
+    """
+    members = {pod.uid for gang in disrupted for pod in gang.members}
+    units: list[ReprieveUnit] = [[[pod]] for pod in victims if pod.uid not in members]
+    for gang in disrupted:
+        end = gang.quorum if quorum_first else len(gang.members)
+        units.append([list(gang.members[:end]), *([pod] for pod in gang.members[end:])])
+    return units
+
+
+def _running(state: ClusterState, gang: Gang) -> list[Pod]:
+    """Members that hold a node and are not leaving, most important first."""
+    table = state.table
+    rows = {
+        uid: state.placed[uid].row
+        for uid in state.gangs.members(gang.key)
+        if uid in state.placed and not table.leaving[state.placed[uid].row]
+    }
+    order = sorted(
+        rows, key=lambda uid: (-int(table.priority[rows[uid]]), float(table.start[rows[uid]]), uid)
+    )
+    return [state.placed[uid].pod for uid in order]
+
+
+class Candidate(NamedTuple):
+    """A node and a minimal set of victims to evict for it, as in kube-scheduler.
+
+    `disrupted` are the gangs that are evicted as a whole.
+    """
+
+    slot: int
+    victims: list[Pod]
+    disrupted: list[DisruptedGang]
+
+
+class DryRun:
+    """Dry runs for one preemptor.
+
+    `forbidden_gangs` collects the keys of gangs that would be evicted as a whole, but have a member that must
+    not be evicted.
+    """
+
+    def __init__(self, state: ClusterState, now: float, evaluation: Evaluation, demand: Demand) -> None:
+        self._state = state
+        self._now = now
+        self._evaluation = evaluation
+        self._demand = demand
+        self.forbidden_gangs: set[str] = set()
+
+    def on_node(self, slot: int, pods: Sequence[Pod], leaving: Sequence[str] = ()) -> Candidate | None:
+        """The victims among `pods`, which are in the order of reprieve, that the pod needs on a node.
+
+        None if the pod does not fit the node without any of `pods`. Pods in `leaving` (uids) count as gone.
+        The state is unchanged afterwards.
+        """
+        return self._select(slot, pods, leaving, lambda at: at if self._evaluation.fits(at) else -1)
+
+    def on_any_node(
+        self, found: Candidate, leaving: Sequence[str], room: Callable[[], Iterable[int]]
+    ) -> Candidate:
+        """The candidate without the victims that the pod does not need if it uses another node.
+
+        `room` gives the slots to try, in the state at the time of the call.
+        """
+        with Trial(self._state, self._now) as trial:
+            _remove(trial, [*leaving, *(pod.uid for pod in found.victims)])
+            if all(slot == found.slot for slot in room()):
+                return found
+
+        def look(at: int) -> int:
+            if self._evaluation.fits(at):
+                return at
+            return next((slot for slot in room() if self._evaluation.fits(slot)), -1)
+
+        again = self._select(found.slot, found.victims, leaving, look)
+        return found if again is None else again
+
+    def _select(
+        self, slot: int, pods: Sequence[Pod], leaving: Sequence[str], look: Callable[[int], int]
+    ) -> Candidate | None:
+        """`look` gives the slot on which the pod fits now, the given one if possible, or -1."""
+        leaving = self._all_leaving() if self._demand.pod.pod_affinity.required else leaving
+        needed = self._reprieve(slot, [[[pod]] for pod in pods], leaving, look)
+        if needed is None:
+            return None
+        disrupted = disrupted_gangs(self._state, needed[1])
+        if disrupted:
+            forbidden = {gang.key for gang in disrupted if not all(map(self._eligible, gang.members))}
+            self.forbidden_gangs |= forbidden
+            units = reprieve_units(needed[1], disrupted, quorum_first=True)
+            needed = None if forbidden else self._reprieve(slot, units, leaving, look)
+        if needed is None:
+            return None
+        slot, victims = needed
+        return Candidate(slot, victims, disrupted_gangs(self._state, victims))
+
+    def _reprieve(
+        self, slot: int, units: list[ReprieveUnit], leaving: Sequence[str], look: Callable[[int], int]
+    ) -> tuple[int, list[Pod]] | None:
+        """(slot, victims that remain) once all units that the pod does not need were given back."""
+        with Trial(self._state, self._now) as trial:
+            _remove(trial, leaving)
+            _remove(trial, (pod.uid for unit in units for step in unit for pod in step))
+            slot = look(slot)
+            if slot < 0:
+                return None
+            again = True
+            while again:
+                again = failed = False
+                for unit in units:
+                    while unit:
+                        for pod in unit[0]:
+                            trial.restore(pod.uid)
+                        at = look(slot)
+                        if at < 0:
+                            _remove(trial, (pod.uid for pod in unit[0]))
+                            failed = True
+                            break
+                        # A spread constraint depends on the minimum over all domains: a pod that was refused
+                        # before may fit now.
+                        slot, again = at, again or failed
+                        del unit[0]
+        return slot, [pod for unit in units for step in unit for pod in step]
+
+    def _all_leaving(self) -> list[str]:
+        """Uids of all leaving pods: a pod with required affinity must not rely on them."""
+        return [pod.uid for pod in self._state.table.leaving_pods()]
+
+    def _eligible(self, pod: Pod) -> bool:
+        return bool(self._demand.eligible[self._state.placed[pod.uid].row])
+
+
+def _remove(trial: Trial, uids: Iterable[str]) -> None:
+    for uid in uids:
+        trial.remove_placed(uid)

@@ -1,0 +1,1 @@
+"""Queueing hints: which events may make a refused pod schedulable."""

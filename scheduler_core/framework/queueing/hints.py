@@ -1,0 +1,97 @@
+"""Queueing hints: decide whether an event may help a pod that a plugin refused.
+
+A hint is called for every waiting pod, of which there may be a hundred thousand. It can therefore say in
+advance which pods an event concerns at most (`Reach`), and how much room came free (`Room`). The queue looks
+these up in an index and calls the hint for no other pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from scheduler_core.arrays.types import Int64
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent
+
+# Whether an event may help a pod that a plugin refused.
+Hint = Callable[[ClusterState, Pod, ClusterEvent], bool]
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """The pods that an event can concern at most: all pods, or the union of the pods of some namespaces, the
+    members of a group (its key), and the nominated pods.
+    """
+
+    everybody: bool = False
+    namespaces: frozenset[str] = frozenset()
+    group: str = ""
+    nominated: bool = False
+
+
+EVERYBODY: Final = Reach(everybody=True)
+NOMINATED: Final = Reach(nominated=True)
+NOBODY: Final = Reach()
+
+
+class EvictableRequests(msgspec.Struct, frozen=True, eq=False):
+    """Requests of the pods of a node that might be evicted: `priorities` int64 [K], ascending; `held` int64
+    [R, K + 1], the sum over the first 0 to K pods; `leaving` int64 [R], the part of leaving pods.
+    """
+
+    priorities: Int64
+    held: Int64
+    leaving: Int64
+
+
+# Called with a priority and a flag: requests of the node's pods below the priority, or of all pods if the
+# flag is set; None if no pod can be evicted.
+FindEvictableRequests = Callable[[int, bool], EvictableRequests | None]
+
+
+class Room(msgspec.Struct, frozen=True, eq=False):
+    """Free resources, int64 [R] by row of the resource index; a pod that requests more is not helped.
+
+    `slot` is the node, or None; `evictable` is what evictions there may add. Where `lowest` (int64 by
+    namespace id of the pod table) is below a pod's priority, evictions elsewhere may help as well.
+    """
+
+    free: Int64
+    slot: int | None = None
+    evictable: FindEvictableRequests | None = None
+    lowest: Int64 | None = None
+
+
+def to_all_pods(state: ClusterState, event: ClusterEvent) -> Reach:
+    """The default reach of a hint: all pods."""
+    return EVERYBODY
+
+
+class NarrowHint(msgspec.Struct, frozen=True):
+    """A hint with a bound: `reach` contains every pod for which `accepts` may return True."""
+
+    accepts: Hint
+    reach: Callable[[ClusterState, ClusterEvent], Reach] = to_all_pods
+
+    def __call__(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        """Whether the event may help the pod."""
+        return self.accepts(state, pod, event)
+
+
+class StandingHint(msgspec.Struct, frozen=True):
+    """A hint that depends on the state alone: whether the room that came free still suffices.
+
+    It is evaluated again when the pod is next in the queue; another pod may have taken the room by then.
+    Where `room` gives the free amount, `reach` are pods that the event concerns although they request more.
+    """
+
+    so: Hint
+    reach: Callable[[ClusterState, ClusterEvent], Reach] = to_all_pods
+    room: Callable[[ClusterState, ClusterEvent], Room | None] | None = None
+
+    def __call__(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+        """Whether the room suffices now."""
+        return self.so(state, pod, event)

@@ -1,0 +1,300 @@
+"""Obstacles between a waiting pod and a node, each with the events that can remove it.
+
+The list is closed: every refusal is one of these obstacles, and a pod waits for the events of the obstacles
+that it met. A new kind of event or a new reason for refusal belongs here. The property test of restarts
+proves that no event is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from scheduler_core.framework.pod_terms import looks_around
+from scheduler_core.framework.preemption.eligibility import awaited
+from scheduler_core.framework.preemption.nominated_sums import own_nominated
+from scheduler_core.framework.queueing.hints import (
+    EVERYBODY,
+    NOBODY,
+    NOMINATED,
+    Hint,
+    NarrowHint,
+    Reach,
+    StandingHint,
+)
+from scheduler_core.framework.queueing.widest_victims import freed_by_victims, is_within_min
+from scheduler_core.model.groups.gang import group_of
+from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.policy import charge_within_min, within_min
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.gangs.gangs import take_census
+from scheduler_core.state.neighbours.affinity_index import carries_terms
+
+_NODE: Final = EventKind.NODE_ADD | EventKind.NODE_DELETE | EventKind.node_update()
+
+
+class Obstacle(Enum):
+    """An obstacle; its value is the union of events that can remove it.
+
+    KIND: no node has the labels or taints that the pod needs. ROOM: resources or ports of nodes are in use.
+    NEIGHBOURS: affinity or spread. VOLUMES: volumes. LOAD: measured load. GROUP: the group does not exist or
+    has too few members. TOPOLOGY: no placement on the tree meets the constraints. NOMINATED: free room is
+    kept for nominated pods. VICTIMS: no pod may be evicted, or it does not help. Quotas: `quota_obstacles`.
+    """
+
+    KIND = EventKind.NODE_ADD | EventKind.NODE_LABELS | EventKind.NODE_TAINTS
+    ROOM = EventKind.NODE_ADD | EventKind.NODE_ALLOCATABLE | EventKind.POD_DELETE
+    NEIGHBOURS = _NODE | EventKind.POD_ADD | EventKind.POD_UPDATE | EventKind.POD_DELETE | EventKind.OTHER
+    VOLUMES = EventKind.NODE_ADD | EventKind.NODE_LABELS | EventKind.VOLUME | EventKind.POD_DELETE
+    LOAD = (
+        EventKind.NODE_METRIC
+        | EventKind.NODE_ADD
+        | EventKind.NODE_LABELS
+        | EventKind.NODE_ALLOCATABLE
+        | EventKind.POD_DELETE
+    )
+    GROUP = (
+        EventKind.GROUP
+        | EventKind.POD_ADD
+        | EventKind.POD_UPDATE
+        | EventKind.POD_DELETE
+        | EventKind.POD_LEAVING
+    )
+    TOPOLOGY = _NODE | EventKind.TOPOLOGY | EventKind.GROUP
+    NOMINATED = EventKind.anything()
+    VICTIMS = (
+        _NODE
+        | EventKind.POD_ADD
+        | EventKind.QUOTA
+        | EventKind.GROUP
+        | EventKind.NOMINATION
+        | EventKind.POD_DELETE
+        | EventKind.POD_LEAVING
+    )
+
+    def hints(
+        self, narrow: Hint | None = None, freed: StandingHint | None = None
+    ) -> dict[EventKind, Hint | None]:
+        """The hints of a plugin that refuses for this obstacle; `narrow` may drop single events.
+
+        `freed` decides whether the room of a deleted pod still suffices.
+        """
+        if freed is None:
+            return {self.value: narrow}
+        return {self.value & ~EventKind.POD_DELETE: narrow, EventKind.POD_DELETE: freed}
+
+
+NOMINATED_PODS: Final = "NominatedPods"
+PREEMPTION: Final = "Preemption"
+PREEMPTION_BESIDE: Final = "PreemptionBesideOthers"
+WITHIN_MIN: Final = "PreemptionWithinMin"
+
+
+class NominatedPods:
+    """Refusal because free room is kept for nominated pods."""
+
+    name = NOMINATED_PODS
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Any event may free this room, or room elsewhere."""
+        return Obstacle.NOMINATED.hints()
+
+
+class PreemptionObstacle:
+    """Refusal because preemption found no victims that help."""
+
+    name = PREEMPTION
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Events that make other pods eligible, or let the pod preempt again."""
+        return Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims))
+
+
+class PreemptionBeside:
+    """The same for pods with affinity or spread: the pods that must stay near them may be others now."""
+
+    name = PREEMPTION_BESIDE
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Pods that were added or changed."""
+        return {EventKind.POD_ADD | EventKind.POD_UPDATE: None}
+
+
+class WithinMin:
+    """The same for a pod within the min of its quota, whose victims are pods of other quotas."""
+
+    name = WITHIN_MIN
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """Another quota borrows more; or its own quota got a pod and now provides the victims."""
+        return {
+            EventKind.LOAN: NarrowHint(_may_reclaim),
+            EventKind.POD_ADD: NarrowHint(_above_min_since, _own_namespace),
+        }
+
+
+def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:
+    """Names under which a pod waits for which preemption found no victims."""
+    found = {PREEMPTION, PREEMPTION_BESIDE} if looks_around(pod) else {PREEMPTION}
+    if group_of(pod) is not None or is_within_min(state, pod):
+        # A group is evaluated as a whole.
+        found.add(WITHIN_MIN)
+    return frozenset(found)
+
+
+def _reach_of_victims(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods that may find victims after an event."""
+    what, pod = event.what, event.pod
+    if what.meets(EventKind.POD_DELETE) and pod is not None:
+        return EVERYBODY if _was_torn(state, pod) else NOMINATED
+    if what.meets(EventKind.POD_ADD) and pod is not None:
+        return _reach_of_one_more(state, pod)
+    if what.meets(EventKind.GROUP) and (event.group or pod is not None):
+        key = event.group or (ref.key if pod is not None and (ref := group_of(pod)) is not None else "")
+        # A pod without a node cannot be a victim.
+        return EVERYBODY if take_census(state, key).allocated else NOBODY
+    return NOMINATED if what.meets(_NODE) else EVERYBODY
+
+
+def _reach_of_one_more(state: ClusterState, came: Pod) -> Reach:
+    """Pods that may find other victims after a pod was added: all, if a gang can now lose a member."""
+    if _leaves_one_to_spare(state, came):
+        return EVERYBODY
+    # A pod that this scheduler placed was placed with regard to the waiting pods.
+    return NOMINATED if came.assigned else NOBODY
+
+
+def _own_namespace(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the quota whose remaining min an added pod may have used up."""
+    came = event.pod
+    ledger, quota = state.ledger, state.ledger.quota_of(came.namespace) if came is not None else None
+    if came is None or quota is None:
+        return NOBODY
+    used = ledger.used(came.namespace)
+    if any(
+        used.get(name, 0) - amount < quota.min.get(name, 0)
+        for name, amount in charged(came.requests).items()
+        if amount > 0 and (name in ledger.total_min or name in quota.max)
+    ):
+        return Reach(namespaces=frozenset({came.namespace}))
+    return NOBODY
+
+
+def _may_find_victims(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    what, other = event.what, event.pod
+    if what.meets(EventKind.POD_DELETE) and other is not None:
+        # By far the most common event.
+        return pod.preemption_policy != NEVER and (_waited_for(state, pod, other) or _was_torn(state, other))
+    nomination = state.nominations.get(pod.uid)
+    if what.meets(_NODE):
+        # Its node may have become unusable, so that it need not wait for pods there.
+        node = event.node or event.old_node
+        return nomination is not None and (node is None or node.name == nomination.node)
+    if pod.preemption_policy == NEVER:
+        return False
+    if what.meets(EventKind.POD_ADD) and other is not None:
+        if nomination is not None and other.assigned and not awaited(state, pod):
+            # It was bound elsewhere, without regard to the waiting pods.
+            return True
+        return _may_evict_a_sibling(state, pod, other)
+    if what.meets(EventKind.POD_LEAVING) and other is not None:
+        return nomination is None and _may_wait_for(state, pod, other)
+    return True
+
+
+def _waited_for(state: ClusterState, pod: Pod, gone: Pod) -> bool:
+    """Whether a nominated pod waited for the deleted pod, or has no pod left to wait for."""
+    nomination = state.nominations.get(pod.uid)
+    if nomination is None:
+        return False
+    return gone.uid in nomination.victims or not (nomination.kept or awaited(state, pod))
+
+
+def _may_wait_for(state: ClusterState, pod: Pod, leaves: Pod) -> bool:
+    """Whether a pod may fit once a leaving pod is gone, with further evictions: quota, ports, or room."""
+    quota_of = state.ledger.quota_of
+    if quota_of(pod.namespace) is not None and quota_of(leaves.namespace) is not None:
+        return True
+    if (pod.host_ports and leaves.host_ports) or carries_terms(pod) or carries_terms(leaves) or pod.spread:
+        return True
+    placement = state.placed.get(leaves.uid)
+    if placement is None:
+        return True
+    nodes, slot, vector = state.nodes, placement.slot, state.vector(pod)
+    width = len(vector)
+    free = nodes.allocatable[:width, slot] - nodes.requested[:width, slot]
+    free += freed_by_victims(state, pod, slot)[:width]
+    return bool(((vector <= free) | (vector == 0)).all())
+
+
+def _was_torn(state: ClusterState, gone: Pod) -> bool:
+    """Whether a gang has just fallen below minMembers: its members are now evicted one by one."""
+    gang = state.gangs.of(gone)
+    return gang is not None and take_census(state, gang.key).allocated == gang.min_members - 1
+
+
+def _leaves_one_to_spare(state: ClusterState, came: Pod) -> bool:
+    """Whether a gang may have more members than it needs, so that single members can be evicted.
+
+    Waiting members count as well. This may wake pods needlessly, but avoids a census at every event.
+    """
+    gang = state.gangs.of(came)
+    return gang is not None and len(state.gangs.members(gang.key)) > gang.min_members
+
+
+def _may_evict_a_sibling(state: ClusterState, pod: Pod, came: Pod) -> bool:
+    """Whether a pod may now evict single members of a gang that it had to evict as a whole before."""
+    ref = group_of(came)
+    if ref is None or not _leaves_one_to_spare(state, came):
+        return False
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is not None:
+        beside = own_nominated(state, pod) if len(state.nominations) else {}
+        if came.namespace != pod.namespace:
+            # Within its min it reclaims from other quotas regardless of priority.
+            return within_min(state.ledger, quota, pod.requests, beside)
+        if _whole_within_min(state, pod, quota, beside):
+            return False
+    return state.gangs.lowest_priority(ref.key) < pod.priority
+
+
+def _may_reclaim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether another quota began to borrow, and the pod would stay within the min of its own."""
+    quota = state.ledger.quota_of(pod.namespace)
+    if quota is None or quota.namespace == event.namespace or pod.preemption_policy == NEVER:
+        return False
+    if not within_min(state.ledger, quota, pod.requests):
+        return False
+    return within_min(state.ledger, quota, pod.requests, own_nominated(state, pod))
+
+
+def _above_min_since(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether an added pod took the pod above the min of its quota.
+
+    Before, its victims were pods of other quotas; now they are less important pods of its own quota. A gang
+    counts as a whole.
+    """
+    quota, came = state.ledger.quota_of(pod.namespace), event.pod
+    if quota is None or came is None or came.namespace != pod.namespace or pod.preemption_policy == NEVER:
+        return False
+    beside = own_nominated(state, pod) if len(state.nominations) else {}
+    if _whole_within_min(state, pod, quota, beside):
+        return False
+    shift(beside, charged(came.requests), -1)
+    return within_min(state.ledger, quota, pod.requests, beside)
+
+
+def _whole_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, beside: ResourceList) -> bool:
+    """Whether a pod stays within the min of its quota; for a gang, minMembers pods of its size.
+
+    This overestimates a gang whose members hold nodes already or request less: it may wake pods needlessly.
+    """
+    gang = state.gangs.of(pod)
+    number = gang.min_members if gang is not None else 1
+    charge = {name: number * value for name, value in charged(pod.requests).items()}
+    return charge_within_min(state.ledger, quota, charge, beside)

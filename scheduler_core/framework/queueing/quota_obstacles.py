@@ -1,0 +1,209 @@
+"""Obstacles of quotas: the events that can help a pod which a max or the sum of min refused.
+
+A pod that the max of its quota refuses waits for events of its own namespace. A pod that the sum of min
+refuses waits for pods of all quotas, and a pod within its min for the quotas that borrow. Such pods therefore
+wait under names of their own besides the name of the plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.arrays.types import Int64
+from scheduler_core.framework.preemption.nominated_sums import nominated_requests
+from scheduler_core.framework.queueing.hints import (
+    EVERYBODY,
+    NOBODY,
+    Hint,
+    NarrowHint,
+    Reach,
+    Room,
+    StandingHint,
+)
+from scheduler_core.framework.queueing.widest_victims import is_within_min, may_evict_its_own
+from scheduler_core.model.names import CAPACITY_SCHEDULING
+from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.quota.ledger import shift
+from scheduler_core.quota.policy import Refusal, admit
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, EventKind
+
+OWN_MAX: Final = "MaxOfQuota"
+SUM_OF_MIN: Final = "SumOfMin"
+RECLAIM: Final = "Reclaim"
+
+_NONE: Final[dict[str, int]] = {}
+_UNBOUNDED: Final = np.iinfo(np.int64).max
+
+
+def refusal_of(
+    state: ClusterState, pod: Pod, *, after_leaving: bool = False, beyond_max: bool = False
+) -> Refusal | None:
+    """The reason why quotas refuse a pod, nominated pods included, or None; see `admit`."""
+    own, total = _NONE, _NONE
+    if len(state.nominations):
+        own, total = nominated_requests(state, pod, leaving_count=not after_leaving)
+    return admit(
+        state.ledger,
+        pod.namespace,
+        pod.requests,
+        nominated=own,
+        nominated_total=total,
+        after_leaving=after_leaving,
+        beyond_max=beyond_max,
+    )
+
+
+def beside_own_quota(state: ClusterState, pod: Pod, refusal: Refusal) -> set[str]:
+    """The names besides the plugin's under which a refused pod waits."""
+    found = {OWN_MAX if refusal.rule == "max" else SUM_OF_MIN}
+    if refusal.rule == "max" and may_evict_its_own(state, pod) and refusal_of(state, pod, beyond_max=True):
+        # Evictions for the max do not help while the sum of min refuses the pod as well.
+        found.add(SUM_OF_MIN)
+    if is_within_min(state, pod):
+        found.add(RECLAIM)
+    return found
+
+
+def of_a_gang(refused_by: frozenset[str]) -> frozenset[str]:
+    """The names under which a gang waits: a limit that admits each member may refuse them together."""
+    return refused_by | {OWN_MAX, SUM_OF_MIN, RECLAIM} if CAPACITY_SCHEDULING in refused_by else refused_by
+
+
+class OwnQuota:
+    """The hints of CapacityScheduling itself: events of a pod's own quota."""
+
+    @staticmethod
+    def hints() -> Mapping[EventKind, Hint | None]:
+        """Quota came free or changed, or room is no longer kept for a nominated pod."""
+        other = EventKind.QUOTA | EventKind.NOMINATION | EventKind.POD_LEAVING
+        return {
+            other: NarrowHint(_is_own, _own),
+            EventKind.POD_DELETE: StandingHint(_may_evict_more, _own),
+        }
+
+
+class OwnMax:
+    """Refusal by the max of the pod's own quota."""
+
+    name = OWN_MAX
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """A pod of the quota was deleted. The sum of min may still refuse the pod."""
+        return {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)}
+
+
+class SumOfMin:
+    """Refusal by the sum of min: all quotas together use it up."""
+
+    name = SUM_OF_MIN
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """A pod of any quota was deleted, or a quota changed."""
+        return {
+            EventKind.QUOTA | EventKind.NOMINATION: None,
+            EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
+        }
+
+
+class Reclaim:
+    """Refusal of a pod within its min, which may reclaim from other quotas."""
+
+    name = RECLAIM
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """A pod of any quota was deleted: the pod may be admitted, or has less to reclaim."""
+        return {EventKind.POD_DELETE: StandingHint(_stays_within_min, _of_quotas)}
+
+
+def _own(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of the quota that an event is about."""
+    namespace = event.pod.namespace if event.pod is not None else event.namespace
+    if not namespace:
+        return EVERYBODY
+    return (
+        NOBODY
+        if event.pod is not None and state.ledger.quota_of(namespace) is None
+        else Reach(namespaces=frozenset({namespace}))
+    )
+
+
+def _of_quotas(state: ClusterState, event: ClusterEvent) -> Reach:
+    """All pods if the deleted pod had a quota: no other pod counts in the sums."""
+    gone = event.pod
+    return EVERYBODY if gone is None or state.ledger.quota_of(gone.namespace) is not None else NOBODY
+
+
+def _is_own(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether the event is of the pod's own quota."""
+    namespace = event.pod.namespace if event.pod is not None else event.namespace
+    return namespace in ("", pod.namespace)
+
+
+def _is_let_in(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether quotas admit the pod now, or might after evictions in its own quota."""
+    return _lasting_refusal(state, pod) is None or may_evict_its_own(state, pod)
+
+
+def _lasting_refusal(state: ClusterState, pod: Pod) -> Refusal | None:
+    """The reason why quotas refuse the pod even once all leaving pods are gone, or None.
+
+    A pod that may preempt can be nominated, and then waits for the leaving pods.
+    """
+    refusal = refusal_of(state, pod)
+    if refusal is None or pod.preemption_policy == NEVER or not any(state.ledger.total_leaving.values()):
+        return refusal
+    return refusal_of(state, pod, after_leaving=True)
+
+
+def _is_below_max(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether the max of the pod's quota has room for it after the deletion of another pod."""
+    if event.pod is not None and event.pod.namespace != pod.namespace:
+        return False
+    refusal = _lasting_refusal(state, pod)
+    return refusal is None or refusal.rule != "max"
+
+
+def _may_evict_more(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    """Whether the pod might find victims now that its quota uses less."""
+    if event.pod is not None and event.pod.namespace != pod.namespace:
+        return False
+    return is_within_min(state, pod) or may_evict_its_own(state, pod)
+
+
+def _stays_within_min(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    if pod.preemption_policy == NEVER:
+        return _is_let_in(state, pod, event)
+    return is_within_min(state, pod)
+
+
+def _nominated(state: ClusterState, event: ClusterEvent) -> Reach:
+    """Pods of quotas with nominated pods, which do not all block their own quota."""
+    if _of_quotas(state, event) == NOBODY:
+        return NOBODY
+    return Reach(namespaces=frozenset(rights.namespace for rights in state.nominations.sums))
+
+
+def _left_of_the_sum(state: ClusterState, event: ClusterEvent) -> Room | None:
+    """The part of the sum of min that remains for a pod beyond its own min.
+
+    A pod within its min may have more; it also waits as `Reclaim`.
+    """
+    if _of_quotas(state, event) == NOBODY:
+        return None
+    ledger, index, nominated = state.ledger, state.index, dict[str, int]()
+    # The pod may wait for leaving pods.
+    in_use = ledger.in_use(after_leaving=True)
+    for rights, sums in state.nominations.sums.items():
+        # Kept nodes do not block every pod.
+        if not rights.kept and ledger.quota_of(rights.namespace) is not None:
+            shift(nominated, sums)
+    free: Int64 = np.full(len(index), _UNBOUNDED, dtype=np.int64)  # [R]
+    for name, total in ledger.total_min.items():
+        row = index.row(name)
+        if row is not None:
+            free[row] = total - in_use.get(name, 0) - nominated.get(name, 0)
+    return Room(free, lowest=state.table.levels.lowest)

@@ -1,0 +1,87 @@
+"""Upper bound of the pods that might be evicted for a pod, for queueing hints.
+
+A hint may accept an event that does not help, but must not drop one that does. Guarantees and reprieve are
+therefore not considered.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.framework.queueing.hints import EvictableRequests
+from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.quota.policy import within_min
+from scheduler_core.state.cluster import ClusterState
+
+
+def is_within_min(state: ClusterState, pod: Pod) -> bool:
+    """Whether a pod under a quota would stay within its min, so that it may reclaim from other quotas."""
+    quota = state.ledger.quota_of(pod.namespace)
+    return quota is not None and within_min(state.ledger, quota, pod.requests)
+
+
+def may_evict_its_own(state: ClusterState, pod: Pod) -> bool:
+    """Whether less important pods of the pod's own namespace hold nodes."""
+    if pod.preemption_policy == NEVER:
+        return False
+    return state.table.levels.lowest_of(state.table.namespaces.find(pod.namespace)) < pod.priority
+
+
+def no_possible_victims(state: ClusterState, pod: Pod) -> bool:
+    """Whether a pod under a quota can have no victims, and there are no leaving pods to wait for."""
+    if is_within_min(state, pod) or may_evict_its_own(state, pod):
+        return False
+    table = state.table
+    return not np.count_nonzero(table.leaving[: table.size] & table.alive[: table.size])
+
+
+def freed_by_victims(state: ClusterState, pod: Pod, slot: int) -> Int64:
+    """int64 [R]: requests of the pods of a node that might be evicted for a pod."""
+    table, rows = state.table, _pods_on(state, slot)
+    table.cover(len(state.index))
+    victims = table.leaving[rows]
+    if pod.preemption_policy != NEVER:
+        victims = victims | _may_go_for(state, pod, rows)
+    held: Int64 = table.requests[:, rows[victims]].sum(axis=1)
+    return held
+
+
+def evictable_requests(
+    state: ClusterState, slot: int, above: int, everybody: bool
+) -> EvictableRequests | None:
+    """Requests of a node's pods, the least important first.
+
+    None if no pod is leaving and no pod can be evicted: all can with `everybody`, else those below `above`.
+    """
+    table, rows = state.table, _pods_on(state, slot)
+    marked = table.leaving[rows]
+    if not marked.any() and (not len(rows) or not (everybody or table.priority[rows[0]] < above)):
+        return None
+    table.cover(len(state.index))
+    held: Int64 = np.zeros((len(table.requests), len(rows) + 1), dtype=np.int64)  # [R, K + 1]
+    np.cumsum(table.requests[:, rows], axis=1, out=held[:, 1:])
+    leaving: Int64 = table.requests[:, rows[marked]].sum(axis=1)
+    return EvictableRequests(table.priority[rows], held, leaving)
+
+
+def _may_go_for(state: ClusterState, pod: Pod, rows: NDArray[np.intp]) -> Bool:
+    """bool [K]: the rows of the pod table whose pods might be evicted for a pod."""
+    table, quota_of = state.table, state.ledger.quota_of
+    names = [table.namespaces.values[number] for number in table.namespace[rows].tolist()]
+    lower = table.priority[rows] < pod.priority
+    own: Bool = np.array([name == pod.namespace for name in names], dtype=np.bool_)
+    free: Bool = np.array([quota_of(name) is None for name in names], dtype=np.bool_)
+    if quota_of(pod.namespace) is None:
+        return lower
+    if is_within_min(state, pod):
+        return lower | ~own
+    return lower & (own | free)
+
+
+def _pods_on(state: ClusterState, slot: int) -> NDArray[np.intp]:
+    """int [K]: rows of the pod table, lowest priority first."""
+    placed = state.placed
+    rows: NDArray[np.intp] = np.array([placed[uid].row for uid in state.nodes.pods[slot]], dtype=np.intp)
+    return rows[np.argsort(state.table.priority[rows], kind="stable")]

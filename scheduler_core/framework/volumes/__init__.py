@@ -1,0 +1,1 @@
+"""Claims and volumes, in the form that the volume plugins read."""

@@ -1,0 +1,1 @@
+"""Reflectors: lists and watches, decoded and turned into events."""

@@ -1,0 +1,1 @@
+"""The writer of API objects with its connections, and the recorder of Events."""

@@ -1,0 +1,1 @@
+"""Pod groups, typed: gangs in every dialect, PodGroups, and the topology objects."""

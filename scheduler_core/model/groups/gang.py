@@ -1,0 +1,261 @@
+"""Gangs: one form for every dialect of pod groups, and the membership of pods.
+
+Dialects (docs/gangs.md#groups-in-every-dialect): the PodGroup of incubator.scheduling.k8s.io, the PodGroup of
+scheduling.x-k8s.io (Kubeflow's trainer), the native PodGroup of scheduling.k8s.io (KEP-4671), and the group
+ConfigMap (docs/topology.md#groups). The engine knows only `Gang`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model import names
+from scheduler_core.model.conditions import ObjectCondition
+from scheduler_core.model.groups.pod_group import PolicyWire
+from scheduler_core.model.groups.topology import GroupSpec
+from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
+from scheduler_core.model.meta import ApiObject, ObjectMeta, decode
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.resources import MAX_RESOURCES, parse_resource_list
+
+Dialect = Literal["PodGroup", "x-PodGroup", "native-PodGroup", "ConfigMap"]
+
+RESOURCES: Final[Mapping[Dialect, Resource]] = {
+    "PodGroup": POD_GROUPS,
+    "x-PodGroup": X_POD_GROUPS,
+    "native-PodGroup": NATIVE_POD_GROUPS,
+}
+
+
+def dialect_of(resource: Resource) -> Dialect | None:
+    """The dialect of a kind of object, or None if it is not a PodGroup."""
+    return next((dialect for dialect, known in RESOURCES.items() if known == resource), None)
+
+
+class GroupRef(msgspec.Struct, frozen=True):
+    """The group that a pod names. A pod can only belong to a group of its own namespace."""
+
+    dialect: Dialect
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """Unique over all dialects, ordered by namespace and name."""
+        return f"{self.namespace}/{self.name} {self.dialect}"
+
+    def __str__(self) -> str:
+        kind = "group ConfigMap" if self.dialect == "ConfigMap" else "PodGroup"
+        return f"{kind} {self.namespace}/{self.name}"
+
+
+class GangStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The status of the object, kept to know whether it must be written again."""
+
+    phase: str = ""
+    admitted: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: tuple[ObjectCondition, ...] | None = None
+
+
+class Gang(msgspec.Struct, frozen=True, eq=False):
+    """A group of pods that start together: at least `min_members` of them, or none.
+
+    `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew;
+    spec.policy decides, where there is one, else the annotation.
+    `constraints` and `results` are the texts of the topology annotations, `topology_key` the native group's
+    single domain, `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
+    `total` is what it reserves (spec.totalResources). `problem` is what is wrong with a group that could not
+    be read: its pods wait with it as their reason.
+    """
+
+    ref: GroupRef
+    uid: str
+    resource_version: str
+    created: float
+    min_members: int
+    priority: int | None = None
+    restarts: bool = False
+    constraints: str = ""
+    results: str = ""
+    topology_key: str = ""
+    group: GroupSpec | None = None
+    total: dict[str, int] = {}
+    status: GangStatus = GangStatus()
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of `ref`."""
+        return self.ref.key
+
+
+class Naming(NamedTuple):
+    """The field of a pod that names its group."""
+
+    dialect: Dialect
+    field: str
+    group: str
+
+
+_BY_ANNOTATION: Final = f"metadata.annotations[{names.GROUP_NAME_ANNOTATION}]"
+_BY_X_LABEL: Final = f"metadata.labels[{names.X_POD_GROUP_LABEL}]"
+_BY_SAKKARA_LABEL: Final = f"metadata.labels[{names.SAKKARA_GROUP_NAME_LABEL}]"
+
+
+def naming(annotations: Mapping[str, str], labels: Mapping[str, str], native: str) -> Naming | None:
+    """The first of these that is set: the annotation, the native field, the labels of the other dialects."""
+    name = annotations.get(names.GROUP_NAME_ANNOTATION)
+    if name:
+        return Naming("PodGroup", _BY_ANNOTATION, name)
+    if native:
+        return Naming("native-PodGroup", "spec.schedulingGroup.podGroupName", native)
+    name = labels.get(names.X_POD_GROUP_LABEL)
+    if name:
+        return Naming("x-PodGroup", _BY_X_LABEL, name)
+    name = labels.get(names.SAKKARA_GROUP_NAME_LABEL)
+    return Naming("ConfigMap", _BY_SAKKARA_LABEL, name) if name else None
+
+
+def group_of(pod: Pod) -> GroupRef | None:
+    """The group that a pod names, in its own namespace."""
+    named = naming(pod.annotations, pod.labels, pod.native_group)
+    return GroupRef(named.dialect, pod.namespace, named.group) if named is not None else None
+
+
+def group_key(pod: Pod) -> str:
+    """The key of the group that a pod names, empty for none."""
+    ref = group_of(pod)
+    return ref.key if ref is not None else ""
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_members: int = 1
+    total_resources: dict[str, Any] | None = None
+    policy: PolicyWire | None = None
+
+
+class _PodGroupWire(ApiObject, frozen=True, rename="camel"):
+    spec: _SpecWire = _SpecWire()
+    status: GangStatus | None = None
+
+
+class _XSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_member: int = 1
+
+
+class _XPodGroupWire(ApiObject, frozen=True, rename="camel"):
+    spec: _XSpecWire = _XSpecWire()
+
+
+class _GangPolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_count: int = 1
+
+
+class _PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    gang: _GangPolicyWire | None = None
+
+
+class _TopologyWire(msgspec.Struct, frozen=True, rename="camel"):
+    key: str = ""
+
+
+class _NativeConstraintsWire(msgspec.Struct, frozen=True, rename="camel"):
+    topology: tuple[_TopologyWire, ...] | None = None
+
+
+class _NativeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    scheduling_policy: _PolicyWire | None = None
+    scheduling_constraints: _NativeConstraintsWire | None = None
+
+
+class _NativePodGroupWire(ApiObject, frozen=True, rename="camel"):
+    spec: _NativeSpecWire = _NativeSpecWire()
+
+
+def _gang(
+    meta: ObjectMeta,
+    dialect: Dialect,
+    minimum: int,
+    field: str,
+    *,
+    policy: PolicyWire | None = None,
+    **more: Any,
+) -> Gang:
+    if minimum < 1:
+        raise ModelError(
+            field,
+            f"{minimum} must be at least 1",
+            kind="PodGroup",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+        )
+    annotations = meta.annotations or {}
+    by_annotation = annotations.get(names.LIFECYCLE_POLICY_ANNOTATION)
+    return Gang(
+        ref=GroupRef(dialect, meta.namespace or "default", meta.name),
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        min_members=minimum,
+        restarts=policy.restarts if policy is not None else by_annotation == names.LIFECYCLE_RESTART,
+        constraints=annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
+        results=annotations.get(names.TOPOLOGY_RESULTS_ANNOTATION, ""),
+        **more,
+    )
+
+
+def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+    """The gang of a PodGroup of incubator.scheduling.k8s.io. Raises ModelError."""
+    wire = decode(raw, _PodGroupWire, "PodGroup")
+    spec = wire.spec
+    more: dict[str, Any] = {"status": wire.status or GangStatus(), "total": _total(spec)}
+    minimum, policy = spec.min_members, spec.policy
+    return _gang(wire.metadata, "PodGroup", minimum, "spec.minMembers", policy=policy, **more)
+
+
+def _total(spec: _SpecWire) -> dict[str, int]:
+    """Totals decide nothing here, only admission reads them strictly; those at fault reserve nothing."""
+    if len(spec.total_resources or ()) > MAX_RESOURCES:
+        return {}
+    try:
+        return parse_resource_list(spec.total_resources, "spec.totalResources")
+    except ModelError:
+        return {}
+
+
+def parse_x_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+    """The gang of a PodGroup of scheduling.x-k8s.io. Raises ModelError."""
+    wire = decode(raw, _XPodGroupWire, "PodGroup")
+    return _gang(wire.metadata, "x-PodGroup", wire.spec.min_member, "spec.minMember")
+
+
+def parse_native_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+    """The gang of a native PodGroup; without a gang policy its minimum is 1. Raises ModelError."""
+    wire = decode(raw, _NativePodGroupWire, "PodGroup")
+    policy, constraints = wire.spec.scheduling_policy, wire.spec.scheduling_constraints
+    minimum = policy.gang.min_count if policy is not None and policy.gang is not None else 1
+    topology = (constraints.topology if constraints is not None else None) or ()
+    key = topology[0].key if topology else ""
+    field = "spec.schedulingPolicy.gang.minCount"
+    return _gang(wire.metadata, "native-PodGroup", minimum, field, topology_key=key)
+
+
+def gang_of_group(meta: ObjectMeta, group: GroupSpec) -> Gang:
+    """The gang of a group ConfigMap: all of its `size` pods, or none (docs/topology.md#groups)."""
+    return Gang(
+        ref=GroupRef("ConfigMap", meta.namespace or "default", group.name),
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        min_members=group.size,
+        priority=group.priority,
+        group=group,
+    )

@@ -1,0 +1,109 @@
+"""PodGroup of incubator.scheduling.k8s.io, as admission and reservations read it (the scheduler: a Gang)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
+from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
+
+KIND = "PodGroup"
+SUCCEEDED = "Succeeded"
+
+
+class PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    """`spec.policy`: Muster manages the pods of a group that has one; otherwise the owners of the pods do."""
+
+    below_min_members: str = POLICY_RESTART
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the remaining members are evicted below minMembers; every value except Ignore means yes."""
+        return self.below_min_members != POLICY_IGNORE
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min_members: int | None = None
+    total_resources: dict[str, Any] | None = None
+    policy: PolicyWire | None = None
+
+
+class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
+
+
+class _PodGroupWire(ApiObject, frozen=True, rename="camel"):
+    spec: _SpecWire = _SpecWire()
+    status: _StatusWire | None = None
+
+
+class PodGroup(msgspec.Struct, frozen=True, eq=False):
+    """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
+
+    `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
+    who made them.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    created: float
+    min_members: int
+    total: dict[str, int]
+    succeeded: bool
+    policy: PolicyWire | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
+    """Valid, non-negative quantities of what pods can ask for, rounded up: never hold too little."""
+    path = "spec.totalResources"
+    if raw is not None and len(raw) > MAX_RESOURCES:
+        raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
+    for name in raw or ():
+        problem = "is nothing that pods request" if name == "storage" else name_problem(name)
+        if problem:
+            raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
+    return parse_resource_list(raw, path)
+
+
+def _group_from(wire: _PodGroupWire) -> PodGroup:
+    meta, spec = wire.metadata, wire.spec
+    if spec.min_members is None:
+        raise ModelError("spec.minMembers", "must be given: how many pods start together")
+    if spec.min_members < 1:
+        raise ModelError("spec.minMembers", f"{spec.min_members} must be at least 1")
+    if spec.policy is not None and spec.policy.below_min_members not in (POLICY_RESTART, POLICY_IGNORE):
+        path, word = "spec.policy.belowMinMembers", spec.policy.below_min_members
+        raise ModelError(path, f"{word!r} is not known; allowed are {POLICY_RESTART}, {POLICY_IGNORE}")
+    return PodGroup(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        min_members=spec.min_members,
+        total=_total(spec.total_resources),
+        succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
+        policy=spec.policy,
+    )
+
+
+def parse_pod_group(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodGroup:
+    """Read a PodGroup from JSON bytes or a dict. Raises ModelError naming the group and the field."""
+    wire = decode(raw, _PodGroupWire, KIND)
+    try:
+        return _group_from(wire)
+    except ModelError as error:
+        meta = wire.metadata
+        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None

@@ -1,0 +1,1 @@
+"""Pods, typed: requests, affinity, volumes, use in quotas, and adoption."""

@@ -1,0 +1,288 @@
+"""Pods, typed: parsed once, when they arrive, into what scheduling reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError, TooLarge
+from scheduler_core.model import names
+from scheduler_core.model.conditions import ObjectCondition, find
+from scheduler_core.model.meta import ApiObject, ObjectMeta, OwnerReference, decode
+from scheduler_core.model.pods.affinity import (
+    AffinityWire,
+    PodAffinity,
+    PodNodeAffinity,
+    SpreadConstraint,
+    SpreadWire,
+    Toleration,
+    parse_node_affinity,
+    parse_pod_affinity,
+    parse_spread,
+)
+from scheduler_core.model.pods.charging import charged_at_creation, counts_in_quota
+from scheduler_core.model.pods.limits import check_neighbour_terms, check_node_terms
+from scheduler_core.model.pods.requests import (
+    NONZERO_DEFAULTS,
+    PodResourcesWire,
+    ResizeStatusWire,
+    effective_limits,
+    effective_requests,
+    is_best_effort,
+)
+from scheduler_core.model.pods.volumes import PodVolume, VolumeWire, parse_volumes
+from scheduler_core.model.timestamps import epoch
+
+NEVER: Final = "Never"
+_NO_LABELS: Final[dict[str, str]] = {}
+
+
+class _GateWire(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+
+
+class _SchedulingGroupWire(msgspec.Struct, frozen=True, rename="camel"):
+    pod_group_name: str = ""
+
+
+class PodSpecWire(PodResourcesWire, frozen=True, rename="camel"):
+    """`spec` of a pod as scheduling reads it."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    preemption_policy: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: AffinityWire | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    topology_spread_constraints: tuple[SpreadWire, ...] | None = None
+    scheduling_gates: tuple[_GateWire, ...] | None = None
+    volumes: tuple[VolumeWire, ...] | None = None
+    resource_claims: tuple[Any, ...] | None = None
+    active_deadline_seconds: int | None = None
+    scheduling_group: _SchedulingGroupWire | None = None
+
+
+class PodStatusWire(ResizeStatusWire, frozen=True, rename="camel"):
+    """`status` of a pod as scheduling reads it."""
+
+    phase: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    start_time: datetime | None = None
+
+
+class PodWire(ApiObject, frozen=True, rename="camel"):
+    """A pod, partial."""
+
+    spec: PodSpecWire = PodSpecWire()
+    status: PodStatusWire = PodStatusWire()
+
+
+class HostPort(msgspec.Struct, frozen=True):
+    """A port that a pod takes on its node; `0.0.0.0` conflicts with every address."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class Pod(msgspec.Struct, frozen=True, eq=False):
+    """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
+
+    `preempted_for`: `namespace/name` of the pod for which this pod is being evicted, and the group if the
+    whole group preempted, as `engine.scheduling_failure` writes it; empty otherwise. `lasts` is the longest
+    time that the pod may run, in seconds (spec.activeDeadlineSeconds), None without limit.
+
+    Compared by identity: a new version of the object is a new Pod.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    created: float
+    deleted: float | None
+    preempted_for: str
+    controller: OwnerReference | None
+    of_daemon_set: bool
+    scheduler_name: str
+    node_name: str
+    nominated_node: str
+    priority: int
+    preemption_policy: str
+    phase: str
+    reason: str
+    start_time: float | None
+    scheduled_condition: ObjectCondition | None
+    initialized_time: float | None
+    requests: dict[str, int]
+    nonzero: tuple[int, int]
+    limits: dict[str, int]
+    best_effort: bool
+    node_selector: tuple[tuple[str, str], ...]
+    node_affinity: PodNodeAffinity
+    pod_affinity: PodAffinity
+    pod_anti_affinity: PodAffinity
+    tolerations: tuple[Toleration, ...]
+    spread: tuple[SpreadConstraint, ...]
+    gates: tuple[str, ...]
+    host_ports: tuple[HostPort, ...]
+    images: tuple[str, ...]
+    volumes: tuple[PodVolume, ...]
+    needs_claims: bool
+    native_group: str
+    lasts: int | None
+
+    @property
+    def preemptors(self) -> list[str]:
+        """The preemptor that waits for its end (`namespace/name`), and a text for its group."""
+        return self.preempted_for.split(names.PREEMPTING_MEMBER) if self.preempted_for else []
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the pod has a node."""
+        return bool(self.node_name)
+
+    @property
+    def finished(self) -> bool:
+        """Succeeded or Failed: it holds no node resources and no quota any more."""
+        return self.phase in names.FINISHED_PHASES
+
+    @property
+    def counts(self) -> bool:
+        """Whether the API says that the pod counts in its quota."""
+        return counts_in_quota(
+            node=self.node_name, charged=charged_at_creation(self.annotations), phase=self.phase
+        )
+
+    @property
+    def terminating(self) -> bool:
+        """Deletion was requested; the resources count until the pod is gone."""
+        return self.deleted is not None
+
+
+def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    ports = (
+        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*(spec.containers or ()), *sidecars)
+        for port in container.ports or ()
+        if port.host_port > 0
+    )
+    return tuple(dict.fromkeys(ports))
+
+
+def preempted_for(conditions: Iterable[ObjectCondition] | None) -> str:
+    """The pod, or the member and its group, for which this scheduler evicted a pod; empty if it did not.
+
+    Read from the message that `engine.scheduling_failure` writes.
+    """
+    found = find(conditions, names.DISRUPTION_TARGET)
+    if found is None or found.status != "True" or found.reason != names.REASON_PREEMPTION:
+        return ""
+    head, _, rest = found.message.partition(names.PREEMPTED_BY)
+    return "" if head else rest.partition(" (")[0]
+
+
+def _initialized(status: PodStatusWire) -> float | None:
+    found = find(status.conditions, names.POD_INITIALIZED)
+    return epoch(found.last_transition_time) if found is not None and found.status == "True" else None
+
+
+def pod_from(wire: PodWire) -> Pod:
+    """The typed pod of a decoded object. Raises ModelError with the path of what is malformed.
+
+    One with more terms than are read is an error while it waits. With a node it counts, without its terms.
+    """
+    pod = _as_written(wire)
+    try:
+        check_node_terms(pod.node_selector, pod.node_affinity)
+        check_neighbour_terms(pod.pod_affinity, pod.pod_anti_affinity, pod.spread)
+    except TooLarge:
+        if not pod.assigned:
+            raise
+        none = PodAffinity()
+        return msgspec.structs.replace(
+            pod,
+            node_selector=(),
+            node_affinity=PodNodeAffinity(),
+            pod_affinity=none,
+            pod_anti_affinity=none,
+            spread=(),
+        )
+    return pod
+
+
+def _as_written(wire: PodWire) -> Pod:
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    labels = meta.labels or _NO_LABELS
+    affinity = spec.affinity or AffinityWire()
+    requests = effective_requests(spec, status)
+    nonzero = effective_requests(spec, status, missing=NONZERO_DEFAULTS)
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    return Pod(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or f"{meta.namespace}/{meta.name}",
+        resource_version=meta.resource_version,
+        labels=labels,
+        annotations=meta.annotations or _NO_LABELS,
+        created=meta.created,
+        deleted=epoch(meta.deletion_timestamp),
+        preempted_for=preempted_for(status.conditions) if meta.deletion_timestamp is not None else "",
+        controller=meta.controller,
+        of_daemon_set=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
+        scheduler_name=spec.scheduler_name or names.DEFAULT_SCHEDULER,
+        node_name=spec.node_name,
+        nominated_node=status.nominated_node_name,
+        priority=spec.priority or 0,
+        preemption_policy=spec.preemption_policy or "",
+        phase=status.phase,
+        reason=status.reason,
+        start_time=epoch(status.start_time),
+        scheduled_condition=find(status.conditions, names.POD_SCHEDULED),
+        initialized_time=_initialized(status),
+        requests=requests,
+        nonzero=(nonzero.get(names.CPU, 0), nonzero.get(names.MEMORY, 0)),
+        limits=effective_limits(spec),
+        best_effort=is_best_effort(spec),
+        node_selector=tuple(sorted((spec.node_selector or {}).items())),
+        node_affinity=parse_node_affinity(affinity.node_affinity, "spec.affinity.nodeAffinity"),
+        pod_affinity=parse_pod_affinity(affinity.pod_affinity, "spec.affinity.podAffinity", labels),
+        pod_anti_affinity=parse_pod_affinity(
+            affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity", labels
+        ),
+        tolerations=spec.tolerations or (),
+        spread=tuple(
+            parse_spread(item, f"spec.topologySpreadConstraints[{i}]", labels)
+            for i, item in enumerate(spec.topology_spread_constraints or ())
+        ),
+        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        host_ports=_host_ports(spec),
+        images=tuple(container.image for container in containers),
+        volumes=parse_volumes(spec.volumes or (), meta.name),
+        needs_claims=bool(spec.resource_claims),
+        native_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
+        lasts=spec.active_deadline_seconds,
+    )
+
+
+def parse_pod(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Pod:
+    """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
+    wire = decode(raw, PodWire, "Pod")
+    try:
+        return pod_from(wire)
+    except ModelError as error:
+        meta: ObjectMeta = wire.metadata
+        raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None

@@ -1,0 +1,269 @@
+"""Computes the effective requests and limits of a pod, and its quality of service.
+
+Source: Kubernetes' pod resource rules (KEP-753 sidecars, KEP-2837 pod-level resources, KEP-1287 in-place
+resize, KEP-688 overhead). Containers add up; init containers count with the sidecars started before them;
+the larger of both is taken; pod-level requests replace the sum per resource; overhead comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.model import names
+from scheduler_core.model.conditions import ObjectCondition, find
+from scheduler_core.model.meta import decode
+from scheduler_core.model.quantity import INT64_MAX, parse_resource
+from scheduler_core.model.resources import ResourceList, add, add_to, maximum, parse_resource_list
+
+# What kube-scheduler scores a container with that names no cpu or memory (milli-cores, bytes).
+NONZERO_DEFAULTS: Final = {names.CPU: 100, names.MEMORY: 200 * 1024 * 1024}
+
+_NO_REQUESTS: Final[dict[str, int]] = {}
+_COMPUTE: Final = (names.CPU, names.MEMORY)
+
+
+class ResourcesWire(msgspec.Struct, frozen=True, rename="camel"):
+    """`resources` of a container or a pod."""
+
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+    claims: tuple[Any, ...] | None = None
+
+
+class PortWire(msgspec.Struct, frozen=True, rename="camel"):
+    """One container port; only host ports matter to a scheduler."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class ContainerWire(msgspec.Struct, frozen=True, rename="camel"):
+    """A container, as far as scheduling reads it."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourcesWire | None = None
+    restart_policy: str | None = None
+    ports: tuple[PortWire, ...] | None = None
+
+
+class PodResourcesWire(msgspec.Struct, frozen=True, rename="camel"):
+    """The parts of a pod spec that decide its requests."""
+
+    containers: tuple[ContainerWire, ...] | None = None
+    init_containers: tuple[ContainerWire, ...] | None = None
+    overhead: dict[str, Any] | None = None
+    resources: ResourcesWire | None = None
+
+
+class ContainerStatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    """The resources that the kubelet has allocated and actuated for a container (in-place resize)."""
+
+    name: str = ""
+    allocated_resources: dict[str, Any] | None = None
+    resources: ResourcesWire | None = None
+
+
+class ResizeStatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    """The parts of a pod's status that have a say in its requests: what the kubelet says of a resize."""
+
+    conditions: tuple[ObjectCondition, ...] | None = None
+    container_statuses: tuple[ContainerStatusWire, ...] | None = None
+    init_container_statuses: tuple[ContainerStatusWire, ...] | None = None
+    allocated_resources: dict[str, Any] | None = None
+    resources: ResourcesWire | None = None
+    resize: str = ""
+
+    @property
+    def reporting(self) -> dict[str, ContainerStatusWire]:
+        """The containers, by name, of which the kubelet says what they have."""
+        if self.container_statuses is None and self.init_container_statuses is None:
+            return {}
+        both = (*(self.container_statuses or ()), *(self.init_container_statuses or ()))
+        return {
+            item.name: item
+            for item in both
+            if item.allocated_resources is not None or item.resources is not None
+        }
+
+    @property
+    def changes_requests(self) -> bool:
+        """Whether the pod may count as anything else than what its spec asks for."""
+        if self.allocated_resources is not None or self.resources is not None:
+            return True
+        return bool(self.reporting)
+
+    @property
+    def infeasible(self) -> bool:
+        """Whether the node can never give what the spec asks for now (`resize` is how old servers say it)."""
+        pending = find(self.conditions, names.POD_RESIZE_PENDING)
+        return (pending.reason if pending is not None else self.resize) == names.REASON_INFEASIBLE
+
+
+_NO_STATUSES: Final[dict[str, ContainerStatusWire]] = {}
+
+
+def _requests(resources: ResourcesWire | None, path: str) -> dict[str, int]:
+    """Requests, with limits standing in for what is not requested: the API server's own defaulting."""
+    if resources is None or not (resources.requests or resources.limits):
+        return _NO_REQUESTS
+    limits = parse_resource_list(resources.limits, f"{path}.resources.limits")
+    return limits | parse_resource_list(resources.requests, f"{path}.resources.requests")
+
+
+def _limits(resources: ResourcesWire | None, path: str) -> dict[str, int]:
+    return parse_resource_list(resources.limits if resources else None, f"{path}.resources.limits")
+
+
+def _aggregate(
+    spec: PodResourcesWire,
+    containers: list[Mapping[str, int]],
+    init: list[Mapping[str, int]],
+) -> dict[str, int]:
+    """Sum of containers and sidecars, or the worst moment of initialisation where that is larger."""
+    total = dict(containers[0]) if containers else {}
+    for values in containers[1:]:
+        add_to(total, values)
+    worst: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for wire, values in zip(spec.init_containers or (), init, strict=True):
+        stays = wire.restart_policy == "Always"
+        # Only what this container asks for can become worse: the rest is in `worst` already.
+        for name, value in values.items():
+            at_once = min(INT64_MAX, sidecars.get(name, 0) + value)
+            worst[name] = max(worst.get(name, 0), at_once)
+            if stays:
+                sidecars[name] = at_once
+        if stays:
+            add_to(total, values)
+    return maximum(total, worst) if worst else total
+
+
+def _pod_level(total: dict[str, int], declared: Mapping[str, int]) -> dict[str, int]:
+    """Pod-level values replace the sums for the resources that may be set there."""
+    for name, value in declared.items():
+        if name in _COMPUTE or name.startswith(names.HUGEPAGES_PREFIX):
+            total[name] = value
+    return total
+
+
+def _held(
+    allocated: Mapping[str, Any] | None, actuated: ResourcesWire | None, path: str
+) -> dict[str, int] | None:
+    """The larger of what the kubelet has allocated and actuated; None where it says nothing."""
+    reported = actuated.requests if actuated is not None else None
+    if not allocated and not reported:
+        return None
+    return maximum(
+        parse_resource_list(allocated, f"{path}.allocatedResources"),
+        parse_resource_list(reported, f"{path}.resources.requests"),
+    )
+
+
+def _counted(asked: Mapping[str, int], held: dict[str, int] | None, infeasible: bool) -> Mapping[str, int]:
+    """The larger of what is asked for and held; an infeasible resize asks for nothing more."""
+    if held is None:
+        return asked
+    return held if infeasible else maximum(asked, held)
+
+
+def _declared(
+    spec: PodResourcesWire, status: ResizeStatusWire | None, infeasible: bool, overhead: ResourceList
+) -> Mapping[str, int]:
+    """Requests of the pod level. What the kubelet reports there has the overhead in it, the spec has not."""
+    asked = _requests(spec.resources, "spec")
+    reported = _held(status.allocated_resources, status.resources, "status") if status is not None else None
+    held = None
+    if reported is not None:
+        held = {name: max(0, reported.get(name, 0) - overhead.get(name, 0)) for name in asked}
+    return _counted(asked, held, infeasible)
+
+
+def effective_requests(
+    spec: PodResourcesWire,
+    status: ResizeStatusWire | None = None,
+    *,
+    missing: ResourceList | None = None,
+) -> dict[str, int]:
+    """Requests of a whole pod: exact integers, CPU in milli. `pods` is not in it (one pod is one pod).
+
+    During an in-place resize, of which `status` tells, the larger of asked, allocated and actuated counts,
+    and only what is allocated and actuated if the resize is infeasible: as kube-scheduler and ResourceQuota
+    count. `missing` gives values for containers that request none of a resource (scoring). Raises ModelError
+    with the path of a malformed quantity.
+    """
+    statuses, infeasible = _NO_STATUSES, False
+    if status is not None and status.changes_requests:
+        statuses, infeasible = status.reporting, status.infeasible
+
+    def one(wire: ContainerWire, path: str) -> Mapping[str, int]:
+        asked: Mapping[str, int] = _requests(wire.resources, path)
+        found = statuses.get(wire.name)
+        if found is not None:
+            held = _held(found.allocated_resources, found.resources, f"status[{wire.name}]")
+            asked = _counted(asked, held, infeasible)
+        return {**missing, **asked} if missing else asked
+
+    containers = [one(c, f"spec.containers[{i}]") for i, c in enumerate(spec.containers or ())]
+    init = [one(c, f"spec.initContainers[{i}]") for i, c in enumerate(spec.init_containers or ())]
+    total = _aggregate(spec, containers, init)
+    overhead = parse_resource_list(spec.overhead, "spec.overhead") if spec.overhead else _NO_REQUESTS
+    if spec.resources is not None:
+        total = _pod_level(total, _declared(spec, status, infeasible, overhead))
+    return add(total, overhead) if overhead else total
+
+
+def is_best_effort(spec: PodResourcesWire) -> bool:
+    """QoS class BestEffort: neither cpu nor memory is asked for or limited; other resources do not count.
+
+    The pod level, where it is set, speaks for all containers. With limits there, an API server fills in its
+    requests from those of the containers. Raises ModelError for a malformed quantity.
+    """
+    level = spec.resources
+    if level is not None and (_asks_compute(level) or not level.limits):
+        return not _asks_compute(level)
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    return not any(_asks_compute(container.resources) for container in containers)
+
+
+def _asks_compute(resources: ResourcesWire | None) -> bool:
+    """Whether more than nothing of cpu or memory is requested or limited."""
+    if resources is None:
+        return False
+    for amounts in (resources.requests, resources.limits):
+        for name in _COMPUTE:
+            value = amounts.get(name) if amounts else None
+            if value is not None and parse_resource(name, value) > 0:
+                return True
+    return False
+
+
+def effective_limits(spec: PodResourcesWire) -> dict[str, int]:
+    """Limits of a whole pod, aggregated as requests are: a resource is present if any container limits it.
+
+    Overhead is added to the limits that exist.
+    """
+    containers = [_limits(c.resources, f"spec.containers[{i}]") for i, c in enumerate(spec.containers or ())]
+    init = [
+        _limits(c.resources, f"spec.initContainers[{i}]") for i, c in enumerate(spec.init_containers or ())
+    ]
+    total = _aggregate(spec, list(containers), list(init))
+    if spec.resources is not None:
+        total = _pod_level(total, _limits(spec.resources, "spec"))
+    overhead = parse_resource_list(spec.overhead, "spec.overhead")
+    return {name: value + overhead.get(name, 0) for name, value in total.items()}
+
+
+class _PodWire(msgspec.Struct, frozen=True, rename="camel"):
+    spec: PodResourcesWire = PodResourcesWire()
+    status: ResizeStatusWire | None = None
+
+
+def requests_of(pod: Mapping[str, Any]) -> dict[str, int]:
+    """Effective requests of a raw pod (a dict as the API server holds it). Raises ModelError."""
+    wire = decode(pod, _PodWire, "Pod")
+    return effective_requests(wire.spec, wire.status)

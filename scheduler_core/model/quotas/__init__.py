@@ -1,0 +1,1 @@
+"""Quota objects, typed: ElasticQuota, ResourceQuota and ReservationLedger."""

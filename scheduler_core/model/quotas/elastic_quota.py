@@ -1,0 +1,126 @@
+"""ElasticQuota, typed: min and max of a namespace (docs/quota.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.conditions import ObjectCondition
+from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
+
+KIND = "ElasticQuota"
+# Limits the resources in status.used: those in min and max, and others that pods request.
+MAX_USED = 16 * MAX_RESOURCES
+
+
+class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
+    min: dict[str, Any] | None = None
+    max: dict[str, Any] | None = None
+
+
+class _SummaryWire(msgspec.Struct, frozen=True, rename="camel"):
+    used: str = ""
+    borrowed: str = ""
+
+
+class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
+    summary: _SummaryWire | None = None
+    used: dict[str, Any] | None = None
+    conditions: tuple[ObjectCondition, ...] | None = None
+
+
+class ElasticQuotaWire(ApiObject, frozen=True, rename="camel"):
+    """An ElasticQuota, partial."""
+
+    spec: _SpecWire | None = None
+    status: _StatusWire | None = None
+
+
+class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
+    """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
+
+    `status_used`, `summary` (used, borrowed) and `conditions` are what the object says, kept only to know
+    whether it must be written again.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    labels: dict[str, str]
+    created: float
+    deleted: bool
+    min: dict[str, int]
+    max: dict[str, int]
+    status_used: dict[str, int]
+    summary: tuple[str, str]
+    conditions: tuple[ObjectCondition, ...]
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def age_order(self) -> tuple[float, str]:
+        """Sort key of "the oldest quota of a namespace binds": creation time, then name."""
+        return (self.created, self.name)
+
+
+def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
+    """Valid, non-negative quantities of qualified resources. Rounded down: never give more than said."""
+    if raw is not None and len(raw) > MAX_RESOURCES:
+        raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
+    values = parse_resource_list(raw, path, rounding="down")
+    for name in values:
+        problem = name_problem(name)
+        if problem:
+            raise ModelError(f"{path}[{name}]", f"{name!r} {problem}")
+    return values
+
+
+def _amounts_used(raw: Mapping[str, Any] | None) -> dict[str, int]:
+    if raw is not None and len(raw) > MAX_USED:
+        raise ModelError("status.used", f"{len(raw)} resources are too many (at most {MAX_USED})")
+    return parse_resource_list(raw, "status.used")
+
+
+def quota_from(wire: ElasticQuotaWire) -> ElasticQuota:
+    """The typed quota of a decoded object; `min <= max` is checked by `quota.validation`, not here."""
+    meta, spec = wire.metadata, wire.spec or _SpecWire()
+    status = wire.status or _StatusWire()
+    try:
+        used = _amounts_used(status.used)
+    except ModelError:
+        # A status that cannot be read will be written again; it never decides anything.
+        used = {}
+    return ElasticQuota(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or meta.key,
+        resource_version=meta.resource_version,
+        generation=meta.generation,
+        labels=meta.labels or {},
+        created=meta.created,
+        deleted=meta.deletion_timestamp is not None,
+        min=_quantities(spec.min, "spec.min"),
+        max=_quantities(spec.max, "spec.max"),
+        status_used=used,
+        summary=(status.summary.used, status.summary.borrowed) if status.summary else ("", ""),
+        conditions=status.conditions or (),
+    )
+
+
+def parse_elastic_quota(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ElasticQuota:
+    """Read an ElasticQuota from JSON bytes or a dict. Raises ModelError naming the quota and the field."""
+    wire = decode(raw, ElasticQuotaWire, KIND)
+    try:
+        return quota_from(wire)
+    except ModelError as error:
+        meta = wire.metadata
+        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None

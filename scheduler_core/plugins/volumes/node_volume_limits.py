@@ -1,0 +1,96 @@
+"""NodeVolumeLimits: filters out nodes whose CSI drivers cannot attach more volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import Scope
+from scheduler_core.framework.queueing.hints import Hint
+from scheduler_core.framework.queueing.obstacles import Obstacle
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
+from scheduler_core.framework.view import NodeView
+from scheduler_core.framework.volumes.claims import (
+    claim_may_help,
+    claim_volumes,
+    find_claim,
+    has_volumes,
+    hint_of,
+    prepared,
+)
+from scheduler_core.model.names import NODE_VOLUME_LIMITS
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.storage import CSINode
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.nodes.held import mask
+from scheduler_core.state.volumes.attachments import Handle
+
+REASONS: Final = (Reason("node(s) exceed max volume count"),)
+
+
+class NodeVolumeLimits:
+    """Distinct volumes of a node's pods and of this pod, per driver, against the limits of its CSINode.
+
+    A node without CSINode, or a driver without a count there, has no limit.
+    """
+
+    name = NODE_VOLUME_LIMITS
+    scope = Scope.CLUSTER
+    concerns = staticmethod(has_volumes)
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        """SKIP without CSI volumes; UNRESOLVABLE for a claim that does not exist. Notes the volumes."""
+        if not cycle.pod.volumes:
+            return SKIP
+        state, pod = cycle.state, cycle.pod
+        wanted: set[Handle] = set()
+        for volume in claim_volumes(pod):
+            claim = find_claim(state, pod, volume)
+            if claim is None:
+                missing = f'persistentvolumeclaim "{volume.claim}" not found'
+                return unresolvable(f"looking up PVC {pod.namespace}/{volume.claim}: {missing}")
+            handle = state.storage.handle(claim.key)
+            if handle is not None:
+                wanted.add(handle)
+        cycle.slots[self.name] = sorted(wanted)
+        return SUCCESS if wanted else SKIP
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]."""
+        if not prepared(self, cycle):
+            return np.zeros(len(nodes), dtype=np.uint64)
+        wanted: list[Handle] = cycle.slots[self.name]
+        attachments, size = cycle.state.storage.attachments, nodes.table.size
+        over = np.zeros(size, dtype=np.bool_)  # [N]
+        for driver in {driver for driver, _ in wanted}:
+            new = np.zeros(size, dtype=np.int64)  # [N] volumes that the node does not have yet
+            for handle in wanted:
+                if handle[0] == driver:
+                    new += ~mask(tuple(attachments.slots_with(handle)), size)
+            # Only drivers with new volumes can exceed their limit: attached volumes may stay.
+            over |= (new > 0) & (attachments.attached(driver) > attachments.limit(driver) - new)
+        bits: Bits = over[nodes.slots].astype(np.uint64)
+        return bits
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The one bit."""
+        return REASONS
+
+    def hints(self) -> Mapping[EventKind, Hint | None]:
+        """A new node or limit, a deleted pod with claims, or a new or changed claim of the pod."""
+        return Obstacle.VOLUMES.hints(_may_help)
+
+
+def _detaches(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return event.pod is None or bool(claim_volumes(event.pod))
+
+
+def _limit_or_claim(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
+    return isinstance(event.obj, CSINode) or claim_may_help(state, pod, event)
+
+
+_may_help = hint_of(_detaches, _limit_or_claim)

@@ -1,0 +1,279 @@
+"""Validation rules of ElasticQuotas (docs/quota.md#what-is-legal).
+
+The rules are min <= max <= hard, one quota per namespace, and a sum of min within the cluster. Every function
+returns findings and never raises: the webhook refuses with them, the command line reports them. Stored
+objects can break rules too: they existed before the webhook, or were written while it was away, or a node
+left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from scheduler_core.model.quantity import format_resource
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.resource_quota import ResourceQuota
+from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.ledger import QuotaLedger
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A broken rule: the object, its field and value, and the rule as text."""
+
+    subject: str
+    field: str
+    value: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.field}={self.value} {self.rule}"
+
+
+def _subject(quota: ElasticQuota) -> str:
+    return f"ElasticQuota {quota.key}"
+
+
+def check_bounds(quota: ElasticQuota) -> list[Violation]:
+    """min <= max for every resource that both name."""
+    return [
+        Violation(
+            _subject(quota),
+            f"spec.min[{name}]",
+            format_resource(name, low),
+            f"exceeds spec.max[{name}]={format_resource(name, quota.max[name])}",
+        )
+        for name, low in sorted(quota.min.items())
+        if name in quota.max and low > quota.max[name]
+    ]
+
+
+def check_use(quota: ElasticQuota) -> list[Violation]:
+    """used <= max for every resource that max names, by `status.used`, which the scheduler writes."""
+    return [
+        Violation(
+            _subject(quota),
+            f"status.used[{name}]",
+            format_resource(name, quota.status_used[name]),
+            f"exceeds spec.max[{name}]={format_resource(name, limit)}; pods were placed past Muster's "
+            "scheduler, or max was lowered; nothing more of it starts until pods end",
+        )
+        for name, limit in sorted(quota.max.items())
+        if quota.status_used.get(name, 0) > limit
+    ]
+
+
+def check_hard(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list[Violation]:
+    """max <= hard of every ResourceQuota that counts all pods; min <= hard where max is open.
+
+    A quota with scopes counts only some pods, so it bounds neither; see `notes`.
+    """
+    found: list[Violation] = []
+    for native in resource_quotas:
+        if native.scoped or native.namespace != quota.namespace:
+            continue
+        for name, (key, hard) in sorted(native.hard_of_requests().items()):
+            field = "max" if name in quota.max else "min"
+            value = quota.max.get(name, quota.min.get(name, 0))
+            if value > hard:
+                found.append(
+                    Violation(
+                        _subject(quota),
+                        f"spec.{field}[{name}]",
+                        format_resource(name, value),
+                        f"exceeds hard[{key}]={format_resource(name, hard)} of ResourceQuota {native.key}",
+                    )
+                )
+    return found
+
+
+def check_resource_quota(native: ResourceQuota, quotas: Iterable[ElasticQuota]) -> list[Violation]:
+    """As `check_hard`, for a change of the ResourceQuota: `hard` must not fall below the max of a quota."""
+    found: list[Violation] = []
+    limits = native.hard_of_requests()
+    for quota in quotas:
+        for violation in check_hard(quota, [native]):
+            name = violation.field.partition("[")[2].rstrip("]")
+            key, hard = limits[name]
+            found.append(
+                Violation(
+                    f"ResourceQuota {native.key}",
+                    f"spec.hard[{key}]",
+                    format_resource(name, hard),
+                    f"is below {violation.field}={violation.value} of ElasticQuota {quota.key}",
+                )
+            )
+    return found
+
+
+def check_single(quota: ElasticQuota, others: Iterable[ElasticQuota]) -> list[Violation]:
+    """One quota per namespace."""
+    return [
+        Violation(
+            _subject(quota),
+            "metadata.namespace",
+            quota.namespace,
+            f"has ElasticQuota {other.name} already; only one per namespace is allowed",
+        )
+        for other in others
+        if other.namespace == quota.namespace and other.name != quota.name
+    ]
+
+
+def check_capacity(
+    quota: ElasticQuota, others: Iterable[ElasticQuota], allocatable: ResourceList
+) -> list[Violation]:
+    """Sum of min over all quotas <= allocatable of all schedulable nodes, for the resources `quota` names.
+
+    `others` are the binding quotas of all other namespaces. A resource that no node has counts as 0.
+    """
+    rest: dict[str, int] = {}
+    for other in others:
+        if other.namespace != quota.namespace:
+            for name, value in other.min.items():
+                rest[name] = rest.get(name, 0) + value
+    found: list[Violation] = []
+    for name, value in sorted(quota.min.items()):
+        total, room = rest.get(name, 0) + value, allocatable.get(name, 0)
+        if value and total > room:
+            found.append(
+                Violation(
+                    _subject(quota),
+                    f"spec.min[{name}]",
+                    format_resource(name, value),
+                    f"makes the sum of min {format_resource(name, total)}, "
+                    f"more than the {format_resource(name, room)} allocatable in the cluster",
+                )
+            )
+    return found
+
+
+def overcommitted(ledger_min: ResourceList, allocatable: ResourceList) -> dict[str, tuple[int, int]]:
+    """Resources whose sum of min exceeds the cluster: name -> (sum of min, allocatable)."""
+    return {
+        name: (total, allocatable.get(name, 0))
+        for name, total in sorted(ledger_min.items())
+        if total > allocatable.get(name, 0)
+    }
+
+
+def notes(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) -> list[str]:
+    """Notes on what is valid but may surprise: open maxima, minima of zero, ResourceQuotas with scopes."""
+    found: list[str] = []
+    open_max = sorted(set(quota.min) - set(quota.max))
+    if open_max:
+        found.append(f"{_subject(quota)}: {', '.join(open_max)} is not in spec.max and so unlimited")
+    no_min = sorted(set(quota.max) - set(quota.min))
+    if no_min:
+        found.append(f"{_subject(quota)}: {', '.join(no_min)} is not in spec.min; nothing is guaranteed")
+    for native in resource_quotas:
+        if native.namespace != quota.namespace:
+            continue
+        if native.scoped:
+            found.append(
+                f"{_subject(quota)}: ResourceQuota {native.name} has scopes and does not bound spec.max"
+            )
+            continue
+        unbounded = sorted(set(native.hard_of_requests()) - set(quota.max) - {"pods"})
+        if unbounded:
+            found.append(
+                f"{_subject(quota)}: {', '.join(unbounded)} is not in spec.max; "
+                f"ResourceQuota {native.name} bounds it at creation only"
+            )
+    return found
+
+
+Rule = Literal["bounds", "hard", "single", "capacity", "max"]
+
+
+class BrokenRule(msgspec.Struct, frozen=True):
+    """A rule that an object breaks. `quota` is None if the rule concerns all quotas."""
+
+    rule: Rule
+    violation: Violation
+    quota: ElasticQuota | None = None
+
+
+class ValidationContext(msgspec.Struct, frozen=True, eq=False):
+    """The objects that a quota is validated against.
+
+    `siblings` are the quotas of its namespace, `others` one quota of each other namespace, `natives` the
+    ResourceQuotas. `room` is the allocatable of all schedulable nodes; None: the sum of min is not checked.
+    """
+
+    siblings: Sequence[ElasticQuota] = ()
+    others: Sequence[ElasticQuota] = ()
+    natives: Sequence[ResourceQuota] = ()
+    room: ResourceList | None = None
+
+
+def broken_rules(quota: ElasticQuota, beside: ValidationContext) -> list[BrokenRule]:
+    """Every rule that a quota breaks, without repeats."""
+    found = [BrokenRule("bounds", item, quota) for item in check_bounds(quota)]
+    found += [BrokenRule("hard", item, quota) for item in check_hard(quota, beside.natives)]
+    found += [BrokenRule("single", item, quota) for item in check_single(quota, beside.siblings)]
+    if beside.room is not None:
+        capacity = check_capacity(quota, beside.others, beside.room)
+        found += [BrokenRule("capacity", item, quota) for item in capacity]
+    return list(dict.fromkeys(found))
+
+
+def ratcheted(
+    broken: Iterable[BrokenRule], new: ElasticQuota, old: ElasticQuota, beside: ValidationContext
+) -> list[BrokenRule]:
+    """The broken rules that `old` broke too and that the change does not worsen (ratcheting validation).
+
+    So an invalid object can still be changed in other fields, or be repaired step by step.
+    """
+    before = {(item.rule, item.violation.field) for item in broken_rules(old, beside)}
+    return [
+        item
+        for item in broken
+        if (item.rule, item.violation.field) in before and not _worsened(item, new, old)
+    ]
+
+
+def _worsened(broken: BrokenRule, new: ElasticQuota, old: ElasticQuota) -> bool:
+    if broken.rule == "single":
+        return False
+    field, _, rest = broken.violation.field.partition("[")
+    name = rest.rstrip("]")
+    if field == "spec.max":
+        return new.max[name] > old.max[name]
+    raised = new.min[name] > old.min[name]
+    return raised or (broken.rule == "bounds" and new.max[name] < old.max[name])
+
+
+def validate_stored(quotas: Sequence[ElasticQuota], natives: Iterable[ResourceQuota]) -> list[BrokenRule]:
+    """The rules that stored quotas break: `bounds`, `hard`, `single` and `max`.
+
+    The use of a namespace counts against the quota that binds it.
+    """
+    ledger = QuotaLedger()
+    for quota in quotas:
+        ledger.put_quota(quota)
+    there: dict[str, list[ResourceQuota]] = {}
+    for native in natives:
+        there.setdefault(native.namespace, []).append(native)
+    found: list[BrokenRule] = []
+    for quota in quotas:
+        # The oldest quota binds and is valid; each younger one breaks the rule `single`.
+        binding = ledger.quota_of(quota.namespace)
+        siblings = () if binding is None else (binding,)
+        found += broken_rules(quota, ValidationContext(siblings, natives=there.get(quota.namespace, ())))
+        if quota is binding:
+            found += [BrokenRule("max", item, quota) for item in check_use(quota)]
+    return found
+
+
+def validate_capacity(total_min: ResourceList, room: ResourceList) -> list[BrokenRule]:
+    """The rule `capacity`, by resource: the sum of min of all quotas is at most `room`."""
+    found = []
+    for name, (guaranteed, has) in overcommitted(total_min, room).items():
+        problem = f"is more than the {format_resource(name, has)} allocatable in the cluster"
+        value = format_resource(name, guaranteed)
+        violation = Violation("all ElasticQuotas", f"sum of spec.min[{name}]", value, problem)
+        found.append(BrokenRule("capacity", violation))
+    return found

@@ -1,0 +1,1 @@
+"""Gangs in the state: members, budgets, kept nodes."""

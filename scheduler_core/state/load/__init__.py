@@ -1,0 +1,1 @@
+"""Load of nodes in the state: reports, estimates and columns."""

@@ -1,0 +1,1 @@
+"""Indexes for affinity between pods and topology spread."""

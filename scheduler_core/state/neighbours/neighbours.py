@@ -1,0 +1,117 @@
+"""Neighbours: the placed pods by label and by topology domain, updated with every placement.
+
+Topology spread and inter-pod affinity read this. Everything here follows from the table of placed pods, the
+nodes' labels and the namespaces; undoing a placement undoes it here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.types import Int32
+from scheduler_core.model.namespace import Namespace
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.selectors import Selector
+from scheduler_core.state.neighbours.affinity_index import AffinityIndex, TermGroup, TermKey, carries_terms
+from scheduler_core.state.neighbours.domains import CountCache, DomainCache, Domains
+from scheduler_core.state.neighbours.selections import Selection, Selections
+from scheduler_core.state.nodes.table import NodeTable
+from scheduler_core.state.placed.labels import PodLabels
+from scheduler_core.state.placed.pods import PodTable
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class Neighbours:
+    """Counts of placed pods per topology domain, by selector and by the terms that pods carry."""
+
+    def __init__(self, nodes: NodeTable, table: PodTable, namespaces: Mapping[str, Namespace]) -> None:
+        self._namespaces = namespaces
+        self._labels = PodLabels(table)
+        self._cache = CountCache()
+        self._domains = DomainCache(nodes)
+        self._selections = Selections(table, self._labels, self._cache)
+        self._affinity = AffinityIndex()
+        self._selected: dict[Selector, frozenset[str]] = {}
+
+    # Told by the state
+
+    def placed(self, row: int, pod: Pod, slot: int) -> None:
+        """A pod took a node, and a row in the table."""
+        if self._labels.kept:
+            self._labels.set(row, pod)
+        if self._selections.watched:
+            self._selections.add(pod, slot, 1)
+        if carries_terms(pod):
+            self._affinity.add(pod, slot, 1)
+
+    def removed(self, pod: Pod, slot: int) -> None:
+        """A pod left its node. Its row must not be alive any more."""
+        if self._selections.watched:
+            self._selections.add(pod, slot, -1)
+        if carries_terms(pod):
+            self._affinity.add(pod, slot, -1)
+
+    def swapped(self, row: int, old: Pod, pod: Pod, slot: int) -> None:
+        """A placed pod has a newer form."""
+        if old.labels != pod.labels or old.terminating != pod.terminating:
+            if self._labels.kept:
+                self._labels.set(row, pod)
+            self._selections.add(old, slot, -1)
+            self._selections.add(pod, slot, 1)
+        if old.pod_affinity != pod.pod_affinity or old.pod_anti_affinity != pod.pod_anti_affinity:
+            self._affinity.add(old, slot, -1)
+            self._affinity.add(pod, slot, 1)
+
+    def namespaces_changed(self) -> None:
+        """A namespace came, went or has other labels."""
+        self._selected.clear()
+
+    # Asked by plugins
+
+    def domains(
+        self, key: str, rule: Hashable = None, eligible: Callable[[], NDArray[np.bool_]] | None = None
+    ) -> Domains:
+        """Domains of a topology key; see `DomainCache.get`."""
+        return self._domains.get(key, rule, eligible)
+
+    def selected(self, selection: Selection, domains: Domains) -> Int32:
+        """int32 [V + 1], read-only: placed pods of a selection per domain."""
+        return self._selections.sums(selection, domains)
+
+    def carried(self, group: TermGroup) -> Int32:
+        """int32 [V + 1], read-only: carriers of a term per domain of its topology key."""
+        return self._cache.sums(group, self._domains.get(group.term.topology_key))
+
+    @property
+    def have_terms(self) -> bool:
+        """Whether any placed pod carries a term."""
+        return self._affinity.carried > 0
+
+    def terms_about(self, pod: Pod) -> list[TermGroup]:
+        """Terms of placed pods that select a pod."""
+        return self._affinity.matching(pod, self._namespace_labels(pod))
+
+    def term_selects(self, term: TermKey, pod: Pod) -> bool:
+        """Whether a term selects a pod."""
+        return term.matches(pod, self._namespace_labels(pod))
+
+    def _namespace_labels(self, pod: Pod) -> Mapping[str, str]:
+        namespace = self._namespaces.get(pod.namespace)
+        return namespace.labels if namespace is not None else _NO_LABELS
+
+    def namespaces_with(self, selector: Selector) -> frozenset[str]:
+        """Names of the known namespaces whose labels a selector matches."""
+        found = self._selected.get(selector)
+        if found is None:
+            items = self._namespaces.values()
+            found = frozenset(item.name for item in items if selector.matches(item.labels))
+            self._selected[selector] = found
+        return found
+
+    def check(self, placed: Iterable[tuple[Pod, int]]) -> list[str]:
+        """Broken invariants in words, given every placed pod with its slot."""
+        return [*self._labels.check(), *self._affinity.check(placed), *self._cache.check()]

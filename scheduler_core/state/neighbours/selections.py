@@ -1,0 +1,91 @@
+"""Selections: the placed pods that a selector matches, counted per topology domain and kept current."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler_core.arrays.types import Int32, Int64
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.selectors import Selector
+from scheduler_core.state.neighbours.domains import CountCache, DomainCounts, Domains
+from scheduler_core.state.neighbours.selector_index import SelectorIndex
+from scheduler_core.state.placed.labels import PodLabels
+from scheduler_core.state.placed.pods import PodTable
+
+
+class Selection(NamedTuple):
+    """Placed pods, selected by namespaces (None: all) and labels; `live` leaves out terminating pods."""
+
+    namespaces: frozenset[str] | None
+    selector: Selector
+    live: bool
+
+    def takes(self, pod: Pod) -> bool:
+        """Whether a pod belongs to it."""
+        if self.namespaces is not None and pod.namespace not in self.namespaces:
+            return False
+        return not (self.live and pod.terminating) and self.selector.matches(pod.labels)
+
+
+class Selections:
+    """Counts of selections per domain. A selection is watched from its first question on, until forgotten."""
+
+    def __init__(self, table: PodTable, labels: PodLabels, cache: CountCache) -> None:
+        self.table = table
+        self.labels = labels
+        self.watched: dict[Selection, _Watched] = {}
+        self.index: SelectorIndex[_Watched] = SelectorIndex()
+        self._cache = cache
+        self._latest: tuple[Selection, Int64] | None = None
+
+    def sums(self, selection: Selection, domains: Domains) -> Int32:
+        """int32 [V + 1], read-only: pods of the selection per domain."""
+        watched = self.watched.get(selection)
+        if watched is None:
+            watched = self.watched[selection] = _Watched(self, selection)
+            self.index.add(watched, selection.selector)
+        return self._cache.sums(watched, domains)
+
+    def add(self, pod: Pod, slot: int, times: int) -> None:
+        """A pod came to a node (1) or left it (-1) while something is watched; its labels are known."""
+        self._latest = None
+        for watched in self.index.candidates(pod.labels):
+            if watched.selection.takes(pod):
+                for counts in watched.counts.values():
+                    counts.add(slot, times)
+
+    def forget_latest(self) -> None:
+        """Drop the positions found last: they are not updated while no selection is watched."""
+        self._latest = None
+
+    def slots(self, selection: Selection) -> Int64:
+        """Node slots of the pods of a selection; found once for all topology keys that are asked about."""
+        if self._latest is None or self._latest[0] is not selection:
+            namespaces, selector, live = selection
+            rows = self.labels.rows(namespaces, selector, live=live)
+            self._latest = selection, self.table.slot[rows].astype(np.int64)
+        return self._latest[1]
+
+
+class _Watched:
+    """A selection with its cached counts."""
+
+    __slots__ = ("counts", "home", "selection")
+
+    def __init__(self, home: Selections, selection: Selection) -> None:
+        self.home = home
+        self.selection = selection
+        self.counts: dict[Hashable, DomainCounts] = {}
+
+    def spots(self) -> tuple[Int64, None]:
+        """Slots of the pods that it takes now."""
+        return self.home.slots(self.selection), None
+
+    def unused(self) -> None:
+        """Stop watching."""
+        self.home.forget_latest()
+        del self.home.watched[self.selection]
+        self.home.index.remove(self)

@@ -1,0 +1,1 @@
+"""Nodes in the state: the node table, images, host ports and node rules."""

@@ -1,0 +1,211 @@
+"""Table of placed pods as columns, so that preemption evaluates all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_core.arrays.intern import Interner
+from scheduler_core.arrays.types import Bool, Float, Int32, Int64
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.placed.grid import EMPTY, PodGrid
+from scheduler_core.state.placed.levels import Levels
+
+
+class _Cells(NamedTuple):
+    """Memoryviews of the columns: several times faster than indexing an array for single numbers."""
+
+    slot: memoryview[Any]
+    priority: memoryview[Any]
+    start: memoryview[Any]
+    lasts: memoryview[Any]
+    namespace: memoryview[Any]
+    alive: memoryview[Any]
+    leaving: memoryview[Any]
+
+
+class PodTable:
+    """One row per placed pod; rows are reused. Arrays may be longer than `size`; dead rows are not `alive`.
+
+    `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `lasts`
+    the seconds that it may run (infinity without a limit). `leaving` marks pods that are terminating or whose
+    eviction was decided.
+    """
+
+    def __init__(self, resources: int) -> None:
+        capacity = 64
+        self.requests: Int64 = np.zeros((resources, capacity), dtype=np.int64)  # [R, capacity]
+        self.slot: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
+        self.priority: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
+        self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
+        self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
+        self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
+        self.alive: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.leaving: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
+        self.pods: list[Pod | None] = []
+        self.grid = PodGrid()
+        self.namespaces: Interner[str] = Interner()
+        self.levels = Levels()
+        self._free: dict[int, None] = {}
+        self._order: NDArray[np.int64] | None = None
+        self._cells = self._by_cell()
+
+    def _by_cell(self) -> _Cells:
+        return _Cells(
+            slot=self.slot.data,
+            priority=self.priority.data,
+            start=self.start.data,
+            lasts=self.lasts.data,
+            namespace=self.namespace.data,
+            alive=self.alive.data,
+            leaving=self.leaving.data,
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of rows that arrays must be read over."""
+        return len(self.pods)
+
+    def add(self, pod: Pod, slot: int, vector: Int64, now: float) -> int:
+        """Take a row for a placed pod; returns it."""
+        self._order = None
+        if self._free:
+            row, _ = self._free.popitem()
+        else:
+            row = len(self.pods)
+            if row == len(self.alive):
+                self._grow(2 * row)
+            self.pods.append(None)
+        self._fill(row, pod, slot, vector)
+        self._cells.start[row] = pod.start_time if pod.start_time is not None else now
+        return row
+
+    def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float) -> None:
+        """Undo `remove`: the pod takes its old row again, so that nothing else changes."""
+        del self._free[row]
+        if self.priority[row] != pod.priority or self.start[row] != start:
+            # Another pod used the row meanwhile, and the cached order may be by its values.
+            self._order = None
+        self._fill(row, pod, slot, vector)
+        self.start[row] = start
+
+    def _fill(self, row: int, pod: Pod, slot: int, vector: Int64) -> None:
+        self.pods[row] = pod
+        if len(vector) > len(self.requests):
+            self.cover(len(vector))
+        self.requests[: len(vector), row] = vector
+        if len(vector) < len(self.requests):
+            self.requests[len(vector) :, row] = 0
+        cells = self._cells
+        cells.slot[row], cells.priority[row] = slot, pod.priority
+        namespace = cells.namespace[row] = self.namespaces.id(pod.namespace)
+        self.levels.add(namespace, pod.priority)
+        cells.lasts[row] = inf if pod.lasts is None else pod.lasts
+        cells.alive[row], cells.leaving[row] = True, pod.terminating
+        self.grid.touch(row, slot)
+
+    def refresh(self, row: int, pod: Pod) -> None:
+        """The pod changed: its start, priority or deletion may differ."""
+        self.pods[row] = pod
+        cells = self._cells
+        start = cells.start[row] if pod.start_time is None else pod.start_time
+        if cells.priority[row] != pod.priority or cells.start[row] != start:
+            self.levels.remove(cells.namespace[row], cells.priority[row])
+            self.levels.add(cells.namespace[row], pod.priority)
+            cells.priority[row], cells.start[row] = pod.priority, start
+            self._order = None
+            self.grid.touch(row, cells.slot[row])
+        if pod.terminating:
+            cells.leaving[row] = True
+
+    def remove(self, row: int) -> None:
+        """Give a row back."""
+        self.alive[row] = False
+        self.pods[row] = None
+        self.levels.remove(self._cells.namespace[row], self._cells.priority[row])
+        self.grid.touch(row, int(self.slot[row]))
+        self._free[row] = None
+
+    def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
+        """Rows where `chosen` (bool [rows]) holds, least important first: lowest priority, latest start.
+
+        Rows beyond the length of `chosen` are not included.
+        """
+        if self._order is None:
+            # As `by_importance` of all rows: the sort is stable, so equal rows stay in ascending order.
+            self._order = np.lexsort((-self.start[: self.size], self.priority[: self.size]))
+        known: Bool = np.zeros(self.size, dtype=np.bool_)  # [size]
+        known[: len(chosen)] = chosen
+        return self._order[known[self._order]]
+
+    def by_importance(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows in ascending importance: lowest priority first, then latest start, then lowest row."""
+        return rows[np.lexsort((rows, -self.start[rows], self.priority[rows]))]
+
+    def leaving_pods(self) -> list[Pod]:
+        """Pods that are terminating or whose eviction was decided."""
+        return list(self.of(np.flatnonzero(self.leaving[: self.size] & self.alive[: self.size])))
+
+    def evicted_for(self) -> dict[str, set[str]]:
+        """Evicted leaving pods (uids), by the names of the preemptor and of its group."""
+        found: dict[str, set[str]] = {}
+        for pod in self.leaving_pods():
+            for name in pod.preemptors:
+                found.setdefault(name, set()).add(pod.uid)
+        return found
+
+    def leaving_requests(self, slots: int) -> Int64:
+        """int64 [R, slots]: requests of leaving pods on every node."""
+        held: Int64 = np.zeros((len(self.requests), slots), dtype=np.int64)  # [R, slots]
+        rows = np.flatnonzero(self.leaving[: self.size] & self.alive[: self.size])
+        if len(rows):
+            at = self.slot[rows]
+            for row in range(len(held)):
+                np.add.at(held[row], at, self.requests[row, rows])
+        return held
+
+    def _grow(self, capacity: int) -> None:
+        def longer(array: NDArray) -> NDArray:
+            grown = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
+            grown[..., : array.shape[-1]] = array
+            return grown
+
+        self.requests, self.slot, self.priority = (
+            longer(self.requests),
+            longer(self.slot),
+            longer(self.priority),
+        )
+        self.start, self.lasts = longer(self.start), longer(self.lasts)
+        self.namespace = longer(self.namespace)
+        self.alive, self.leaving = longer(self.alive), longer(self.leaving)
+        self._cells = self._by_cell()
+
+    def cover(self, resources: int) -> None:
+        """Extend `requests` to this number of resources."""
+        missing = resources - self.requests.shape[0]
+        if missing <= 0:
+            return
+        rows: Int64 = np.zeros((missing, self.requests.shape[1]), dtype=np.int64)  # [new, capacity]
+        self.requests = np.vstack([self.requests, rows])
+
+    def check(self, slots: int) -> list[str]:
+        """Broken invariants in words: the grid agrees with the rows for every node."""
+        grid = self.grid.rows(self, slots)
+        rows = self.by_importance(np.flatnonzero(self.alive[: self.size]))
+        return [
+            f"the grid's pods in slot {slot} are {known}, the table's {here}"
+            for slot in range(slots)
+            if (known := [row for row in grid[:, slot].tolist() if row != EMPTY])
+            != (here := rows[self.slot[rows] == slot].tolist())
+        ]
+
+    def of(self, rows: NDArray[np.signedinteger]) -> Iterator[Pod]:
+        """The pods of some rows, in their order."""
+        for row in rows:
+            pod = self.pods[int(row)]
+            if pod is not None:
+                yield pod

@@ -1,0 +1,1 @@
+"""Volumes, claims and attachments in the state."""

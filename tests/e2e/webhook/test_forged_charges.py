@@ -1,0 +1,141 @@
+"""A forger claims all the time that foreign pods are created: its victim goes on working, within its max."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.scheduler.test_gangs import create_group, create_members
+from tests.e2e.webhook.test_reservations import Hook
+from tests.e2e.webhook.test_tenant_max import LEDGERS, MAX, guarded, hook, limited, may_resize, pod, resize
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.scheduler import bound, create_pod, scheduler
+from tests.support.clusters.server import RequestFailed
+from tests.support.clusters.tenant import Tenant, Undecided, witness
+from tests.support.eventually import eventually
+
+__all__ = ["guarded", "hook"]
+
+pytestmark = pytest.mark.e2e
+SECONDS = float(os.environ.get("MUSTER_FLOOD_SECONDS", "12"))
+OWN = {"m0", "m1", "mine"}
+
+
+def forged(namespace: str, name: str, cpu: str, **spec: Any) -> dict[str, Any]:
+    return pod(name, cpu, metadata={"namespace": namespace}, **spec)
+
+
+@contextmanager
+def forger(hook: Hook, namespace: str, rate: int) -> Iterator[dict[str, Any]]:
+    """Somebody who reaches the port; what it counted is there once the block has ended."""
+    figures: dict[str, Any] = {}
+    authority = hook.log.parent / "certs" / "ca.crt"
+    objects = [
+        forged(namespace, "forged-{n}", str(MAX), nodeName="n1"),
+        forged(namespace, "forged-{n}", "1", schedulerName="volcano"),
+        forged(namespace, "forged-{n}", "100m", nodeName="n1"),
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.webhooks.forger",
+        hook.url,
+        str(authority),
+        str(SECONDS),
+        str(rate),
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as flood:
+        assert flood.stdin is not None
+        assert flood.stdout is not None
+        flood.stdin.write("\n".join(map(json.dumps, objects)))
+        flood.stdin.close()
+        yield figures
+        assert flood.poll() is None, "what was tried was tried under the flood"
+        figures.update(json.loads(flood.stdout.read()))
+
+
+def charges(cluster: Cluster, namespace: str) -> list[str]:
+    """The pods in the ledger of charges."""
+    try:
+        ledger = cluster.request("GET", f"{LEDGERS.format(namespace)}/elastic")
+    except RequestFailed:
+        return []
+    return [entry["pod"] for entry in ledger["spec"].get("charges", ())]
+
+
+class Tries:
+    """Requests of the tenant that must be let in; it tries again where it is told to."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.tenant = tenant
+        self.undecided = 0
+
+    def one(self, *asked: Any) -> float:
+        """Seconds until it was let in."""
+        began = time.monotonic()
+
+        def let_in() -> bool:
+            try:
+                said = self.tenant.tries(*asked)
+            except Undecided:
+                self.undecided += 1
+                return False
+            if said:
+                raise ValueError(f"refused because of what does not exist: {said}")
+            return True
+
+        eventually(let_in, 10)
+        return time.monotonic() - began
+
+
+def past_the_scheduler(tries: Tries) -> list[float]:
+    """Seconds until pods with a node or of another scheduler, and a resize, were let in: all that fits."""
+    return [
+        tries.one("POST", "pods", pod("past", "500m", nodeName="n1")),
+        tries.one(*resize("past", "1")),
+        tries.one("POST", "pods", pod("other", "500m", schedulerName="volcano")),
+    ]
+
+
+# In a flood of that many, pods past the scheduler are told to try again until it is over.
+FLOOD = 1000
+
+
+@pytest.mark.parametrize("rate", [5, FLOOD])
+def test_who_forges_foreign_pods_without_a_pause_stops_nobody(
+    guarded: Cluster, hook: Hook, tmp_path: Path, rate: int
+) -> None:
+    tenant, bystander = limited(guarded), Tries(limited(guarded))
+    namespace, tries = tenant.namespace, Tries(tenant)
+    may_resize(tenant)
+    with scheduler(guarded, tmp_path), witness(guarded, namespace) as seen:
+        with forger(hook, namespace, rate) as figures:
+            eventually(lambda: charges(guarded, namespace))
+            began = time.monotonic()
+            create_group(guarded, namespace, 2)
+            create_members(guarded, namespace, "m0", "m1")
+            create_pod(guarded, namespace, "mine", "500m")
+            eventually(lambda: set(bound(guarded, namespace)) >= OWN, 10)
+            started = time.monotonic() - began
+            took = past_the_scheduler(tries) if rate < FLOOD else []
+            elsewhere = bystander.one("POST", "pods", pod("past", str(MAX), nodeName="n1"))
+            assert bystander.undecided == 0
+            entries = len(charges(guarded, namespace))
+            assert seen.peaks["cpu"] <= MAX * 1000
+        took = took or past_the_scheduler(tries)
+        print(
+            f"{figures}; own started in {started:.1f} s; foreign in {took}, {tries.undecided} undecided; "
+            f"elsewhere in {elsewhere:.1f} s; {entries} entries"
+        )
+        assert entries < 128
+        eventually(lambda: not [name for name in charges(guarded, namespace) if "forged" in name], 30)
+    assert seen.peaks["cpu"] == MAX * 1000

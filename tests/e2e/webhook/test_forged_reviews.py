@@ -1,0 +1,134 @@
+"""Reviews that no API server sent, to a webhook that anybody reaches: nobody is refused because of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from typing import Any
+
+from tests.e2e.webhook.test_reservations import (
+    Hook,
+    create,
+    group,
+    guarded,
+    hooks,
+    ledger,
+    limited,
+    pod,
+    refusal,
+)
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.server import RequestFailed
+from tests.support.eventually import eventually
+from tests.support.webhooks.forger import connection, send
+
+__all__ = ["guarded", "hooks"]
+
+SECONDS = float(os.environ.get("MUSTER_FLOOD_SECONDS", "6"))
+RATE = 1000
+
+
+def placed(namespace: str, obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
+
+
+def forge(hook: Hook, namespace: str, *objects: dict[str, Any]) -> None:
+    """One review for each object, all of which are allowed."""
+    authority = hook.log.parent / "certs" / "ca.crt"
+    with closing(connection(hook.url, str(authority))) as conn:
+        for obj in objects:
+            answer = send(conn, placed(namespace, obj))
+            assert answer["allowed"], answer
+
+
+def names(cluster: Cluster, namespace: str) -> list[str]:
+    spec = ledger(cluster, namespace)["spec"]
+    held = [entry["group"] for entry in spec["holds"]]
+    return held + [entry["pod"] for entry in spec["charges"]]
+
+
+def test_one_forged_review_reserves_nothing_against_anybody(guarded: Cluster, hooks: list[Hook]) -> None:
+    namespace = limited(guarded, cpu="4")
+    forge(hooks[0], namespace, group("nobody", cpu="4"))
+    assert names(guarded, namespace) == ["nobody"]
+    create(guarded, namespace, group("train", cpu="2"))
+    assert names(guarded, namespace) == ["train"]
+
+    forge(hooks[0], namespace, group("nobody", cpu="2"), pod("nobody", "2", "train"))
+    create(guarded, namespace, pod("train-0", "2", "train"))
+    create(guarded, namespace, pod("other", "2"))
+    assert refusal(guarded, namespace, pod("more", "1")) != ""
+
+
+def test_reviews_that_no_api_server_could_send_leave_nothing(guarded: Cluster, hooks: list[Hook]) -> None:
+    namespace = limited(guarded, cpu="4")
+    create(guarded, namespace, group("train", cpu="2"))
+    before = ledger(guarded, namespace)
+    long_uid, long_name = pod("p", "1"), pod("p" * 300, "1")
+    long_uid["metadata"]["uid"] = "u" * 200
+    authority = hooks[0].log.parent / "certs" / "ca.crt"
+    with closing(connection(hooks[0].url, str(authority))) as conn:
+        for obj in (long_uid, group("g" * 300, cpu="1"), group("g", 2**31, cpu="1")):
+            assert not send(conn, placed(namespace, obj))["allowed"]
+        # What no pod can be called is left to the API server.
+        assert send(conn, placed(namespace, long_name))["allowed"]
+        assert send(conn, placed("nowhere", group("g", cpu="1")))["allowed"]
+    assert ledger(guarded, namespace) == before
+    create(guarded, namespace, pod("p", "2"))
+
+
+def test_a_thousand_forged_reviews_a_second_refuse_nobody(guarded: Cluster, hooks: list[Hook]) -> None:
+    """Of each kind and size, also such that draw on a real reservation; others create groups and pods."""
+    namespace = limited(guarded, cpu="40")
+    create(guarded, namespace, group("train", cpu="10"))
+    create(guarded, namespace, pod("train-0", "1", "train"))
+    authority = hooks[0].log.parent / "certs" / "ca.crt"
+    forged = [
+        group("forged-{n}", cpu="30"),
+        pod("forged-{n}", "30"),
+        pod("forged-{n}", "9", "train"),
+        group("train", cpu="5"),
+        pod("forged-{n}", "1"),
+        group("small-{n}", cpu="100m"),
+    ]
+    version = int(ledger(guarded, namespace)["metadata"]["resourceVersion"])
+    command = [sys.executable, "-m", "tests.support.webhooks.forger", hooks[0].url, str(authority)]
+    refused, late, took, number = [], [], [], 0
+    with subprocess.Popen(
+        [*command, str(SECONDS), str(RATE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as flood:
+        assert flood.stdin is not None
+        assert flood.stdout is not None
+        flood.stdin.write("\n".join(json.dumps(placed(namespace, obj)) for obj in forged))
+        flood.stdin.close()
+        while flood.poll() is None and number < 8:
+            for obj in (
+                group(f"g{number}", cpu="1"),
+                pod(f"p{number}", "1"),
+                pod(f"m{number}", "1", "train"),
+            ):
+                began = time.monotonic()
+                try:
+                    create(guarded, namespace, obj)
+                except RequestFailed as error:
+                    (late if "were not decided" in str(error) else refused).append(str(error))
+                took.append(time.monotonic() - began)
+            number += 1
+        figures = json.loads(flood.stdout.read())
+    print(f"flood: {figures}; {number} rounds; {len(late)} late; slowest {max(took):.2f} s")
+    assert refused == []
+    # The flood itself, and whatever else runs here, share two processors with the webhook.
+    assert len(late) <= 1, late
+    assert figures["answered"] > 100
+    assert number >= 2
+    after = int(ledger(guarded, namespace)["metadata"]["resourceVersion"])
+    assert after - version < 100 * figures["seconds"], "what is forged is no flood of writes"
+
+    def clean() -> bool:
+        return not [name for name in names(guarded, namespace) if "forged" in name or "small" in name]
+
+    eventually(clean, timeout=40)

@@ -1,0 +1,137 @@
+"""Pods that came past the scheduler: they count, it is said, and their quota is the first to give back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.scheduler import (
+    SchedulerProcess,
+    bound,
+    create_node,
+    create_pod,
+    create_quota,
+    events,
+    get_pod,
+    scheduled_condition,
+    scheduler,
+)
+from tests.support.eventually import eventually
+
+WAIT = 20.0
+# Within so many seconds a breach has to be told.
+TOLD_SECONDS = 10.0
+
+
+@pytest.fixture
+def running(cluster: Cluster, tmp_path: Path) -> Iterator[SchedulerProcess]:
+    with scheduler(cluster, tmp_path) as process:
+        yield process
+        assert process.end() == 0, process.said()
+
+
+def quota(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas/quota"
+    found: dict[str, Any] = cluster.request("GET", path)
+    return found
+
+
+def uses(cluster: Cluster, namespace: str, cpu: str) -> None:
+    eventually(lambda: quota(cluster, namespace).get("status", {}).get("used", {}).get("cpu") == cpu, WAIT)
+
+
+def refused(cluster: Cluster, namespace: str, name: str) -> None:
+    eventually(
+        lambda: "exceeds max" in scheduled_condition(cluster, namespace, name).get("message", ""), WAIT
+    )
+
+
+def bind(cluster: Cluster, namespace: str, name: str, node: str) -> None:
+    """As somebody who may write `pods/binding`."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
+
+
+def test_a_pod_that_somebody_else_bound_is_told_counted_and_the_first_to_go(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    """`loud` may use 2 CPUs and gets 4, one by one past the scheduler. `owner` is guaranteed 4 of the 6."""
+    loud, lent, owner = cluster.namespace(), cluster.namespace(), cluster.namespace()
+    create_node(cluster, "one", "6")
+    create_quota(cluster, loud, {"cpu": "1"}, {"cpu": "2"})
+    create_quota(cluster, lent, {"cpu": "1"}, {"cpu": "6"})
+    create_quota(cluster, owner, {"cpu": "4"}, {"cpu": "4"})
+    for name in ("a", "b"):
+        create_pod(cluster, loud, name)
+        create_pod(cluster, lent, name)
+    eventually(lambda: len(bound(cluster, loud)) == len(bound(cluster, lent)) == 2, WAIT)
+    for name in ("c", "d"):
+        create_pod(cluster, loud, name)
+        refused(cluster, loud, name)
+        bind(cluster, loud, name, "one")
+    told = eventually(lambda: len(events(cluster, loud, "RuleBroken")) == 2, TOLD_SECONDS)
+    assert told
+    notes = {event["regarding"]["name"]: event["note"] for event in events(cluster, loud, "RuleBroken")}
+    assert notes["d"] == (
+        f"bound to node one by somebody else than muster-scheduler; ElasticQuota {loud}/quota now uses "
+        "cpu=4 of max=2"
+    )
+    assert running.metric("muster_pods_bound_past_max_total") == 2.0
+    uses(cluster, loud, "4")
+    conditions = {item["type"]: item for item in quota(cluster, loud)["status"]["conditions"]}
+    assert conditions["AboveMax"]["message"].startswith("uses cpu=4 of max=2")
+    create_pod(cluster, owner, "mine", "2")
+    eventually(lambda: bound(cluster, owner), WAIT)
+    assert set(bound(cluster, lent)) == {"a", "b"}, "who is within its max stays"
+    assert len(bound(cluster, loud)) == 2
+
+
+def test_a_charged_pod_of_another_scheduler_counts_before_it_has_a_node(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
+    namespace = cluster.namespace()
+    create_node(cluster, "one", "8")
+    create_quota(cluster, namespace, {"cpu": "2"}, {"cpu": "2"})
+    body = {
+        "metadata": {"name": "other", "annotations": {"muster.dev/charged": "true"}},
+        "spec": {
+            "schedulerName": "somebody-else",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": "2"}}}
+            ],
+        },
+    }
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    uses(cluster, namespace, "2")
+    create_pod(cluster, namespace, "ours")
+    refused(cluster, namespace, "ours")
+    cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/other", {"gracePeriodSeconds": 0})
+    eventually(lambda: bound(cluster, namespace) == {"ours": "one"}, WAIT)
+
+
+def test_what_was_admitted_counts_before_its_pod_is_seen(cluster: Cluster, running: SchedulerProcess) -> None:
+    namespace = cluster.namespace()
+    create_node(cluster, "one", "8")
+    create_quota(cluster, namespace, {"cpu": "2"}, {"cpu": "2"})
+    uses(cluster, namespace, "0")
+    path = f"/apis/muster.dev/v1alpha1/namespaces/{namespace}/reservationledgers"
+    charge = {"uid": "on-its-way", "pod": "other", "usage": {"cpu": "2", "pods": "1"}}
+    body = {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "ReservationLedger",
+        "metadata": {"name": "elastic"},
+        "spec": {"charges": [charge]},
+    }
+    cluster.request("POST", path, body)
+    uses(cluster, namespace, "2")
+    create_pod(cluster, namespace, "ours")
+    refused(cluster, namespace, "ours")
+    assert not get_pod(cluster, namespace, "ours")["spec"].get("nodeName")
+    cluster.request("DELETE", f"{path}/elastic")
+    eventually(lambda: bound(cluster, namespace) == {"ours": "one"}, WAIT)

@@ -1,0 +1,47 @@
+"""Code cites only what is in the repository, and a name of a public class means one thing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.project.test_documents import headings
+from tests.project.test_style import FILES, ROOT, SOURCES, named
+
+CITATION = re.compile(r"\bdocs/([\w/-]+\.md)(?:#([\w-]+))?")
+# Texts that the work began with and that are not here: documents of the repository say the same.
+ELSEWHERE = re.compile(
+    r"\bthe seeds?\b|\bseed's\b|\breference,? (?:rule|item|section)|\breference \d"
+    r"|\b(?:capacity|coscheduling|topology|load-aware|fair-sharing|trees|reliability|ux) reference\b"
+    r"|\bdesign, section\b|\bdesign card\b|\bthe design's\b|\brules? \d",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".py"], ids=named)
+def test_a_document_that_is_cited_exists_with_its_heading(path: Path) -> None:
+    broken = []
+    for match in CITATION.finditer(path.read_text(encoding="utf-8")):
+        page = ROOT / "docs" / match[1]
+        if not page.exists() or (match[2] and match[2] not in headings(page)):
+            broken.append(match[0])
+    assert broken == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_nothing_is_cited_that_is_not_in_the_repository(path: Path) -> None:
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    assert [f"{number}: {line.strip()}" for number, line in lines if ELSEWHERE.search(line)] == []
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    found = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(named(path))
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

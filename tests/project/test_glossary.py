@@ -1,0 +1,38 @@
+"""docs/glossary.md: every row is whole, no term comes twice, and what a row names in the code exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.project.test_style import ROOT, SOURCES
+
+TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TEXT.splitlines()
+    if line.startswith("| ") and not line.startswith("| Term |")
+]
+CLASSES = {
+    node.name
+    for path in SOURCES
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.ClassDef)
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_row_has_meaning_counterpart_and_a_place_that_exists(row: list[str]) -> None:
+    assert len(row) == 4
+    assert all(row)
+    assert row[1].endswith(".")
+    (place,) = re.fullmatch(r"`([\w./]+)`", row[3]).groups()  # type: ignore[union-attr]
+    assert place in CLASSES or (ROOT / place).exists()
+
+
+def test_no_term_is_explained_twice() -> None:
+    terms = [row[0] for row in ROWS]
+    assert sorted(terms) == sorted(set(terms))
+    assert len(terms) > 50

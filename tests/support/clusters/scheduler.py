@@ -1,0 +1,207 @@
+"""Scheduler processes for end-to-end tests, and the objects that they are given."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.clusters.cluster import Cluster
+from tests.support.eventually import eventually
+
+SCHEDULER = "muster-scheduler"
+START_SECONDS = 30.0
+
+
+class SchedulerProcess:
+    """One `muster-scheduler`, its log and its HTTP port."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int, token: str) -> None:
+        self.process = process
+        self.log = log
+        self.url = f"http://127.0.0.1:{port}"
+        self._token = token
+
+    def page(self, path: str, token: str | None = None) -> tuple[int, str]:
+        """Status and text of a page, for a token's owner, an administrator; status 0 while nobody listens."""
+        bearer = {"Authorization": f"Bearer {self._token if token is None else token}"}
+        try:
+            request = urllib.request.Request(self.url + path, headers=bearer)
+            with urllib.request.urlopen(request, timeout=15) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of a metric, the sum where several series have these labels."""
+        total = 0.0
+        for line in self.page("/metrics")[1].splitlines():
+            series, _, value = line.rpartition(" ")
+            found, _, rest = series.partition("{")
+            if found == name and all(f'{key}="{text}"' in rest for key, text in labels.items()):
+                total += float(value)
+        return total
+
+    @property
+    def leads(self) -> bool:
+        return self.metric("muster_leader") == 1.0
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Its exit code after a signal."""
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.process.wait(10)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+PROGRAM = ("-m", "scheduler_core.app")
+
+
+def command(cluster: Cluster, port: int, *flags: str, program: Sequence[str] = PROGRAM) -> list[str]:
+    base = [sys.executable, *program, f"--secure-port={port}"]
+    if not any(flag.startswith("--config") for flag in flags):
+        base.append(f"--kubeconfig={cluster.kubeconfig}")
+    return [*base, *flags]
+
+
+@contextmanager
+def scheduler(
+    cluster: Cluster,
+    folder: Path,
+    *flags: str,
+    name: str = "scheduler",
+    elect: bool = False,
+    ready: bool = True,
+    program: Sequence[str] = PROGRAM,
+) -> Iterator[SchedulerProcess]:
+    """A scheduler that runs until the block ends; ready when the block starts.
+
+    `program` is what Python runs in place of the scheduler itself.
+    """
+    port = free_port()
+    election: Sequence[str] = () if elect else ("--leader-elect=false",)
+    config = any(flag.startswith("--config") for flag in flags)
+    rate = () if config else ("--kube-api-qps=1000", "--kube-api-burst=1000")
+    log = folder / f"{name}.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command(cluster, port, *election, *rate, *flags, program=program),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    running = SchedulerProcess(process, log, port, cluster.token)
+    try:
+        if ready:
+            eventually(lambda: is_ready(running), START_SECONDS)
+        yield running
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def is_ready(running: SchedulerProcess) -> bool:
+    code = running.process.poll()
+    assert code is None, f"the scheduler ended with {code}: {running.said()}"
+    return running.page("/readyz")[0] == 200
+
+
+def create_node(
+    cluster: Cluster, name: str, cpu: str = "4", labels: dict[str, str] | None = None, **spec: Any
+) -> None:
+    """A schedulable node; without a kubelet, servers would keep it tainted as not ready."""
+    room = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    body = {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "spec": spec,
+    }
+    cluster.request("POST", "/api/v1/nodes", body)
+    cluster.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": spec.get("taints") or None}})
+    cluster.request(
+        "PATCH", f"/api/v1/nodes/{name}/status", {"status": {"allocatable": room, "capacity": room}}
+    )
+
+
+def create_quota(cluster: Cluster, namespace: str, minimum: dict[str, str], maximum: dict[str, str]) -> None:
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas"
+    cluster.request(
+        "POST",
+        path,
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "quota"},
+            "spec": {"min": minimum, "max": maximum},
+        },
+    )
+
+
+def create_pod(cluster: Cluster, namespace: str, name: str, cpu: str = "1", **spec: Any) -> None:
+    """A pod of one container that ends at once when it is deleted."""
+    container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": SCHEDULER,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            **spec,
+        },
+    }
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+
+def get_pod(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    return found
+
+
+def node_of(cluster: Cluster, namespace: str, name: str) -> str:
+    node: str = get_pod(cluster, namespace, name)["spec"].get("nodeName", "")
+    return node
+
+
+def bound(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """Nodes of the assigned pods of a namespace, by name."""
+    pods = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+def scheduled_condition(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
+    conditions = get_pod(cluster, namespace, name).get("status", {}).get("conditions") or ()
+    return next((item for item in conditions if item["type"] == "PodScheduled"), {})
+
+
+def events(cluster: Cluster, namespace: str, reason: str) -> list[dict[str, Any]]:
+    items = cluster.request("GET", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+    return [item for item in items if item["reason"] == reason]
+
+
+def as_json(text: str) -> Any:
+    return json.loads(text)

@@ -1,0 +1,230 @@
+"""Turns of the loop are bounded, whatever comes, and one that is slow all the same is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from scheduler_core.app.loop.inbox import Inbox, StateQuery
+from scheduler_core.app.loop.loop import DECIDE_SECONDS, TAKE_SECONDS, Loop
+from scheduler_core.app.loop.progress import HANG_SECONDS, Watchdog
+from scheduler_core.app.metrics.metrics import SchedulerMetrics
+from scheduler_core.config.load import muster_config
+from scheduler_core.config.plugins import KNOWN_PLUGINS
+from scheduler_core.engine.decisions import Decision
+from scheduler_core.engine.scheduler import Scheduler
+from scheduler_core.framework.registry import build_profiles
+from scheduler_core.kube.watch.tracker import Event
+from scheduler_core.model.kinds import NODES, PODS
+from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.state.cluster import ClusterState
+from tests.unit.app.loop.test_loop import Carried, node, pod, seen
+
+
+class Timed:
+    """A loop on a clock that goes on only where something takes time."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.metrics = SchedulerMetrics("test")
+        self.scheduler = Scheduler(ClusterState(), build_profiles(muster_config(), FACTORIES, KNOWN_PLUGINS))
+        self.loop = Loop(
+            self.scheduler,
+            [],
+            [NODES, PODS],
+            self.metrics,
+            wall=lambda: self.now,
+            monotonic=lambda: self.now,
+        )
+        self.carried = self.loop.dispatcher = Carried()
+        self.put(seen(NODES, node("one")), Event("SYNCED", NODES), Event("SYNCED", PODS))
+        self.turn()
+
+    def put(self, *items: Inbox) -> None:
+        for item in items:
+            self.loop.inbox.put(item)
+
+    def turn(self) -> None:
+        self.loop._drain(0.0)
+        self.loop._turn(self.now)
+        self.loop._turns.end()
+
+    def takes(self, seconds: float, act: Callable[[], object] = lambda: None) -> StateQuery:
+        def ask(_: Scheduler) -> None:
+            self.now += seconds
+            act()
+
+        return StateQuery(ask)
+
+    def slow_steps(self, seconds: float) -> None:
+        """Let every decision take so long."""
+        step = self.scheduler.step
+
+        def slow(now: float, limit: int | None = None) -> list[Decision]:
+            self.now += seconds
+            return step(now, limit)
+
+        self.scheduler.step = slow  # type: ignore[method-assign]
+
+
+def test_events_are_taken_for_a_while_and_then_decisions_are_made() -> None:
+    timed = Timed()
+    taken: list[int] = []
+    timed.put(seen(PODS, pod()))
+    timed.put(*(timed.takes(TAKE_SECONDS / 5, lambda n=n: taken.append(n)) for n in range(12)))  # type: ignore[misc]
+    timed.turn()
+    assert (len(taken), len(timed.carried.placed)) == (5, 1)
+    timed.turn()
+    assert len(taken) == 10
+    timed.turn()
+    assert taken == list(range(12)), "in the order in which they came"
+    assert timed.loop.inbox.empty()
+
+
+def test_one_event_that_takes_long_is_followed_by_a_decision() -> None:
+    timed = Timed()
+    timed.put(seen(PODS, pod()), timed.takes(30.0), seen(PODS, pod("q")))
+    timed.turn()
+    assert [placed.pod.name for placed in timed.carried.placed] == ["p"]
+    assert timed.loop.lag.age() == 30.0, "for so long nobody has looked"
+    timed.now += 5.0
+    assert timed.loop.lag.age() == 35.0
+    timed.turn()
+    assert [placed.pod.name for placed in timed.carried.placed] == ["p", "q"]
+    assert timed.loop.lag.age() == 0.0
+
+
+def test_decisions_are_made_for_a_while_and_then_events_are_taken() -> None:
+    timed = Timed()
+    timed.slow_steps(DECIDE_SECONDS * 0.3)
+    timed.put(*(seen(PODS, pod(f"p{number}", cpu="0.1")) for number in range(9)))
+    made = []
+    for _ in range(3):
+        timed.turn()
+        made.append(len(timed.carried.placed))
+    assert made == [4, 8, 9]
+
+
+def test_changes_of_one_object_stay_in_order_over_turns() -> None:
+    timed = Timed()
+    first = pod("p", cpu="8")
+    second = msgspec.structs.replace(first, labels={"second": ""})
+    timed.put(seen(PODS, first), timed.takes(1.0), seen(PODS, second, "MODIFIED"), timed.takes(1.0))
+    timed.put(Event("DELETED", PODS, first.key, first.uid), seen(PODS, pod("p", uid="new", cpu="8")))
+    found = []
+    for _ in range(3):
+        timed.turn()
+        found.append([(item.uid, item.labels) for item in timed.scheduler.state.pods.values()])
+    assert found == [[("p", {})], [("p", {"second": ""})], [("new", {})]]
+
+
+def test_a_loop_that_never_gets_done_is_not_taken_for_one_that_hangs() -> None:
+    timed = Timed()
+    dog = Watchdog(timed.loop.heartbeat, lambda: timed.now)
+    said: list[str] = []
+    timed.put(*(timed.takes(HANG_SECONDS / 2, lambda: said.append(dog.look())) for _ in range(50)))
+    for _ in range(50):
+        timed.turn()
+    assert (len(said), set(said)) == (50, {""})
+
+
+def test_an_event_that_never_ends_is_a_hang() -> None:
+    timed = Timed()
+    dog = Watchdog(timed.loop.heartbeat, lambda: timed.now)
+    said: list[str] = []
+
+    def endless() -> None:
+        for _ in range(int(HANG_SECONDS) + 2):
+            timed.now += 1.0
+            said.append(dog.look())
+
+    timed.put(timed.takes(0.0, endless))
+    timed.turn()
+    assert said[:-2] == [""] * int(HANG_SECONDS)
+    assert said[-1].startswith("the scheduling loop hangs for 6")
+    assert said[-1].endswith(", taking events")
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(1.9, 0), (2.1, 1)])
+def test_a_slow_turn_is_told_with_figures(
+    seconds: float, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    timed = Timed()
+    timed.put(seen(PODS, pod()), timed.takes(seconds))
+    with caplog.at_level(logging.WARNING):
+        timed.turn()
+    assert timed.metrics.registry.get_sample_value("muster_slow_turns_total") == told
+    assert [record.getMessage() for record in caplog.records] == ["a slow turn of the loop: 2.1 s"] * told
+    for record in caplog.records:
+        shown = record.__dict__["fields"]
+        assert (shown["events"], shown["taking_events"]) == (2, 2.1)
+        assert shown["decisions"] >= 1
+
+
+def test_waiting_for_events_is_no_turn() -> None:
+    timed = Timed()
+    timed.now += 100.0
+    timed.turn()
+    assert timed.metrics.registry.get_sample_value("muster_slow_turns_total") == 0
+
+
+def test_who_is_told_to_end_ends_whatever_waits() -> None:
+    timed = Timed()
+    timed.put(*(timed.takes(1.0) for _ in range(100)))
+    timed.loop.stop()
+    timed.loop.run()
+    assert timed.loop.inbox.qsize() == 101
+
+
+def test_statuses_wait_like_decisions_while_too_many_writes_have_no_answer() -> None:
+    timed = Timed()
+    asked: list[float] = []
+
+    class Status:
+        def reconcile(self, state: ClusterState, now: float) -> list[object]:
+            asked.append(now)
+            return []
+
+        def next_time(self, state: ClusterState) -> float | None:
+            return 0.0
+
+    timed.loop._controllers = [Status()]  # type: ignore[list-item]
+    timed.carried.backlog = 1_000_000
+    timed.turn()
+    assert (asked, timed.loop._timeout() > 0.0) == ([], True), "and the loop does not spin meanwhile"
+    timed.carried.backlog = 0
+    timed.turn()
+    assert len(asked) == 1
+
+
+def test_the_loop_wakes_up_for_what_is_still_to_be_said() -> None:
+    timed = Timed()
+    timed.carried.due = timed.now + 0.25
+    assert timed.loop._timeout() == pytest.approx(0.25)
+    before = len(timed.carried.caught_up)
+    timed.turn()
+    assert len(timed.carried.caught_up) == before + 1
+
+
+def test_a_pod_that_changes_all_the_time_is_tried_once_a_backoff() -> None:
+    timed = Timed()
+    for number in range(600):
+        timed.now += 0.1
+        timed.put(seen(PODS, msgspec.structs.replace(pod(cpu="8"), labels={"turn": str(number)}), "MODIFIED"))
+        timed.turn()
+    # After 1, 2, 4 and 8 s, and every 10 s from then on.
+    assert len(timed.carried.decisions) == 1 + 4 + 4
+    assert len(timed.scheduler.queue._backoff) < 200, "and what it leaves behind is bounded"
+
+
+def test_a_pod_that_changes_in_nothing_that_matters_is_not_tried_at_all() -> None:
+    timed = Timed()
+    for number in range(600):
+        timed.now += 0.1
+        told = msgspec.structs.replace(pod(cpu="8"), annotations={"turn": str(number)})
+        timed.put(seen(PODS, told, "MODIFIED"))
+        timed.turn()
+    assert len(timed.carried.decisions) == 1

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from scheduler_core.controllers.gang_lifecycle import GangLifecycle
+from scheduler_core.controllers.gang_status import GangStatusController
+from scheduler_core.controllers.pacing import MOST_AT_ONCE, RecentWrites, portion
+from scheduler_core.controllers.quota_status import QuotaStatus
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import make_group, make_pod, make_quota
+
+MANY = 3 * MOST_AT_ONCE
+
+
+def test_the_first_of_those_that_are_due_are_taken_out() -> None:
+    dirty = {f"{number:04}" for number in range(MANY)}
+    odd = portion(dirty, lambda key: int(key) % 2 == 1)
+    assert odd == [f"{number:04}" for number in range(1, 2 * MOST_AT_ONCE, 2)]
+    assert len(dirty) == MANY - MOST_AT_ONCE
+
+
+def test_however_much_has_changed_a_controller_looks_at_a_portion_and_comes_back_at_once() -> None:
+    state = ClusterState()
+    for number in range(MANY):
+        state.put_quota(make_quota(f"n{number:04}/q").uid(f"q{number}").max(cpu=6).obj())
+        state.put_gang(make_group(f"n{number:04}/g").uid(f"g{number}").needs(2).obj())
+        state.put_pod(make_pod(f"n{number:04}/p").uid(f"p{number}").group("g").obj())
+    for controller in (QuotaStatus(), GangStatusController(), GangLifecycle()):
+        patches, dues = [], []
+        for _ in range(3):
+            patches.append(len(controller.reconcile(state, 7.0)))
+            dues.append(controller.next_time(state))
+        assert dues == [0.0, 0.0, None]
+        if not isinstance(controller, GangLifecycle):
+            assert patches == [MOST_AT_ONCE] * 3
+
+
+def test_what_has_rested_is_forgotten() -> None:
+    rests = RecentWrites(1.0)
+    for number in range(100_000):
+        now = 0.01 * number
+        assert rests.end(str(number)) == 0.0
+        rests.begin(str(number), now)
+        assert rests.end(str(number)) == now + 1.0
+        assert len(rests) <= 400

@@ -1,0 +1,164 @@
+"""Looking again at who waits: when, in which order, and what it must leave alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_core.engine.decisions import Placed
+from scheduler_core.engine.queue.reviews import REVIEW_AFTER_SECONDS
+from scheduler_core.engine.queue.unit import Part
+from tests.support.builders import make_node, make_pod
+from tests.support.gang_scheduler import GangScheduler, rejected
+from tests.unit.engine.gang.test_topology_cycle import add_members, group
+from tests.unit.engine.gang.test_topology_cycle import scheduler as with_topology
+
+LATER = REVIEW_AFTER_SECONDS
+
+
+def busy(name: str = "big", cpu: int = 8) -> GangScheduler:
+    """Two nodes of 4 CPUs, and a pod that wants more."""
+    made = GangScheduler([4, 4])
+    made.put(make_pod(f"a/{name}").uid(name).requests(cpu=cpu))
+    assert rejected(made.step())[name].message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    return made
+
+
+def look(made: GangScheduler, later: float = 0.0) -> dict[str, str]:
+    made.now += later
+    decisions = made.scheduler.reviews.review(made.now)
+    assert made.state.check() == []
+    return {name: item.message for name, item in rejected(decisions).items()}
+
+
+def grow(made: GangScheduler, cpu: int = 4) -> None:
+    """A node comes that helps nobody who wants more than it has."""
+    name = f"n{len(made.state.nodes.names)}"
+    made.scheduler.put(make_node(name).allocatable(cpu=cpu).obj(), made.now)
+
+
+def test_a_message_follows_the_cluster_although_no_event_can_help() -> None:
+    made = busy()
+    grow(made)
+    assert made.step() == []
+    assert look(made, LATER)["big"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
+
+
+def test_nobody_is_looked_at_again_on_the_same_cluster() -> None:
+    made = busy()
+    assert (made.scheduler.reviews.due(), look(made, LATER)) == (None, {})
+    grow(made)
+    assert look(made)
+    assert (made.scheduler.reviews.due(), look(made, LATER)) == (None, {})
+
+
+def test_what_was_said_just_now_stands_for_a_while() -> None:
+    made = busy()
+    grow(made)
+    assert made.scheduler.reviews.due() == made.now + LATER
+    assert look(made, LATER - 0.5) == {}
+    assert look(made, 0.5)
+
+
+def test_the_oldest_try_comes_first_and_each_comes_once() -> None:
+    made = busy("p0")
+    for name in ("p1", "p2"):
+        made.put(make_pod(f"a/{name}").uid(name).requests(cpu=8))
+        made.step(1.0)
+    grow(made)
+    made.now += LATER
+    assert [*look(made), *look(made), *look(made)] == ["p0", "p1", "p2"]
+    assert look(made, LATER) == {}
+
+
+def test_who_was_tried_again_or_is_gone_is_not_looked_at() -> None:
+    made = busy("p0")
+    made.put(make_pod("a/p1").uid("p1").requests(cpu=8))
+    made.step()
+    made.scheduler.remove(made.state.pods["p0"], made.now)
+    grow(made, cpu=9)
+    made.step(20.0)
+    assert look(made, LATER) == {}
+
+
+def test_the_backoff_stays_that_of_the_last_attempt() -> None:
+    made = busy()
+    (unit,) = made.scheduler.queue.units.values()
+    before = (unit.attempts, unit.failed_at, unit.since)
+    grow(made)
+    assert look(made, LATER)
+    assert (unit.attempts, unit.failed_at, unit.since) == before
+    # Its backoff of a second is long over: an event that helps lets it start at once.
+    grow(made, cpu=9)
+    assert unit.part is Part.ACTIVE
+    assert [item.pod.name for item in made.step() if isinstance(item, Placed)] == ["big"]
+
+
+def test_looking_again_at_a_group_is_no_trial() -> None:
+    made = with_topology(nodes=1, cpu="1")
+    made.put(group(2), 0.0)
+    add_members(made, 2)
+    made.step(1.0)
+    (run,) = made.state.topology.runs.values()
+    tried = dict(run.trials)
+    assert set(tried.values()) == {1}
+    made.reviews.changed()
+    assert len(made.reviews.review(1.0, after=0.0)) == 2
+    assert dict(run.trials) == tried
+
+
+def test_a_gang_is_looked_at_as_a_whole() -> None:
+    made = GangScheduler([4], g=2)
+    made.put(*(make_pod(f"a/m{i}").uid(f"m{i}").group("g").requests(cpu=4) for i in range(2)))
+    assert {"m0", "m1"} <= set(rejected(made.step()))
+    made.scheduler.reviews.changed()
+    assert set(look(made, LATER)) == {"m0", "m1"}
+    assert look(made, LATER) == {}
+
+
+def test_a_nomination_changes_what_others_are_told() -> None:
+    made = GangScheduler([4])
+    made.put(make_pod("a/low").uid("low").requests(cpu=4))
+    made.step()
+    made.put(make_pod("a/mid").uid("mid").priority(1).requests(cpu=5))
+    made.step()
+    assert made.scheduler.reviews.due() is None
+    made.put(make_pod("a/high").uid("high").priority(9).requests(cpu=2))
+    made.step()
+    assert made.scheduler.reviews.due() is not None
+
+
+def test_a_node_that_is_nominated_anew_is_news_even_where_the_api_names_it_already() -> None:
+    """What was kept for w was given up, big was tried, and w has the node again that its status names."""
+    made = busy()
+    waiting = make_pod("a/w").uid("w").requests(cpu=9).nominated("n0").obj()
+    made.state.nominations.put(waiting, "n0", made.state.vector(waiting))
+    assert made.scheduler.reviews.due() is None
+    made.put(make_pod("a/other").uid("other").requests(cpu=9))
+    made.step()
+    assert made.scheduler.reviews.due() is not None, "nobody told of it but the nominations themselves"
+
+
+def test_entries_of_units_that_wait_no_more_do_not_pile_up() -> None:
+    made = busy()
+    for _ in range(500):
+        grow(made, cpu=9)
+        made.scheduler.remove(make_node(f"n{len(made.state.nodes.names) - 1}").obj(), made.now)
+        made.step(20.0)
+    assert len(made.scheduler.reviews._tried) < 100
+
+
+@pytest.mark.parametrize("helps", [True, False], ids=["a wake-up was missed", "nothing helps"])
+def test_who_can_start_does_so_even_if_nobody_woke_it(helps: bool) -> None:
+    made = busy()
+    grow(made, cpu=9 if helps else 1)
+    (unit,) = made.scheduler.queue.units.values()
+    # As if the event had not been told.
+    made.scheduler.queue.take(unit)
+    unit.part = Part.ACTIVE
+    made.scheduler.queue.failed(unit, {"NodeName"}, made.now)
+    made.scheduler.reviews.tried(unit, made.now)
+    made.scheduler.reviews.changed()
+    made.now += LATER
+    decisions = made.scheduler.reviews.review(made.now)
+    assert [isinstance(item, Placed) for item in decisions] == [helps]
+    assert bool(rejected(decisions)) is not helps

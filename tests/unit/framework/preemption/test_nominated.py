@@ -1,0 +1,261 @@
+"""Who of the nominated pods goes before a pod: in the sums of quotas and on the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity, nominated_room
+from scheduler_core.framework.preemption.nominated_sums import nominated_requests
+from scheduler_core.state.cluster import ClusterState
+from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
+
+
+def pod(key: str, cpu: int = 1, priority: int = 5, group: str = "") -> PodBuilder:
+    made = make_pod(key).uid(key).requests(cpu=cpu).priority(priority)
+    return made.group(group) if group else made
+
+
+def cluster(**minima: int) -> ClusterState:
+    """Nodes m and n; quotas with so many CPUs of min in these namespaces."""
+    state = ClusterState()
+    for name in ("m", "n"):
+        state.put_node(make_node(name).allocatable(cpu=9).obj())
+    for namespace, low in minima.items():
+        state.put_quota(make_quota(f"{namespace}/q").min(cpu=low).obj())
+    state.put_gang(make_group("a/g").needs(2).obj())
+    return state
+
+
+def nominate(state: ClusterState, item: PodBuilder, node: str = "n", **more: Any) -> None:
+    state.put_pod(item.obj())
+    waiting = state.pods[item.meta["uid"]]
+    state.nominations.put(waiting, node, state.vector(waiting), **more)
+
+
+def sums(state: ClusterState, item: PodBuilder) -> tuple[int, int]:
+    """CPUs: (of the own quota, of all)."""
+    own, total = nominated_requests(state, item.obj())
+    return own.get("cpu", 0) // 1000, total.get("cpu", 0) // 1000
+
+
+def room(state: ClusterState, item: PodBuilder) -> list[int]:
+    return [int(value) // 1000 for value in nominated_room(state, item.obj())[0]]
+
+
+SAME = [
+    ("more important", 9, 1), ("as important", 5, 1), ("less important", 0, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("priority", "counts"), [s[1:] for s in SAME], ids=[s[0] for s in SAME])
+def test_under_one_quota_and_under_none_priority_decides(priority: int, counts: int) -> None:
+    state = cluster(a=9)
+    nominate(state, pod("a/w", priority=priority))
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((counts, counts), [0, counts])
+    state = cluster()
+    nominate(state, pod("free/w", priority=priority))
+    assert (sums(state, pod("free/p")), room(state, pod("free/p"))) == ((0, 0), [0, counts])
+
+
+def test_room_that_another_quota_has_made_is_closed_whatever_the_priority() -> None:
+    state = cluster(a=9, b=9)
+    nominate(state, pod("b/w", priority=0))
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((0, 1), [0, 1])
+
+
+def test_a_borrower_is_counted_against_borrowers_and_not_against_who_is_within_its_min() -> None:
+    state = cluster(a=1, b=0, c=0)
+    nominate(state, pod("b/w", 2))
+    assert sums(state, pod("a/p", 1)) == (0, 0), "a stays within its min, b does not"
+    assert sums(state, pod("a/p", 2)) == (0, 2), "a borrows as well"
+    assert sums(state, pod("c/p", 1)) == (0, 2)
+
+
+def test_what_a_quota_reclaims_of_its_min_counts_against_everybody() -> None:
+    state = cluster(a=9, b=2)
+    nominate(state, pod("b/w", 2))
+    assert sums(state, pod("a/p")) == (0, 2)
+    state.put_pod(pod("b/runs", 1).on("m").obj())
+    assert sums(state, pod("a/p")) == (0, 0), "with what runs it is above its min"
+    state.mark_leaving("b/runs")
+    assert sums(state, pod("a/p")) == (0, 2), "which goes"
+
+
+def test_pods_of_namespaces_without_a_quota_are_in_no_sum() -> None:
+    state = cluster(a=9)
+    nominate(state, pod("free/w"))
+    assert (sums(state, pod("a/p", 9)), room(state, pod("a/p", 9))) == ((0, 0), [0, 0])
+    assert (sums(state, pod("a/p", 10)), room(state, pod("a/p", 10))) == ((0, 0), [0, 1])
+
+
+def test_a_pods_own_nomination_does_not_stand_in_its_way() -> None:
+    state = cluster(a=9)
+    nominate(state, pod("a/w", 2))
+    nominate(state, pod("a/v", 1))
+    assert (sums(state, pod("a/w", 2)), room(state, pod("a/w", 2))) == ((1, 1), [0, 1])
+    state.nominations.hold("a/w")
+    assert sums(state, pod("a/w", 2)) == (1, 1), "while it has a node it is in no sum"
+
+
+def test_members_of_one_gang_do_not_stand_in_each_others_way() -> None:
+    state = cluster(a=9)
+    key = "a/g PodGroup"
+    nominate(state, pod("a/w", group="g"), group=key)
+    assert (sums(state, pod("a/p", group="g")), room(state, pod("a/p", group="g"))) == ((0, 0), [0, 0])
+    assert (sums(state, pod("a/p")), room(state, pod("a/p"))) == ((1, 1), [0, 1])
+
+
+def test_a_node_that_is_merely_kept_yields_to_who_is_guaranteed() -> None:
+    state = cluster(a=1, b=9)
+    nominate(state, pod("b/w", 2), kept=True)
+    assert (sums(state, pod("a/p", 1)), room(state, pod("a/p", 1))) == ((0, 0), [0, 0])
+    assert (sums(state, pod("a/p", 2)), room(state, pod("a/p", 2))) == ((0, 2), [0, 2])
+
+
+def test_a_node_that_is_merely_kept_yields_to_who_evicted() -> None:
+    state = cluster(a=0, b=9)
+    nominate(state, pod("b/w", 2), kept=True)
+    nominate(state, pod("a/p", 1))
+    assert room(state, pod("a/p", 1)) == [0, 0]
+    state.nominations.remove("a/p")
+    later = pod("a/p", 1).created(9.0)
+    nominate(state, later, kept=True)
+    assert room(state, later) == [0, 2], "both are merely kept: the older pod goes first"
+
+
+def test_of_two_that_wait_for_one_node_one_goes_first_and_always_the_same() -> None:
+    state = cluster(a=9, b=9)
+    nominate(state, pod("a/first"))
+    nominate(state, pod("b/second"))
+    assert room(state, pod("a/first")) == [0, 0]
+    assert room(state, pod("b/second")) == [0, 1]
+    nominate(state, pod("b/second"), node="m")
+    assert room(state, pod("a/first")) == [1, 0], "on a node that it does not wait for it has no right"
+    first = state.nominations.get("a/first")
+    assert first is not None
+    assert Precedence(state, pod("b/second").obj()).nominee_goes_first(first)
+    assert not Precedence(state, pod("a/later", priority=9).obj()).nominee_goes_first(first)
+
+
+# c is guaranteed 4 CPUs and uses 3, of which 2 are on their way out; the nominated pod asks for 3. For a pod
+# within its min at most the 1 counts that the min of c leaves.
+AWAITED: list[tuple[str, str, frozenset[str], dict[str, Any], int]] = [
+    ("it waits for who leaves its node, which is of its own quota", "n", frozenset(), {}, 1),
+    ("all that it asks for ends with who leaves its node", "n", frozenset(), {"asks": 2}, 0),
+    ("it leaves what it awaits out, and counts the rest", "n", frozenset(), {"min": 9}, 1),
+    ("it evicted that pod, on another node", "m", frozenset({"c/goes"}), {"asks": 2}, 0),
+    ("it waits on another node, for pods of others", "m", frozenset(), {"asks": 2}, 1),
+    ("it evicted others, and not who leaves its node anyhow", "n", frozenset({"d/x"}), {"asks": 2}, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("node", "victims", "given", "counts"), [a[1:] for a in AWAITED], ids=[a[0] for a in AWAITED]
+)
+def test_who_leaves_and_who_of_its_quota_waits_for_that_do_not_both_count(
+    node: str, victims: frozenset[str], given: dict[str, int], counts: int
+) -> None:
+    state = cluster(b=2, c=given.get("min", 4))
+    state.put_pod(pod("c/stays").on("n").obj())
+    state.put_pod(pod("c/goes", 2).on("n").deleting(1.0).obj())
+    nominate(state, pod("c/w", given.get("asks", 3)), node, victims=victims)
+    _, total = nominated_requests(state, pod("b/p").obj(), leaving_count=True)
+    assert total.get("cpu", 0) // 1000 == counts
+    _, total = nominated_requests(state, pod("b/p", 3).obj(), leaving_count=True)
+    assert total.get("cpu", 0) // 1000 == given.get("asks", 3), "against borrowers all of it counts"
+
+
+# Node, zone; the last one has no zone.
+NODES = (("m", "east"), ("n", "east"), ("o", "west"), ("p", ""))
+
+
+def zones() -> ClusterState:
+    state = ClusterState()
+    for name, zone in NODES:
+        node = make_node(name).allocatable(cpu=9)
+        state.put_node((node.label("zone", zone) if zone else node).obj())
+    return state
+
+
+def labelled(
+    key: str, app: str, avoids: str = "", topology_key: str = "zone", priority: int = 5
+) -> PodBuilder:
+    made = make_pod(key).uid(key).labels(app=app).requests(cpu=1).priority(priority)
+    term = {"labelSelector": {"matchLabels": {"app": avoids}}, "topologyKey": topology_key}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return made.spec(affinity=rules) if avoids else made
+
+
+def closed(state: ClusterState, item: PodBuilder) -> str:
+    found = closed_by_anti_affinity(state, item.obj())
+    return (
+        "" if found is None else "".join(name for (name, _), shut in zip(NODES, found, strict=True) if shut)
+    )
+
+
+CASES = [
+    ("the nominated pod avoids this one", labelled("a/w", "red", "blue"), "m", labelled("a/x", "blue"), "mn"),
+    ("this one avoids the nominated pod", labelled("a/w", "red"), "m", labelled("a/x", "blue", "red"), "mn"),
+    ("the other zone", labelled("a/w", "red", "blue"), "o", labelled("a/x", "blue"), "o"),
+    (
+        "a node without the key is in no domain",
+        labelled("a/w", "red", "blue"),
+        "p",
+        labelled("a/x", "blue"),
+        "",
+    ),
+    ("a node that is gone", labelled("a/w", "red", "blue"), "gone", labelled("a/x", "blue"), ""),
+    ("terms speak of others", labelled("a/w", "red", "green"), "m", labelled("a/x", "blue", "yellow"), ""),
+    ("terms speak of their own namespace", labelled("b/w", "red", "blue"), "m", labelled("a/x", "blue"), ""),
+    ("nobody avoids anybody", labelled("a/w", "red"), "m", labelled("a/x", "red"), ""),
+    ("it concedes", labelled("a/w", "red", "blue", priority=4), "m", labelled("a/x", "blue"), ""),
+    (
+        "a domain that is one node is judged there",
+        labelled("a/w", "red", "blue", "kubernetes.io/hostname"),
+        "m",
+        labelled("a/x", "blue"),
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "node", "item", "shut"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_who_may_not_share_a_domain(waiting: PodBuilder, node: str, item: PodBuilder, shut: str) -> None:
+    state = zones()
+    nominate(state, waiting, node)
+    assert closed(state, item) == shut
+
+
+def test_it_counts_while_it_waits() -> None:
+    state = zones()
+    nominate(state, labelled("a/w", "red", "blue"), "m")
+    state.nominations.hold("a/w")
+    assert closed(state, labelled("a/x", "blue")) == ""
+    state.nominations.release("a/w")
+    assert closed(state, labelled("a/x", "blue")) == "mn"
+    state.nominations.remove("a/w")
+    assert closed(state, labelled("a/x", "blue")) == ""
+
+
+def test_of_two_nominated_pods_only_one_is_stopped() -> None:
+    state = zones()
+    state.put_quota(make_quota("a/q").min(cpu=9).obj())
+    first, second = labelled("a/w", "red", "red").created(1), labelled("a/x", "red", "red").created(2)
+    nominate(state, first, "m")
+    nominate(state, second, "n")
+    assert (closed(state, first), closed(state, second)) == ("", "mn")
+
+
+def test_a_node_that_is_merely_kept_gives_way_to_who_evicted() -> None:
+    state = zones()
+    kept, evicted = (
+        labelled("a/w", "red", "red", priority=9),
+        labelled("a/x", "red", "red", priority=9).created(2),
+    )
+    nominate(state, kept, "m", kept=True)
+    nominate(state, evicted, "n")
+    assert (closed(state, kept), closed(state, evicted)) == ("mn", "")

@@ -1,0 +1,231 @@
+"""`kubectl podgroup rank`, `status` and `topology`, whole, against a small server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from kubectl_plugin.cluster.group_status import constraints_text
+from kubectl_plugin.podgroup import podgroup
+from scheduler_core.model.groups.gang import Gang, GroupRef
+from scheduler_core.model.groups.topology import GroupSpec, parse_constraints
+from tests.unit.kubectl_plugin.plugin_api import Api, Command, pod_object
+
+TREE: dict[str, Any] = {"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}}}
+
+
+def config_map(namespace: str, name: str, label: str, data: dict[str, str]) -> dict[str, Any]:
+    meta = {"namespace": namespace, "name": name, "uid": f"{namespace}-{name}", "resourceVersion": "1"}
+    return {
+        "metadata": meta | {"labels": {label: ""}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "data": data,
+    }
+
+
+def member(name: str, node: str, rank: str = "", **status: Any) -> dict[str, Any]:
+    pod = pod_object("team-a", name, node, "Running" if node else "Pending", cpu="1")
+    pod["metadata"]["labels"] = {"sakkara.group.name": "g", **({"sakkara.member.rank": rank} if rank else {})}
+    pod["status"] |= status
+    return pod
+
+
+@pytest.fixture(autouse=True)
+def cluster(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubectl_plugin.commands.podgroup_status.time.time", lambda: 1767225900.0)
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    api.objects["nodes"] = [
+        {"metadata": {"name": f"node-{index}"}, "status": {"allocatable": room, "capacity": room}}
+        for index in range(4)
+    ]
+    topology = {"name": "t", "level-names": '["rack", "node"]', "resource-names": '["cpu"]'}
+    constraints = json.dumps({"rack": {"type": "spread", "partitions": 2}})
+    group = {"name": "g", "size": "4", "constraints": constraints, "reason": "no room"}
+    api.objects["configmaps"] = [
+        config_map("sakkara", "tree", "sakkara.topology", topology | {"tree": json.dumps(TREE)}),
+        config_map("team-a", "g", "sakkara.group", group),
+    ]
+    api.objects["pods"] = [
+        member("g-0", "node-0", "0", podIP="10.0.0.7"),
+        member("g-1", "node-2", "2"),
+        member("g-2", "node-1", "1"),
+        member("g-3", ""),
+    ]
+
+
+def test_ranks_come_with_units_and_hops(eq: Command) -> None:
+    done = eq("rank", "g", plugin=podgroup)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "RANK   POD   NODE     RACK     HOPS",
+        "0      g-0   node-0   rack-0   0",
+        "1      g-2   node-1   rack-0   4",
+        "2      g-1   node-2   rack-1   6",
+    ]
+
+
+def test_ranks_as_data(eq: Command) -> None:
+    found = json.loads(eq("rank", "g", "-o", "json", plugin=podgroup).out)
+    assert found == yaml.safe_load(eq("rank", "g", "-o", "yaml", plugin=podgroup).out)
+    assert found["group"] == {"namespace": "team-a", "name": "g", "size": 4}
+    assert [item["pod"] for item in found["members"]] == ["g-0", "g-2", "g-1"]
+
+
+def test_a_hostfile_has_a_slot_for_each_member(api: Api, eq: Command) -> None:
+    api.objects["pods"].append(member("g-4", "node-0", "3"))
+    out = eq("rank", "g", "-o", "hostfile", plugin=podgroup).out
+    assert out == "node-0 slots=2\nnode-1 slots=1\nnode-2 slots=1\n"
+
+
+def test_torchrun_has_the_address_of_rank_0(eq: Command) -> None:
+    first = eq("rank", "g", "-o", "torchrun", plugin=podgroup).out.splitlines()[1]
+    assert first == "RANK=1 WORLD_SIZE=3 MASTER_ADDR=10.0.0.7 MASTER_PORT=29500 POD=g-2"
+
+
+def test_a_group_that_is_not_there_is_an_error(eq: Command) -> None:
+    done = eq("rank", "other", plugin=podgroup)
+    assert done.code == 1
+    assert done.err == 'error: no PodGroup and no group ConfigMap "other" in team-a namespace\n'
+
+
+def test_a_group_that_is_not_placed_says_so(api: Api, eq: Command) -> None:
+    api.objects["pods"] = [member("g-0", "")]
+    done = eq("rank", "g", plugin=podgroup)
+    assert (done.out, done.err) == ("", "No member of group ConfigMap team-a/g is placed.\n")
+
+
+def test_status_counts_the_pods(eq: Command) -> None:
+    header, row = eq("status", "-A", plugin=podgroup).out.splitlines()
+    assert header.split() == [
+        *("NAMESPACE", "NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED"),
+        *("FAILED", "TOPOLOGY", "REASON", "AGE"),
+    ]
+    why = ["3", "of", "the", "4", "members", "that", "start", "together", "are", "bound"]
+    assert row.split() == ["team-a", "g", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
+
+
+def test_constraints_that_nobody_enforces_are_pointed_out(api: Api, eq: Command) -> None:
+    assert "not enforced" not in eq("topology", "g", plugin=podgroup).err
+    for config_map in api.objects["configmaps"]:
+        if "size" in config_map["data"]:
+            config_map["data"]["reason"] = "not enforced: 3 of 3 members are with other"
+    assert eq("topology", "g", plugin=podgroup).err.splitlines()[-1] == (
+        "note: the topology constraints of group ConfigMap team-a/g are not enforced: "
+        "3 of 3 members are with other"
+    )
+
+
+def test_a_group_in_detail_says_where_it_is(eq: Command) -> None:
+    lines = eq("status", "g", plugin=podgroup).out.splitlines()
+    (placed,) = [line for line in lines if line.startswith("Placed on:")]
+    assert placed.split() == ["Placed", "on:", "rack", "rack-0:", "2,", "rack-1:", "1"]
+
+
+def test_the_tree_shows_use_and_where_the_group_sits(eq: Command) -> None:
+    done = eq("topology", "g", plugin=podgroup)
+    assert done.out.splitlines() == [
+        "UNIT         CPU USED   CPU FREE   PODS",
+        "root         3          9          3",
+        "  rack-0     2          6          2",
+        "    node-0   1          3          g-0(0)",
+        "    node-1   1          3          g-2(1)",
+        "  rack-1     1          3          1",
+        "    node-2   1          3          g-1(2)",
+    ]
+    assert done.err == "note: nodes that are not in the topology: node-3\n"
+
+
+def test_the_drawing_has_a_box_for_every_unit(eq: Command) -> None:
+    root = ElementTree.fromstring(eq("topology", "g", "-o", "svg", plugin=podgroup).out)
+    boxes = [element.get("data-unit") for element in root.iter() if element.get("data-unit")]
+    assert boxes == ["root", "rack-0", "node-0", "node-1", "rack-1", "node-2"]
+
+
+def test_who_may_not_list_nodes_still_sees_ranks(api: Api, eq: Command) -> None:
+    api.forbidden.add(("nodes", ""))
+    done = eq("rank", "g", plugin=podgroup)
+    assert len(done.out.splitlines()) == 4
+    assert done.err.startswith("note: you may not list nodes")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        pytest.param("", "pack", id="nothing is pack everywhere"),
+        pytest.param('{"rack": {"hard": true}}', "rack:hard-pack", id="a hard rule says so"),
+        pytest.param('{"node": {"type": "spread", "min": 2, "max": 4}}', "node:spread[2..4]", id="a range"),
+        pytest.param('{"node": {"factor": 4}}', "node:packx4", id="a factor"),
+    ],
+)
+def test_constraints_are_told_in_short(given: str, text: str) -> None:
+    spec = GroupSpec("g", 4, 0, parse_constraints(given))
+    gang = Gang(GroupRef("ConfigMap", "team-a", "g"), "u", "1", 0.0, 4, group=spec)
+    assert constraints_text(gang) == text
+
+
+def test_solvers_are_compared_on_the_cluster_without_the_members(eq: Command) -> None:
+    done = eq("topology", "g", "--solver", "greedy", plugin=podgroup)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "SOLVER   RACK SQUARES   NODE UNITS   HOPS   PLACEMENT",
+        "greedy   8              2            28     node-0=2 node-2=2",
+        "exact    8              2            28     node-0=2 node-2=2",
+    ]
+    alone = eq("topology", "g", "--solver", "exact", "--no-headers", plugin=podgroup).out
+    assert len(alone.splitlines()) == 1
+
+
+def test_a_placement_that_is_worse_is_seen_to_be(api: Api, eq: Command) -> None:
+    """The example of docs/cli.md: the rack with the most room is not the one with room on one node."""
+    for node, cpus in zip(api.objects["nodes"], "4461", strict=True):
+        node["status"]["allocatable"] = node["status"]["allocatable"] | {"cpu": cpus}
+    tree = '{"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}, "node-3": {}}}'
+    api.objects["configmaps"][0]["data"]["tree"] = tree
+    data = {"name": "g", "size": "6", "constraints": '{"rack": {}, "node": {}}'}
+    api.objects["configmaps"][1] = config_map("team-a", "g", "sakkara.group", data)
+    found = eq("topology", "g", "--solver", "greedy", plugin=podgroup).out
+    text = (Path(__file__).parents[4] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert found in text
+    assert [line.split()[:4] for line in found.splitlines()[1:]] == [
+        ["greedy", "1", "2", "46"],
+        ["exact", "1", "1", "30"],
+    ]
+
+
+def test_a_solver_that_finds_nothing_says_so_beside_the_one_that_does(api: Api, eq: Command) -> None:
+    constraints = json.dumps({"node": {"min": 3, "max": 4}})
+    data = {"name": "g", "size": "9", "constraints": constraints}
+    api.objects["configmaps"][1] = config_map("team-a", "g", "sakkara.group", data)
+    rows = eq("topology", "g", "--solver", "greedy", "--no-headers", plugin=podgroup).out.splitlines()
+    assert rows[0].split(maxsplit=4)[4] == "solver greedy found no place for 9 members; there is one"
+    assert rows[1].split()[-3:] == ["node-0=3", "node-1=3", "node-2=3"]
+
+
+def test_what_keeps_members_from_a_node_counts(api: Api, eq: Command) -> None:
+    api.objects["nodes"][0]["spec"] = {"unschedulable": True}
+    found = eq("topology", "g", "--solver", "exact", "--no-headers", plugin=podgroup).out
+    assert "node-0" not in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("g", "--solver", "chic"), 1, 'error: no solver "chic"; known are exact, greedy'),
+        (("--solver", "greedy"), 2, "needs the NAME of a group"),
+        (("g", "--solver", "greedy", "-o", "svg"), 2, "needs the NAME of a group"),
+        (("other", "--solver", "greedy"), 1, 'no group ConfigMap "other"'),
+    ],
+)
+def test_what_cannot_be_compared(eq: Command, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = eq("topology", *arguments, plugin=podgroup)
+    assert done.code == code
+    assert said in done.err
+
+
+def test_a_group_without_pods_cannot_be_placed(api: Api, eq: Command) -> None:
+    api.objects["pods"] = []
+    assert "has no pods" in eq("topology", "g", "--solver", "greedy", plugin=podgroup).err

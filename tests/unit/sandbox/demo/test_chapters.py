@@ -1,0 +1,87 @@
+"""The choice of chapters, and error messages of the command line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from sandbox.cli import main
+from sandbox.demo.chapters import CHAPTERS, CONFIG, ROOT, chosen
+from scheduler_core.config import load_config
+from scheduler_core.config.load import muster_config
+from scheduler_core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("asked", "played"),
+    [((), list(range(1, 13))), ((5,), [5]), ((6, 2, 6), [2, 6])],
+    ids=["all without a choice", "one", "in their order, once each"],
+)
+def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
+    assert chosen(asked) == played
+
+
+def test_a_chapter_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="chapter 13 does not exist; choose 1 to 12"):
+        chosen([13])
+    result = CliRunner().invoke(main, ["demo", "--chapter", "13"])
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+
+
+def test_every_chapter_is_listed() -> None:
+    result = CliRunner().invoke(main, ["demo", "--list"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == [str(number) for number in CHAPTERS]
+
+
+def test_a_chapter_builds_only_on_earlier_ones_of_its_own_story() -> None:
+    for number, chapter in CHAPTERS.items():
+        for earlier in chapter.after:
+            assert earlier < number
+            assert CHAPTERS[earlier].namespaces == chapter.namespaces
+
+
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+OBJECTS = [path for path in EXAMPLES if "\nmetadata:" in path.read_text()]
+"""The others are configurations and scenarios."""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_example_says_what_it_is_for(path: Path) -> None:
+    assert path.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_example_is_made_of_objects(path: Path) -> None:
+    for item in yaml.safe_load_all(path.read_text()):
+        assert {"apiVersion", "kind", "metadata"} <= item.keys()
+
+
+def test_examples_name_a_scheduler_only_where_they_need_another_profile() -> None:
+    profiles = {
+        profile.scheduler_name for profile in load_config((ROOT / CONFIG).read_text(), CONFIG).profiles
+    }
+    named = {
+        (path.parent.name, name)
+        for path in OBJECTS
+        # Those stand as they were published, whatever scheduler they name.
+        if "seeds" not in path.parts
+        for name in re.findall(r"schedulerName: (\S+)", path.read_text())
+    }
+    assert named == {("topology", "muster-topology"), ("load-aware", "muster-load-aware")}
+    assert profiles == {"muster-scheduler", *(name for _, name in named)}
+
+
+def test_the_scheduler_of_the_demo_treats_quotas_and_gangs_as_the_built_in_one_does() -> None:
+    config = load_config((ROOT / CONFIG).read_text(), CONFIG)
+    assert config.profiles[0] == muster_config().profiles[0]
+    assert config.leader_election == muster_config().leader_election
+
+
+def test_a_chapter_without_quotas_leaves_no_quotas_and_no_ending() -> None:
+    for chapter in CHAPTERS.values():
+        assert bool(chapter.namespaces) == bool(chapter.ending)

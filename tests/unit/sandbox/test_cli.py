@@ -1,0 +1,193 @@
+"""`muster-sandbox` starts quickly, stops cleanly, and reports errors on one line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from sandbox.cli import main
+from sandbox.scheduler_config import at_this_server
+
+START_SECONDS = 20.0
+
+
+@contextmanager
+def running(*args: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """`muster-sandbox up` with its first lines, up to the one that says how to stop it."""
+    command = [sys.executable, "-m", "sandbox", "up", *args]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    lines: list[str] = []
+    watchdog = threading.Timer(START_SECONDS, process.kill)
+    watchdog.start()
+    try:
+        while "Ctrl-C" not in "".join(lines):
+            lines.append(process.stdout.readline())
+            assert lines[-1], f"the sandbox did not come up: {lines}"
+        watchdog.cancel()
+        yield process, lines
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_serves_and_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "config"
+    with running("--nodes", "3", "--kubeconfig", str(target)) as (process, lines):
+        assert "3 nodes serves at https://127.0.0.1:" in lines[0]
+        assert lines[1] == f"export KUBECONFIG={target}\n"
+        config = yaml.safe_load(target.read_text())
+        assert config["clusters"][0]["cluster"]["server"] in lines[0]
+        process.send_signal(number)
+        assert process.wait(timeout=10) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == "The sandbox has stopped.\n"
+
+
+def test_a_port_in_use_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "sandbox", "up", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == f"Error: port {port} on 127.0.0.1 is in use\n"
+
+
+BAD_FILES = [
+    ("no such file", None, "No such file or directory"),
+    ("no YAML", "a: [", "expected"),
+    ("a list", "- a", "tree: expected a mapping of units, found list"),
+    ("an empty tree", "{}", "tree: names no node"),
+    ("the same node twice", "r: {n: {}}\ns: {n: {}}", "tree.s.n: the node 'n' occurs twice"),
+    ("a bad capacity", "r: {n: {cpu: lots}}", "tree.r.n: capacity[cpu]: 'lots' is not a quantity"),
+    ("a map without a tree", "kind: ConfigMap\ndata: {}", "data.tree: is missing"),
+    ("a tree that is no JSON", "kind: ConfigMap\ndata: {tree: '{'}", "data.tree: is not JSON"),
+    (
+        "a tree of another depth",
+        json.dumps({"kind": "ConfigMap", "data": {"tree": '{"n": {}}', "level-names": '["rack", "node"]'}}),
+        "tree.n: lies at depth 1, but level-names has 2 levels",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sentence", "text", "problem"), BAD_FILES, ids=[row[0] for row in BAD_FILES])
+def test_a_bad_topology_is_one_line(sentence: str, text: str | None, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "topology.yaml"
+    if text is not None:
+        path.write_text(text)
+    done = CliRunner().invoke(main, ["up", "--topology", str(path)])
+    assert done.exit_code == 1, sentence
+    assert done.output.startswith(f"Error: {path}: ")
+    assert problem in done.output
+    assert done.output.count("\n") == 1
+
+
+USAGE = [
+    ("two ways to make nodes", ["up", "--nodes", "1", "--topology", "x"], "cannot be used together"),
+    ("a negative number", ["up", "--nodes", "-1"], "-1 is not in the range"),
+    ("a bad quantity", ["up", "--node-cpu", "many"], "node capacity[cpu]: 'many' is not a quantity"),
+    ("an unknown command", ["down"], "No such command"),
+    (
+        "a configuration for nobody",
+        ["up", "--config", "x"],
+        "--config needs --all",
+    ),
+    ("a folder as configuration", ["up", "--all", "--config", "/"], "is a directory"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "args", "problem"), USAGE, ids=[row[0] for row in USAGE])
+def test_usage_errors(sentence: str, args: list[str], problem: str) -> None:
+    done = CliRunner().invoke(main, args)
+    assert done.exit_code == 2, sentence
+    assert problem in done.output
+
+
+def executable(path: Path) -> None:
+    path.touch(mode=0o755)
+
+
+def test_a_folder_without_the_programs_is_one_line(tmp_path: Path) -> None:
+    def said(folder: Path) -> str:
+        done = CliRunner().invoke(main, ["up", "--kube-apiserver", str(folder)])
+        assert done.exit_code == 1
+        return done.output
+
+    assert said(tmp_path / "none") == f"Error: {tmp_path / 'none'}: is not a directory\n"
+    assert said(tmp_path) == f"Error: {tmp_path}: lacks the programs etcd and kube-apiserver\n"
+    executable(tmp_path / "etcd")
+    (tmp_path / "kube-apiserver").touch(mode=0o644)
+    assert said(tmp_path) == f"Error: {tmp_path}: lacks the program kube-apiserver\n"
+
+
+def test_a_program_that_ends_at_once_is_an_error(tmp_path: Path) -> None:
+    for name in ("etcd", "kube-apiserver"):
+        (tmp_path / name).write_text("#!/bin/sh\necho no such flag >&2\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    done = CliRunner().invoke(main, ["up", "--kube-apiserver", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output == "Error: etcd ended with code 3; its log ends:\nno such flag\n"
+
+
+BAD_CONFIGS = [
+    ("no such file", None, "cannot read"),
+    ("another kind", "kind: Pod", "Pod"),
+    ("an unknown field", "profiless: []", "profiless"),
+    ("an unknown plugin", "profiles: [{plugins: {score: {enabled: [{name: None such}]}}}]", "None such"),
+    ("what nobody can call", "extenders: [{urlPrefix: 'x', filterVerb: f}]", "not an http or https URL"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "text", "problem"), BAD_CONFIGS, ids=[row[0] for row in BAD_CONFIGS])
+def test_a_bad_configuration_starts_nothing(
+    sentence: str, text: str | None, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "scheduler.yaml"
+    if text is not None:
+        head = "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        own = "" if "kind:" in text else "kind: KubeSchedulerConfiguration\n"
+        path.write_text(f"{head}{own}{text}\n")
+    done = CliRunner().invoke(main, ["up", "--all", "--config", str(path)])
+    assert done.exit_code == 1, sentence
+    assert str(path) in done.output
+    assert problem in done.output
+    assert "serves at" not in done.output
+
+
+def test_a_configuration_is_led_to_this_sandbox(tmp_path: Path) -> None:
+    given = tmp_path / "given" / "scheduler.yaml"
+    given.parent.mkdir()
+    given.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1alpha1\nkind: KubeSchedulerConfiguration\n"
+        "clientConnection: {kubeconfig: /etc/elsewhere, qps: 7}\n"
+        "algorithmSource: {policy: {file: {path: policy.json}}}\n"
+    )
+    copy = at_this_server(given, tmp_path / "kubeconfig", tmp_path)
+    found = yaml.safe_load(copy.read_text())
+    assert found["clientConnection"] == {"kubeconfig": str(tmp_path / "kubeconfig"), "qps": 7}
+    assert found["algorithmSource"]["policy"]["file"]["path"] == str(given.parent / "policy.json")
+    assert "elsewhere" in given.read_text()
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(main, ["version"]).output.startswith("muster-sandbox 0.")

@@ -1,0 +1,58 @@
+"""Child processes: relayed output, stop, and the error after an early end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from sandbox.processes import ChildProcesses, ProcessEnded
+from tests.support.in_process import until
+
+PATIENT = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: exit(print("bye")))
+print("up")
+time.sleep(60)
+"""
+
+
+def python(text: str) -> list[str]:
+    return [sys.executable, "-u", "-c", text]
+
+
+def test_lines_are_passed_on_with_the_name() -> None:
+    async def scenario() -> list[str]:
+        said: list[str] = []
+        stack = ChildProcesses(
+            {"one": python("print('hello'); import sys; print('oops', file=sys.stderr)")}, said.append
+        )
+        with pytest.raises(ProcessEnded):
+            await stack.run()
+        return said
+
+    assert sorted(asyncio.run(scenario())) == ["one | hello", "one | oops"]
+
+
+def test_an_early_end_names_the_process_and_ends_the_others() -> None:
+    async def scenario() -> str:
+        said: list[str] = []
+        stack = ChildProcesses({"patient": python(PATIENT), "hasty": python("input()")}, said.append)
+        with pytest.raises(ProcessEnded) as ended:
+            await stack.run()
+        return str(ended.value)
+
+    assert asyncio.run(scenario()) == "the hasty ended with exit code 1; see its last lines above"
+
+
+def test_cancelling_ends_all_of_them_in_order() -> None:
+    async def scenario() -> list[str]:
+        said: list[str] = []
+        task = asyncio.create_task(ChildProcesses({"one": python(PATIENT)}, said.append).run())
+        await until(lambda: "one | up" in said)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return said
+
+    assert asyncio.run(scenario()) == ["one | up", "one | bye"]

@@ -1,0 +1,146 @@
+"""Counts of placed pods by selector and domain: current whatever happens, bounded, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from scheduler_core.model.selectors import IN, NOTHING, Requirement, Selector
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.neighbours.domains import EACH_NODE, CountCache
+from scheduler_core.state.neighbours.selections import Selection, Selections
+from scheduler_core.state.neighbours.selector_index import SelectorIndex
+from scheduler_core.state.placed.labels import PodLabels
+from tests.support.builders import PodBuilder, make_node, make_pod
+
+ZONE = "zone"
+WEB = Selector((Requirement("app", IN, ("web",)),))
+WEBS = Selection(frozenset(("default",)), WEB, live=True)
+
+
+def cluster(nodes: int) -> ClusterState:
+    state = ClusterState()
+    for number in range(nodes):
+        state.put_node(make_node(f"n{number}").label(ZONE, f"z{number % 2}").allocatable(cpu="8").obj())
+    return state
+
+
+def web(number: int) -> PodBuilder:
+    return make_pod(f"default/p{number}").labels(app="web")
+
+
+def webs_per_zone(state: ClusterState) -> list[int]:
+    found: list[int] = state.neighbours.selected(WEBS, state.neighbours.domains(ZONE)).tolist()
+    return found
+
+
+def test_counts_follow_while_tables_grow() -> None:
+    state = cluster(1)
+    assert webs_per_zone(state) == [0, 0]
+    for number in range(200):
+        state.put_node(make_node(f"n{number}").label(ZONE, f"z{number % 2}").allocatable(cpu="8").obj())
+        state.put_pod(web(number).on(f"n{number}").obj())
+        if number % 50 == 0:
+            assert sum(webs_per_zone(state)) == number + 1
+    assert webs_per_zone(state) == [100, 100, 0]
+    assert state.neighbours.selected(WEBS, state.neighbours.domains(EACH_NODE))[:200].tolist() == [1] * 200
+    assert state.check() == []
+
+
+def test_a_pod_on_a_node_that_is_not_known_yet_counts_once_it_is() -> None:
+    state = cluster(1)
+    assert webs_per_zone(state) == [0, 0]
+    state.put_pod(web(1).on("later").obj())
+    assert webs_per_zone(state) == [0, 0]
+    state.put_node(make_node("later").label(ZONE, "z0").allocatable(cpu="8").obj())
+    assert webs_per_zone(state) == [1, 0]
+    assert state.check() == []
+
+
+def test_domains_stay_the_same_object_while_only_other_things_of_nodes_change() -> None:
+    state = cluster(2)
+    before = state.neighbours.domains(ZONE)
+    state.put_node(make_node("n0").label(ZONE, "z0").label("other", "x").allocatable(cpu="4").obj())
+    assert state.neighbours.domains(ZONE) is before
+    state.put_node(make_node("n0").label(ZONE, "z1").allocatable(cpu="4").obj())
+    assert state.neighbours.domains(ZONE) is not before
+
+
+def test_domains_among_some_nodes() -> None:
+    domains = cluster(4).neighbours.domains(ZONE)
+    assert domains.among(np.array([True, True, False, False])) == 2
+    assert domains.among(np.array([True, False, True, False])) == 1
+    assert domains.among(np.array([False, False, False, True])) == 1
+
+
+def selections(state: ClusterState, cells: int) -> Selections:
+    labels = PodLabels(state.table)
+    return Selections(state.table, labels, CountCache(cells))
+
+
+def test_what_was_not_asked_for_longest_is_forgotten() -> None:
+    state = cluster(4)
+    held, domains = selections(state, cells=8), state.neighbours.domains(ZONE)
+    chosen = [
+        Selection(None, Selector((Requirement("app", IN, (str(number),)),)), live=True) for number in range(4)
+    ]
+    for number in (0, 1, 0, 2):
+        held.sums(chosen[number], domains)
+    # Three cells each: two fit into eight, and the second was not asked for since.
+    assert list(held.watched) == [chosen[0], chosen[2]]
+    assert len(held.index) == 2
+
+
+def test_values_that_never_come_back_do_not_pile_up() -> None:
+    state = cluster(1)
+    job = Selection(None, Selector((Requirement("job", IN, ("j1",)),)), live=True)
+    domains = state.neighbours.domains(ZONE)
+    state.neighbours.selected(job, domains)
+    labels = state.neighbours._labels
+    for number in range(3000):
+        pod = make_pod(f"default/p{number}").labels(job=f"j{number}").on("n0").obj()
+        state.put_pod(pod)
+        state.remove_pod(pod.uid)
+        assert all(len(column.values) < 1100 for column in labels._columns.values())
+    assert state.check() == []
+
+
+def test_check_finds_counts_that_went_astray() -> None:
+    state = cluster(2)
+    state.put_pod(web(1).on("n0").obj())
+    state.neighbours.selected(WEBS, state.neighbours.domains(ZONE))[0] += 1
+    assert any("counts by" in problem for problem in state.check())
+
+
+def test_check_finds_terms_of_pods_that_are_gone() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    state = cluster(2)
+    state.put_pod(web(1).spec(affinity=affinity).on("n0").obj())
+    assert state.check() == []
+    state.neighbours._affinity.groups.clear()
+    assert any("anti-affinity term by zone" in problem for problem in state.check())
+
+
+SELECTORS = {
+    "by the only pair": (WEB, {"app": "web"}, True),
+    "not by another value": (WEB, {"app": "db"}, False),
+    "by one of several values": (Selector((Requirement("app", IN, ("db", "web")),)), {"app": "db"}, True),
+    "without a pair it is always tried": (Selector((Requirement("app", "Exists"),)), {}, True),
+    "everything is always tried": (Selector(), {}, True),
+    "nothing never is": (NOTHING, {"app": "web"}, False),
+}
+
+
+@pytest.mark.parametrize(("selector", "labels", "expected"), SELECTORS.values(), ids=SELECTORS)
+def test_candidates(selector: Selector, labels: dict[str, str], expected: bool) -> None:
+    index: SelectorIndex[str] = SelectorIndex()
+    index.add("it", selector)
+    index.add("other", Selector((Requirement("x", IN, ("y",)),)))
+    found: Iterator[str] = index.candidates(labels)
+    assert ("it" in list(found)) is expected
+    index.remove("it")
+    assert "it" not in list(index.candidates(labels))
+    assert len(index) == 1

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from scheduler_core.errors import MusterError
+from scheduler_core.health import (
+    BURST,
+    MAX_CONNECTIONS,
+    PER_SECOND,
+    TEXT,
+    ConnectionLimiter,
+    HealthServer,
+    PortTaken,
+    checked,
+)
+from tests.support.eventually import eventually
+
+
+class Busy(MusterError):
+    def __str__(self) -> str:
+        return "busy"
+
+
+def busy() -> tuple[str, bytes]:
+    raise Busy
+
+
+@pytest.mark.parametrize(
+    ("problem", "verbose", "status", "text"),
+    [
+        pytest.param("", False, 200, "ok", id="well"),
+        pytest.param("", True, 200, "[+]loop ok\ncheck passed\n", id="well, in words"),
+        pytest.param("it ended", False, 500, "[-]loop failed: it ended\ncheck failed\n", id="ill"),
+    ],
+)
+def test_a_health_page_reads_as_in_kubernetes(problem: str, verbose: bool, status: int, text: str) -> None:
+    assert checked([("loop", lambda: problem)], verbose) == (status, text)
+
+
+def test_pages_are_served_over_http_and_unknown_ones_are_named() -> None:
+    pages = {"/page": lambda: (TEXT, b"text"), "/busy": busy}
+    server = HealthServer("127.0.0.1", 0, {"/healthz": [("loop", lambda: "")]}, pages)
+    server.start()
+    try:
+        with urllib.request.urlopen(f"{server.url}/page", timeout=5) as answer:
+            assert (answer.read(), answer.headers["Content-Type"]) == (b"text", TEXT)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{server.url}/other", timeout=5)
+        with refused.value as answer:
+            assert (answer.code, b"/healthz" in answer.read()) == (404, True)
+        assert server.answer("/busy") == (503, TEXT, b"busy\n")
+        assert server.answer("/healthz?verbose")[2].startswith(b"[+]loop ok")
+    finally:
+        server.stop()
+
+
+def test_a_port_in_use_is_an_error_with_its_address() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as holder:
+        port = holder.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
+            HealthServer("127.0.0.1", port, {}, {})
+
+
+class Sock:
+    """A client's socket: whether it was given up."""
+
+    def __init__(self) -> None:
+        self.given_up = False
+
+    def shutdown(self, how: int) -> None:
+        self.given_up = True
+
+
+def test_of_too_many_connections_the_oldest_goes() -> None:
+    limiter, socks = ConnectionLimiter(), [Sock() for _ in range(MAX_CONNECTIONS + 2)]
+    assert all(limiter.admit(sock, f"10.0.0.{number}") for number, sock in enumerate(socks))  # type: ignore[arg-type]
+    assert [number for number, sock in enumerate(socks) if sock.given_up] == [0, 1]
+    assert len(limiter) == MAX_CONNECTIONS
+    limiter.release(socks[0])  # type: ignore[arg-type]
+    limiter.release(socks[5])  # type: ignore[arg-type]
+    assert len(limiter) == MAX_CONNECTIONS - 1
+
+
+def test_an_address_that_asks_too_often_waits_and_no_other_does() -> None:
+    now = [0.0]
+    limiter = ConnectionLimiter(lambda: now[0])
+
+    def served(address: str, times: int) -> int:
+        return sum(limiter.admit(Sock(), address) for _ in range(times))  # type: ignore[arg-type]
+
+    assert served("10.0.0.1", 1000) == BURST
+    assert served("10.0.0.2", 1) == 1
+    now[0] = 0.5
+    assert served("10.0.0.1", 1000) == PER_SECOND / 2
+    now[0] = 1e6
+    assert served("10.0.0.1", 1000) == BURST, "no more than that is saved up"
+    now[0] = 1e5
+    assert served("10.0.0.1", 10) == 0, "a clock that goes back gives nothing"
+
+
+def test_addresses_that_are_remembered_are_bounded() -> None:
+    limiter = ConnectionLimiter(lambda: 0.0)
+    for number in range(5000):
+        limiter.admit(Sock(), str(number))  # type: ignore[arg-type]
+    assert len(limiter._tokens) <= 1024
+
+
+@pytest.fixture
+def door() -> Iterator[HealthServer]:
+    made = HealthServer("127.0.0.1", 0, {"/healthz": []}, {"/page": lambda: (TEXT, b"text")})
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_clients_that_say_nothing_hold_a_few_threads_and_nobody_up(door: HealthServer) -> None:
+    before = threading.active_count()
+    host, port = door.url.removeprefix("http://").split(":")
+    with ExitStack() as opened:
+        for _ in range(int(BURST) - 10):
+            opened.enter_context(socket.create_connection((host, int(port)), timeout=30))
+        with urllib.request.urlopen(f"{door.url}/healthz", timeout=30) as answer:
+            assert (answer.read(), answer.headers["Connection"]) == (b"ok", "close")
+        eventually(lambda: threading.active_count() <= before + MAX_CONNECTIONS)
+
+
+def test_a_client_that_leaves_is_no_traceback(
+    door: HealthServer, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    host, port = door.url.removeprefix("http://").split(":")
+    for said in (b"", b"GET ", b"GET /page HTTP/1.1\r\n", b"GET /page HTTP/1.1\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=30) as sock:
+            sock.sendall(said)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    with urllib.request.urlopen(f"{door.url}/page", timeout=30) as answer:
+        assert answer.read() == b"text"
+    assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "authorization", "status"),
+    [
+        ("/open", "", 200),
+        ("/kept", "Bearer right", 200),
+        ("/kept?x=y", "", 403),
+        ("/kept", "Bearer wrong", 403),
+        ("//kept", "", 404),
+        ("//[kept", "", 400),
+        ("/kept/", "", 404),
+        ("/Kept", "", 404),
+        ("/%6bept", "", 404),
+        ("http://x/kept", "", 403),
+    ],
+)
+def test_guarded_pages_are_shown_to_those_whom_the_gate_knows(
+    path: str, authorization: str, status: int
+) -> None:
+    def gate(path: str, said: str) -> tuple[int, str]:
+        assert path == "/kept"
+        return (200, "") if said == "Bearer right" else (403, "no")
+
+    shown = {name: (lambda: (TEXT, b"secret")) for name in ("/open", "/kept")}
+    door = HealthServer("127.0.0.1", 0, {}, shown, frozenset({"/kept"}), gate)
+    try:
+        found, _, body = door.answer(path, authorization)
+    finally:
+        door.stop()
+    assert found == status
+    assert (b"secret" in body) is (status == 200)

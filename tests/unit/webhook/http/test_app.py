@@ -1,0 +1,54 @@
+"""The fast path gives the answers that the Flask views give."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from tests.unit.webhook.http.reviews import envelope, namespace, node, pod, quota, synced
+from webhook.http.app import create_app
+from webhook.http.health import Lifecycle
+from webhook.metrics import WebhookMetrics
+from webhook.policy.review_dispatcher import ReviewDispatcher
+
+POD = json.dumps(envelope(pod(namespace="b"))).encode()
+QUOTA = json.dumps(envelope(quota(min={"cpu": 12}, max={"cpu": 10}))).encode()
+JSON = "application/json"
+
+
+def made(*, fast_path: bool, lifecycle: Lifecycle | None = None) -> Flask:
+    cache = synced(node(cpu="8"), namespace("a"), quota(namespace="b"))
+    return create_app(ReviewDispatcher(cache), WebhookMetrics(), lifecycle, fast_path=fast_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "content_type"),
+    [
+        pytest.param("POST", "/mutate?timeout=2s", POD, JSON, id="a pod that is patched"),
+        pytest.param("POST", "/validate?timeout=5s", QUOTA, JSON, id="a quota that is refused"),
+        pytest.param("POST", "/validate", b"{}", JSON, id="a body that is no review"),
+        pytest.param("POST", "/validate", POD, "text/plain", id="another content type"),
+        pytest.param("POST", "/validate", b" " * (8 << 20), JSON, id="a body that is too large"),
+        pytest.param("POST", "/validate?" + "x" * 600, POD, JSON, id="a target that is too long"),
+        pytest.param("POST", "/other", POD, JSON, id="another path"),
+        pytest.param("GET", "/mutate", b"", JSON, id="another method"),
+        pytest.param("OPTIONS", "/validate", b"", JSON, id="the method that Flask answers by itself"),
+    ],
+)
+@pytest.mark.parametrize("stopping", [False, True], ids=["running", "stopping"])
+def test_both_ways_give_the_same_answer(
+    method: str, path: str, body: bytes, content_type: str, stopping: bool
+) -> None:
+    answers: list[Any] = []
+    for fast_path in (True, False):
+        life = Lifecycle()
+        if stopping:
+            life.stop()
+        client = made(fast_path=fast_path, lifecycle=life).test_client()
+        answer = client.open(path, method=method, data=body, content_type=content_type)
+        answers.append((answer.status_code, answer.data, sorted(answer.headers.items())))
+    assert answers[0] == answers[1]
+    assert ("Connection", "close") in answers[0][2] or not stopping

@@ -1,0 +1,255 @@
+"""Who is cut off where clients keep workers waiting: decided on the monotonic clock, without a socket."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from webhook.http import connections
+from webhook.http import idle_connections as resting
+from webhook.http.connections import (
+    PRESSED_AT_ONCE,
+    PRESSED_SECONDS,
+    REQUEST_SECONDS,
+    HttpServer,
+    WebhookConnection,
+    limit_of,
+)
+from webhook.http.idle_connections import IDLE_SECONDS, IdleConnections
+
+NOW = 1000.0
+
+
+class Client:
+    """A connection: since when a worker waits for it (None: it does not), and whether it was given up."""
+
+    def __init__(
+        self, since: float | None = None, *, shaken: bool = True, name: str | None = None, asked: bool = False
+    ) -> None:
+        self.waiting_since = since
+        self.shaken = shaken
+        self.client = name
+        self.asked = asked
+        self.last_used: float | None = since
+        self.given_up = False
+        self.closed = False
+        self.idle_until = 0.0
+
+    def give_up(self) -> None:
+        self.given_up = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Selector:
+    """Resting connections by descriptor."""
+
+    def __init__(self, *resting: Any) -> None:
+        self.connections = list(enumerate(resting))
+
+    def __len__(self) -> int:
+        return len(self.connections)
+
+    def unregister(self, descriptor: int) -> None:
+        self.connections = [entry for entry in self.connections if entry[0] != descriptor]
+
+
+def server(
+    *active: Client,
+    queued: int = 0,
+    asks: bool = True,
+    lingering: int = 2,
+) -> Any:
+    made = SimpleNamespace(
+        active=set(active),
+        requests=SimpleNamespace(qsize=queued),
+        asks_for_certificates=asks,
+        lingering=lingering,
+    )
+    return cast(HttpServer, made)
+
+
+def cut_off(*clients: Client, queued: int = 0) -> list[bool]:
+    HttpServer.cut_off(server(*clients, queued=queued), NOW)
+    return [client.given_up for client in clients]
+
+
+def test_who_keeps_a_worker_waiting_too_long_is_cut_off() -> None:
+    late, just, idle = Client(NOW - REQUEST_SECONDS - 0.1), Client(NOW - REQUEST_SECONDS), Client(None)
+    assert cut_off(late, just, idle) == [True, False, False]
+
+
+def test_where_others_queue_those_that_wait_longest_have_less_time() -> None:
+    old = Client(NOW - PRESSED_SECONDS - 0.1)
+    assert cut_off(old) == [False]
+    assert cut_off(old, queued=1) == [True]
+    assert cut_off(Client(NOW - PRESSED_SECONDS), queued=1) == [False]
+
+
+def test_no_more_are_pressed_than_is_useful() -> None:
+    clients = [Client(NOW - PRESSED_SECONDS - 1 - number / 100) for number in range(PRESSED_AT_ONCE + 3)]
+    given_up = cut_off(*clients, queued=1)
+    assert given_up == [False] * 3 + [True] * PRESSED_AT_ONCE, "those that wait longest go"
+    again = [Client(NOW - PRESSED_SECONDS - 1) for _ in range(PRESSED_AT_ONCE + 3)]
+    assert all(cut_off(*again, queued=PRESSED_AT_ONCE + 3)), "as many as are waited for"
+
+
+def test_of_too_many_strangers_the_one_that_waits_longest_goes() -> None:
+    newcomer, old, new, busy = Client(NOW), Client(NOW - 9), Client(NOW - 1), Client(None)
+    HttpServer.limit_unverified(server(newcomer, old, new, busy), cast(WebhookConnection, newcomer))
+    assert [client.given_up for client in (newcomer, old, new, busy)] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("clients", "asks"),
+    [
+        pytest.param([Client(NOW - 9), Client(NOW - 8)], True, id="few enough"),
+        pytest.param(
+            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7, name="apiserver")], True, id="one is known"
+        ),
+        pytest.param(
+            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7, shaken=False)], True, id="one shakes hands"
+        ),
+        pytest.param(
+            [Client(NOW - 9), Client(NOW - 8), Client(NOW - 7)], False, id="nobody shows a certificate"
+        ),
+        pytest.param([Client(None), Client(None), Client(None)], True, id="nobody keeps a worker waiting"),
+    ],
+)
+def test_strangers_are_left_alone(clients: list[Client], asks: bool) -> None:
+    HttpServer.limit_unverified(server(*clients, asks=asks), cast(WebhookConnection, Client(NOW)))
+    assert not any(client.given_up for client in clients)
+
+
+def at_rest(*clients: Client) -> Any:
+    made = cast(Any, IdleConnections.__new__(IdleConnections))
+    made.server = SimpleNamespace(timeout=5)
+    made._selector = Selector(*clients, made.server)
+    return made
+
+
+def test_beyond_the_limit_the_oldest_that_never_asked_makes_room() -> None:
+    asked, old, new = Client(1.0, asked=True), Client(2.0), Client(3.0)
+    full = at_rest(asked, new, old)
+    full.make_room(3)
+    assert [client.closed for client in (asked, old, new)] == [False, True, False]
+    assert [entry[1] for entry in full._selector.connections][:2] == [asked, new]
+    full.make_room(3)
+    assert not new.closed, "within the limit"
+    at_rest(asked).make_room(0)
+    assert not asked.closed, "who asked may rest"
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "limit"), [(16, 8), (64, 32), (128, 64), (1024, 960), (1 << 20, 4096)]
+)
+def test_there_is_room_for_clients_and_for_the_process_itself(descriptors: int, limit: int) -> None:
+    assert limit_of(descriptors) == limit
+
+
+def test_resting_connections_end_by_their_own_time() -> None:
+    over, just, later = Client(), Client(), Client()
+    over.idle_until, just.idle_until, later.idle_until = NOW - 1, NOW, NOW + 1
+    made = at_rest(over, just, later)
+    made._expire(NOW)
+    assert [client.closed for client in (over, just, later)] == [True, False, False]
+    assert len(made._selector) == 3
+
+
+def test_who_asked_before_may_rest_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: NOW)
+    monkeypatch.setattr(resting.ConnectionManager, "put", lambda self, conn: None)
+    made = at_rest()
+    for asked, until in ((True, NOW + IDLE_SECONDS), (False, NOW + 5)):
+        client = Client(asked=asked)
+        made.put(client)
+        assert client.idle_until == until
+
+
+@pytest.mark.parametrize("error", [OSError(9, "bad"), ValueError("-1"), KeyError("registered already")])
+def test_a_connection_that_cannot_rest_costs_no_worker(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def put(self: Any, conn: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(resting.ConnectionManager, "put", put)
+    client = Client()
+    at_rest().put(client)
+    assert client.closed
+
+
+class Socket:
+    """What a client sends, in pieces; an empty piece is the end."""
+
+    def __init__(self, *pieces: bytes, pending: int = 0) -> None:
+        self.pieces = list(pieces)
+        self.left = pending
+
+    def pending(self) -> int:
+        return self.left
+
+    def settimeout(self, seconds: float) -> None:
+        pass
+
+    def recv(self, size: int) -> bytes:
+        if not self.pieces:
+            raise TimeoutError
+        return self.pieces.pop(0)
+
+
+def connection(sock: Socket, *, held: bool = False, polled: bool = False, **state: Any) -> Any:
+    made = SimpleNamespace(ready=True, active=set(), lingering=1, requests=SimpleNamespace(qsize=0), **state)
+    return SimpleNamespace(
+        waiting_since=NOW,
+        socket=sock,
+        server=made,
+        rfile=SimpleNamespace(has_data=lambda: held),
+        wfile=SimpleNamespace(flush=lambda: None),
+        _readable=SimpleNamespace(poll=lambda milliseconds: [1] if polled else []),
+    )
+
+
+@pytest.mark.parametrize(
+    ("conn", "more"),
+    [
+        pytest.param(connection(Socket(), held=True), True, id="a request was received"),
+        pytest.param(connection(Socket(pending=3)), True, id="a record of TLS was received"),
+        pytest.param(connection(Socket(), polled=True), True, id="one comes within a moment"),
+        pytest.param(connection(Socket()), False, id="none comes"),
+    ],
+)
+def test_a_worker_stays_with_its_client_while_requests_come(conn: Any, more: bool) -> None:
+    assert WebhookConnection._more(conn) is more
+    assert conn.waiting_since is None
+
+
+@pytest.mark.parametrize("reason", ["stopping", "others queue", "too many linger"])
+def test_a_worker_does_not_linger_where_it_is_needed(reason: str) -> None:
+    conn = connection(Socket(), polled=True)
+    if reason == "stopping":
+        conn.server.ready = False
+    elif reason == "others queue":
+        conn.server.requests.qsize = 1
+    else:
+        conn.server.active = {1, 2}
+    assert WebhookConnection._more(conn) is False
+
+
+def test_what_a_refused_client_still_sends_is_read_to_its_end_or_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sock = Socket(b"x" * 10, b"y", b"", b"beyond the end")
+    WebhookConnection._drain(connection(sock))
+    assert sock.pieces == [b"beyond the end"]
+    monkeypatch.setattr(connections, "DRAIN_READS", 2)
+    sock = Socket(b"123", b"45", b"6")
+    WebhookConnection._drain(connection(sock))
+    assert sock.pieces == [b"6"], "no more than so much"
+    sock = Socket(b"1")
+    WebhookConnection._drain(connection(sock))
+    assert sock.pieces == [], "a client that says nothing is left"

@@ -1,0 +1,96 @@
+"""The two directions of a connection, against Python's own buffered reader."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.http.body import BodyUnreadable
+from webhook.http.stream import LEAST_PIECE, ClientReader, ClientWriter
+
+PIECES = st.lists(st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\x00", b"\n")), max_size=12)
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["read", "readline"]), st.integers(min_value=-1, max_value=20)), max_size=12
+)
+
+
+class Said:
+    """A socket that gives what was said piece by piece, then the end."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._left = iter(pieces)
+
+    def recv(self, size: int) -> bytes:
+        return next(self._left, b"")
+
+
+class Heard:
+    """A socket that keeps each record it was given."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+
+    def sendall(self, data: bytes) -> None:
+        self.records.append(data)
+
+
+@given(PIECES, CALLS)
+def test_reads_are_those_of_the_standard_reader_however_the_bytes_come(
+    pieces: list[bytes], calls: list[tuple[str, int]]
+) -> None:
+    mine, theirs = ClientReader(Said(pieces)), io.BytesIO(b"".join(pieces))
+    for name, size in calls:
+        assert getattr(mine, name)(size) == getattr(theirs, name)(size)
+        assert mine.bytes_read == theirs.tell()
+
+
+@given(PIECES)
+def test_what_was_received_beyond_a_line_is_known_to_be_there(pieces: list[bytes]) -> None:
+    reader = ClientReader(Said(pieces))
+    assert not reader.has_data()
+    line = reader.readline()
+    first = b""
+    for piece in pieces:
+        first += piece
+        if b"\n" in piece:
+            break
+    assert reader.has_data() == (len(first) > len(line))
+
+
+def test_request_in_too_many_pieces_is_given_up_and_the_next_one_is_counted_anew() -> None:
+    reader = ClientReader(Said([b"x"] * 10_000))
+    for _ in range(2):
+        reader.begin_request()
+        with pytest.raises(BodyUnreadable, match="too many small pieces"):
+            reader.read(10_000)
+    large = ClientReader(Said([b"x" * LEAST_PIECE] * 10_000))
+    assert len(large.read(10_000 * LEAST_PIECE)) == 10_000 * LEAST_PIECE
+
+
+def test_a_head_goes_out_with_the_first_of_the_body() -> None:
+    socket = Heard()
+    writer = ClientWriter(socket)
+    writer.hold()
+    writer.write(b"head ")
+    assert socket.records == []
+    writer.write(b"body")
+    writer.write(b" more")
+    writer.flush()
+    assert socket.records == [b"head body", b" more"]
+    assert writer.bytes_written == len(b"head body more")
+
+
+def test_a_head_without_a_body_goes_out_by_itself_once() -> None:
+    socket = Heard()
+    writer = ClientWriter(socket)
+    writer.hold()
+    writer.write(b"head")
+    writer.flush()
+    writer.flush()
+    writer.hold()
+    writer.flush()
+    writer.write(b"next")
+    assert socket.records == [b"head", b"next"]

@@ -1,0 +1,84 @@
+"""The process around the certificates: what goes wrong is counted and tried again, never the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scheduler_core.certificates import CertificateError, KeyPair
+from tests.support.eventually import eventually
+from webhook.certs.source import Source
+from webhook.http.server import WebhookServer
+from webhook.process import RunningWebhook, WebhookOptions
+
+FAILURES = "muster_webhook_cert_reload_failures_total"
+
+
+class Troubled:
+    """A rotation that fails as told, then works."""
+
+    interval = 0.005
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.checked = threading.Event()
+
+    def first(self, now: float) -> KeyPair:
+        raise AssertionError
+
+    def check(self, now: float, use: Callable[[KeyPair], None]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.checked.set()
+
+
+@pytest.fixture
+def process() -> RunningWebhook:
+    return RunningWebhook(
+        WebhookOptions("127.0.0.1", 0, ("127.0.0.1", 0), Source(Path("unused"))), clock=lambda: 1.0
+    )
+
+
+class Server(WebhookServer):
+    """Takes what it is given, and notes that the CAs of clients were looked at."""
+
+    def __init__(self) -> None:
+        self.reread = threading.Event()
+
+    def use(self, pair: KeyPair) -> None:
+        pass
+
+    def reread_clients(self) -> None:
+        self.reread.set()
+
+
+def test_trouble_is_counted_and_tried_again(
+    process: RunningWebhook, caplog: pytest.LogCaptureFixture
+) -> None:
+    troubled = Troubled(CertificateError("tls.crt", "is broken"), ZeroDivisionError("unforeseen"))
+    thread = process._keep(troubled, Server())
+    try:
+        assert troubled.checked.wait(10)
+    finally:
+        process.stop()
+        thread.join(10)
+    assert not thread.is_alive()
+    assert process._metrics.registry.get_sample_value(FAILURES) == 2
+    first, second = caplog.records
+    assert first.getMessage() == "certificate rotation: tls.crt: is broken"
+    assert (first.exc_info, bool(second.exc_info)) == (None, True)
+
+
+def test_news_is_looked_at_at_once(process: RunningWebhook) -> None:
+    patient = Troubled()
+    patient.interval = 3600.0
+    server = Server()
+    thread = process._keep(patient, server)
+    process._wake.set()
+    assert patient.checked.wait(10)
+    assert server.reread.wait(10)
+    process.stop()
+    eventually(lambda: not thread.is_alive())

@@ -1,0 +1,1 @@
+"""Serving certificates: renewal, storage, and the webhook configurations that trust them."""

@@ -1,0 +1,1 @@
+"""The HTTP side of the webhook: TLS server, connections, the Flask application, AdmissionReview."""

@@ -1,0 +1,1 @@
+"""Decides reviews: the dispatcher, and one file for each kind of object."""

@@ -1,0 +1,90 @@
+"""Decides topology constraints of groups: whether they can be parsed and satisfied.
+
+A group is refused only if no state of a topology could satisfy its constraints; whether there is room now is
+for the scheduler to decide (`scheduler_core.topology.admission`). If the topologies are not known, only the
+syntax is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.model.config_map import ConfigMap
+from scheduler_core.model.groups.gang import Gang, parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.groups.topology import parse_constraints
+from scheduler_core.model.kinds import CONFIG_MAPS, NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS
+from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
+from scheduler_core.topology.admission import TopologyRequest, refusals
+from webhook.policy.verdict import ALLOW, FORBIDDEN, Cause, Verdict, refuse_malformed
+
+CONFIG_MAP: Final = (CONFIG_MAPS.group, CONFIG_MAPS.kind)
+_PARSERS: Final[dict[str, Callable[[msgspec.Raw], Gang]]] = {
+    POD_GROUPS.group: parse_gang,
+    X_POD_GROUPS.group: parse_x_gang,
+    NATIVE_POD_GROUPS.group: parse_native_gang,
+}
+_ANNOTATION: Final = f"metadata.annotations[{TOPOLOGY_CONSTRAINTS_ANNOTATION}]"
+
+# Returns the topology ConfigMaps of the cluster, or None if the API server does not answer. Called only for
+# groups with constraints.
+Topologies = Callable[[], Sequence[ConfigMap] | None]
+# The keys of the labels that the cluster's nodes have.
+Labels = Callable[[], Collection[str]]
+
+
+def judge_pod_group(
+    raw: msgspec.Raw,
+    group: str,
+    topologies: Topologies,
+    old: msgspec.Raw | None = None,
+    labels: Labels = frozenset,
+) -> Verdict:
+    """The verdict on the constraints of a PodGroup of API group `group`.
+
+    An update that leaves constraints and size alone is allowed, such as an update of results.
+    """
+    try:
+        gang = _PARSERS[group](raw)
+        if old is not None and _asks(gang) == _asks(_PARSERS[group](old)):
+            return ALLOW
+        constraints = parse_constraints(gang.constraints, _ANNOTATION)
+    except ModelError as error:
+        return refuse_malformed(error)
+    subject = f"PodGroup {gang.ref.namespace}/{gang.ref.name}"
+    return judge_constraints(
+        subject, TopologyRequest(constraints, gang.min_members, _ANNOTATION), topologies, labels
+    )
+
+
+def is_pod_group(kind: tuple[str, str]) -> bool:
+    """Whether a (group, kind) is one of the PodGroups that may carry constraints."""
+    return kind[0] in _PARSERS and kind[1] == POD_GROUPS.kind
+
+
+def judge_constraints(
+    subject: str, request: TopologyRequest, topologies: Topologies, labels: Labels
+) -> Verdict:
+    """The verdict on constraints; a group without any is allowed."""
+    if not request.constraints:
+        return ALLOW
+    known = topologies()
+    if known is None:
+        return ALLOW
+    found = refusals(request, [(topology.key, topology.content) for topology in known], labels)
+    if not found:
+        return ALLOW
+    return Verdict(
+        allowed=False,
+        code=FORBIDDEN,
+        message=f"{subject}: {request.field}: {'; '.join(found)}",
+        causes=tuple(Cause("FieldValueForbidden", text, request.field) for text in found),
+        rules=("topology",),
+    )
+
+
+def _asks(gang: Gang) -> tuple[str, int]:
+    return gang.constraints, gang.min_members

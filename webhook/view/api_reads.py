@@ -1,0 +1,147 @@
+"""Reads from the API server during a review, for what the cache does not have or not in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from scheduler_core.errors import ModelError
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import ApiError, KubeconfigError, NotFound, TooManyRequests
+from scheduler_core.kube.schedulers import is_served
+from scheduler_core.model.config_map import ConfigMap, parse_config_map
+from scheduler_core.model.kinds import (
+    CONFIG_MAPS,
+    ELASTIC_QUOTAS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_QUOTAS,
+    Resource,
+)
+from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
+from scheduler_core.model.namespace import Namespace, parse_namespace
+from scheduler_core.model.pods.use import PodUse, parse_pod_use
+from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
+from scheduler_core.model.quotas.resource_quota import parse_resource_quota
+from webhook.view.cache import FreshList
+from webhook.view.listing import listed
+
+T = TypeVar("T")
+
+
+class ApiReads(Protocol):
+    """The reads that reviews may make. Every method raises ApiError."""
+
+    def quotas(self, namespace: str) -> FreshList:
+        """The ElasticQuotas of a namespace."""
+
+    def everything(self, namespace: str) -> FreshList:
+        """The ElasticQuotas of all namespaces, and the ResourceQuotas of one."""
+
+    def namespace(self, name: str) -> Namespace | None:
+        """A namespace, or None."""
+
+    def topologies(self) -> Sequence[ConfigMap]:
+        """The valid topology ConfigMaps of all namespaces."""
+
+    def serves(self, name: str) -> bool:
+        """Whether a scheduler of this name can be seen on the cluster."""
+
+    def is_unlabelled(self, namespace: str, name: str) -> bool:
+        """Whether there is a ConfigMap of this name that is no group."""
+
+    def members(self, namespace: str, group: str) -> Sequence[PodUse]:
+        """The pods that name a PodGroup of ours."""
+
+
+class OptionalReads:
+    """Reads that may fail; then the cache has to suffice."""
+
+    def __init__(self, live: ApiReads | None) -> None:
+        self._live = live
+
+    def ask(self, question: Callable[[ApiReads], T]) -> T | None:
+        """The result of a read, or None if it fails."""
+        if self._live is None:
+            return None
+        try:
+            return question(self._live)
+        except (ApiError, KubeconfigError):
+            return None
+
+
+# Large lists at the same time, of some 50 MB each at most; further ones fail, and reviews go without them.
+MOST_LARGE_LISTS: Final = 4
+
+
+class ClientReads:
+    """ApiReads by a client whose time limit must be well below the webhooks' `timeoutSeconds`.
+
+    Invalid objects are left out, as in the watches.
+    """
+
+    def __init__(self, client: Client, wall: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._wall = wall
+        self._large = threading.BoundedSemaphore(MOST_LARGE_LISTS)
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """Bound the lists whose size tenants choose. Raises TooManyRequests beyond MOST_LARGE_LISTS."""
+        if not self._large.acquire(blocking=False):
+            raise TooManyRequests(429, "TooManyRequests", "too many large lists are being read at once")
+        try:
+            yield
+        finally:
+            self._large.release()
+
+    def quotas(self, namespace: str) -> FreshList:
+        """The ElasticQuotas of a namespace. Raises ApiError."""
+        version, quotas = listed(self._client, ELASTIC_QUOTAS, namespace, parse_elastic_quota)
+        return FreshList(namespace, version, tuple(quotas))
+
+    def everything(self, namespace: str) -> FreshList:
+        """The ElasticQuotas of all namespaces, and the ResourceQuotas of one. Raises ApiError."""
+        version, quotas = listed(self._client, ELASTIC_QUOTAS, "", parse_elastic_quota)
+        native_version, native = listed(self._client, RESOURCE_QUOTAS, namespace, parse_resource_quota)
+        return FreshList("", version, tuple(quotas), native_version, tuple(native))
+
+    def namespace(self, name: str) -> Namespace | None:
+        """A namespace, or None where there is none. Raises ApiError."""
+        try:
+            return parse_namespace(self._client.get(NAMESPACES, "", name))
+        except (NotFound, ModelError):
+            return None
+
+    def topologies(self) -> tuple[ConfigMap, ...]:
+        """The valid topology ConfigMaps of all namespaces. Raises ApiError."""
+        with self._bounded():
+            _, found = listed(self._client, CONFIG_MAPS, "", parse_config_map, SAKKARA_TOPOLOGY_LABEL)
+        return tuple(config_map for config_map in found if config_map.content is not None)
+
+    def serves(self, name: str) -> bool:
+        """Whether a scheduler of this name can be seen on the cluster. Raises ApiError."""
+
+        def ask(resource: Resource, selector: str, most: int) -> Sequence[msgspec.Raw]:
+            page = self._client.get_page(resource, "", field_selector=selector, limit=most, retry_budget=0.0)
+            return page.items or ()
+
+        with self._bounded():
+            return is_served(name, ask, self._wall())
+
+    def is_unlabelled(self, namespace: str, name: str) -> bool:
+        """Whether there is a ConfigMap of this name that is no group. Raises ApiError."""
+        selector = f"metadata.name={name}"
+        _, found = listed(self._client, CONFIG_MAPS, namespace, parse_config_map, field_selector=selector)
+        return any(not config_map.role for config_map in found)
+
+    def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
+        """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""
+        with self._bounded():
+            _, pods = listed(self._client, PODS, namespace, parse_pod_use)
+        return tuple(pod for pod in pods if pod.group == group)
