@@ -12,16 +12,17 @@ T = TypeVar("T")
 def eventually(probe: Callable[[], T], timeout: float = 30.0, *, interval: float = 0.05) -> T:
     """The first truthy value of `probe`, asked every `interval` seconds.
 
-    An AssertionError inside the probe means "not yet". After `timeout` seconds the last such error is raised
-    again, or AssertionError with the last value; any other exception ends the wait at once.
+    An AssertionError inside the probe means "not yet", and so does a LookupError: what the probe reads is not
+    there yet. After `timeout` seconds the last such error is raised again, or AssertionError with the last
+    value; any other exception ends the wait at once.
     """
     deadline = time.monotonic() + timeout
     while True:
-        failure: AssertionError | None = None
+        failure: AssertionError | LookupError | None = None
         value: T | None = None
         try:
             value = probe()
-        except AssertionError as error:
+        except (AssertionError, LookupError) as error:
             failure = error
         if failure is None and value:
             return value
