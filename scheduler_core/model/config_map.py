@@ -16,14 +16,14 @@ from scheduler_core.model import names
 from scheduler_core.model.collect_policy import parse_collect_config
 from scheduler_core.model.groups.gang import Gang, GroupRef, gang_of_group
 from scheduler_core.model.groups.topology import parse_group, parse_topology
-from scheduler_core.model.meta import ApiObject, ObjectMeta, decode, identity_of
+from scheduler_core.model.meta import ApiObject, NamespacedObject, ObjectMeta, Raw, decode, identity_of
 
 TOPOLOGY: Final = "topology"
 GROUP: Final = "group"
 COLLECT_POLICY: Final = "collect-policy"
 
 
-class ConfigMap(msgspec.Struct, frozen=True, eq=False):
+class ConfigMap(NamespacedObject, frozen=True, eq=False):
     """A ConfigMap. `role` says what it is for Muster, empty for all others.
 
     `content` is what its data says: a TopologySpec, a Gang for a group, a CollectConfig; None where `problem`
@@ -31,8 +31,6 @@ class ConfigMap(msgspec.Struct, frozen=True, eq=False):
     roles only.
     """
 
-    namespace: str
-    name: str
     uid: str = ""
     resource_version: str = ""
     created: float = 0.0
@@ -40,11 +38,6 @@ class ConfigMap(msgspec.Struct, frozen=True, eq=False):
     content: Any = None
     fault: ModelError | None = None
     data: Mapping[str, str] = {}
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
 
 class _DataWire(ApiObject, frozen=True, rename="camel"):
@@ -99,7 +92,7 @@ READERS: Final = (
 )
 
 
-def parse_config_map(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ConfigMap:
+def parse_config_map(raw: Raw) -> ConfigMap:
     """Read a ConfigMap. Raises ModelError only where the object itself is malformed."""
     meta = identity_of(raw)
     reader = next((reader for reader in READERS if reader.wants(meta)), None)

@@ -6,7 +6,7 @@ where the core uses another class for the same object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -14,9 +14,13 @@ import msgspec
 
 from scheduler_core import decoding
 from scheduler_core.errors import ModelError
+from scheduler_core.model.kinds import Resource
 from scheduler_core.model.timestamps import epoch
 
 T = TypeVar("T")
+Form = TypeVar("Form", bound="ApiObject")
+# An object as JSON, or as a dict that was decoded already.
+Raw = bytes | msgspec.Raw | Mapping[str, Any]
 # No server stores a longer name, but an admission request may contain any.
 MAX_NAME = 253
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -68,11 +72,48 @@ class ApiObject(msgspec.Struct, frozen=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class NamespacedObject(msgspec.Struct, frozen=True, eq=False):
+    """Base of the values of namespaced objects."""
+
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class ClusterObject(msgspec.Struct, frozen=True, eq=False):
+    """Base of the values of cluster-scoped objects."""
+
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The object's name."""
+        return self.name
+
+
 class Identity(ApiObject, frozen=True, rename="camel"):
     """An object of which only the metadata is read, as its spec may be malformed."""
 
 
-def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: str) -> T:
+def parse(raw: Raw, wire: type[Form], resource: Resource, read: Callable[[Form], T]) -> T:
+    """Read one object as a partial API form, then as the value that `read` makes of the form.
+
+    Raises ModelError naming the object, the field path and the rule; `read` need not know the object.
+    """
+    form = decode(raw, wire, resource.kind)
+    try:
+        return read(form)
+    except ModelError as error:
+        meta = form.metadata
+        namespace = meta.namespace if resource.namespaced else ""
+        raise error.within(resource.kind, namespace, meta.name, meta.uid) from None
+
+
+def decode(raw: Raw, wire: type[T], kind: str) -> T:
     """Read one object, from JSON bytes or from a dict, as a partial API form.
 
     Raises ModelError naming the object, the field path and the rule.
@@ -83,7 +124,7 @@ def decode(raw: bytes | msgspec.Raw | Mapping[str, Any], wire: type[T], kind: st
         raise _model_error(error, raw, kind) from None
 
 
-def identity_of(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ObjectMeta:
+def identity_of(raw: Raw) -> ObjectMeta:
     """The metadata of an object; empty if it cannot be read."""
     try:
         found = (
@@ -94,7 +135,7 @@ def identity_of(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ObjectMeta:
         return ObjectMeta()
 
 
-def _model_error(error: Exception, raw: bytes | msgspec.Raw | Mapping[str, Any], kind: str) -> ModelError:
+def _model_error(error: Exception, raw: Raw, kind: str) -> ModelError:
     meta = identity_of(raw)
     problem, _, path = str(error).partition(" - at `$")
     return ModelError(

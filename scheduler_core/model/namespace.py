@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import msgspec
-
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.meta import ApiObject, ClusterObject, Raw, decode
 
 
-class Namespace(msgspec.Struct, frozen=True, eq=False):
+class Namespace(ClusterObject, frozen=True, eq=False):
     """A namespace as the core sees it."""
 
-    name: str
     uid: str
     resource_version: str
     labels: dict[str, str]
     annotations: dict[str, str]
     terminating: bool
 
-    @property
-    def key(self) -> str:
-        """The namespace's name."""
-        return self.name
 
-
-def parse_namespace(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Namespace:
+def parse_namespace(raw: Raw) -> Namespace:
     """Read a namespace from JSON bytes or a dict. Raises ModelError naming the namespace and the field."""
     meta = decode(raw, ApiObject, "Namespace").metadata
     return Namespace(

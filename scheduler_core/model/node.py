@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.kinds import NODES
+from scheduler_core.model.meta import ApiObject, ClusterObject, Raw, parse
 from scheduler_core.model.names import TAINT_UNSCHEDULABLE
 from scheduler_core.model.pods.affinity import NO_SCHEDULE, Taint
 from scheduler_core.model.resources import parse_resource_list
@@ -32,17 +31,14 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     images: tuple[_ImageWire, ...] | None = None
 
 
-class NodeWire(ApiObject, frozen=True, rename="camel"):
-    """A node, partial."""
-
+class _NodeWire(ApiObject, frozen=True, rename="camel"):
     spec: _SpecWire = _SpecWire()
     status: _StatusWire = _StatusWire()
 
 
-class Node(msgspec.Struct, frozen=True, eq=False):
+class Node(ClusterObject, frozen=True, eq=False):
     """A node as the core sees it. `allocatable` is empty where the kubelet has not reported yet."""
 
-    name: str
     uid: str
     resource_version: str
     labels: dict[str, str]
@@ -53,13 +49,8 @@ class Node(msgspec.Struct, frozen=True, eq=False):
     taints: tuple[Taint, ...]
     images: tuple[tuple[str, int], ...]
 
-    @property
-    def key(self) -> str:
-        """The node's name."""
-        return self.name
 
-
-def node_from(wire: NodeWire) -> Node:
+def _node_from(wire: _NodeWire) -> Node:
     """The typed node of a decoded object."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
     # Kubernetes: allocatable defaults to capacity.
@@ -82,10 +73,6 @@ def node_from(wire: NodeWire) -> Node:
     )
 
 
-def parse_node(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Node:
+def parse_node(raw: Raw) -> Node:
     """Read a node from JSON bytes or a dict. Raises ModelError naming the node and the field."""
-    wire = decode(raw, NodeWire, "Node")
-    try:
-        return node_from(wire)
-    except ModelError as error:
-        raise error.within("Node", "", wire.metadata.name, wire.metadata.uid) from None
+    return parse(raw, _NodeWire, NODES, _node_from)

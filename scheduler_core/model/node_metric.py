@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.kinds import NODE_METRICS
+from scheduler_core.model.meta import ApiObject, ClusterObject, Raw, parse
 from scheduler_core.model.quantity import parse_resource
 from scheduler_core.model.timestamps import epoch
 
-KIND: Final = "NodeMetric"
 DEFAULT_REPORT_INTERVAL: Final = 60
 # 2 PiB, or two billion cores: larger amounts count as this much, so that sums never overflow.
 MAX_AMOUNT: Final = 2**51
@@ -70,9 +70,7 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     pods_metric: tuple[_PodWire, ...] | None = None
 
 
-class NodeMetricWire(ApiObject, frozen=True, rename="camel"):
-    """A NodeMetric, partial."""
-
+class _NodeMetricWire(ApiObject, frozen=True, rename="camel"):
     spec: _SpecWire | None = None
     status: _StatusWire | None = None
 
@@ -104,13 +102,12 @@ class CollectPolicy(msgspec.Struct, frozen=True):
     durations: tuple[str, ...] = ()
 
 
-class NodeMetric(msgspec.Struct, frozen=True, eq=False):
+class NodeMetric(ClusterObject, frozen=True, eq=False):
     """A report. Amounts are exact integers (CPU in milli), `update_time` seconds since the epoch.
 
     `usage` is None where the node measured nothing yet (`status.nodeMetric` is absent).
     """
 
-    name: str
     uid: str
     resource_version: str
     annotations: dict[str, str]
@@ -120,11 +117,6 @@ class NodeMetric(msgspec.Struct, frozen=True, eq=False):
     system: dict[str, int]
     percentiles: tuple[Percentiles, ...]
     pods: MeasuredPods
-
-    @property
-    def key(self) -> str:
-        """The node's name."""
-        return self.name
 
     @property
     def report_interval(self) -> int:
@@ -202,7 +194,7 @@ def _policy(spec: _SpecWire | None) -> CollectPolicy:
     return CollectPolicy(wire.aggregate_duration_seconds, wire.report_interval_seconds, durations)
 
 
-def node_metric_from(wire: NodeMetricWire) -> NodeMetric:
+def _node_metric_from(wire: _NodeMetricWire) -> NodeMetric:
     """The typed report of a decoded object. Raises ModelError with the path of what is malformed."""
     meta, status = wire.metadata, wire.status or _StatusWire()
     node = status.node_metric
@@ -220,10 +212,6 @@ def node_metric_from(wire: NodeMetricWire) -> NodeMetric:
     )
 
 
-def parse_node_metric(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> NodeMetric:
+def parse_node_metric(raw: Raw) -> NodeMetric:
     """Read a NodeMetric from JSON bytes or a dict. Raises ModelError naming the node and the field."""
-    wire = decode(raw, NodeMetricWire, KIND)
-    try:
-        return node_metric_from(wire)
-    except ModelError as error:
-        raise error.within(KIND, "", wire.metadata.name, wire.metadata.uid) from None
+    return parse(raw, _NodeMetricWire, NODE_METRICS, _node_metric_from)

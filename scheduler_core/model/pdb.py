@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import ApiObject, ObjectMeta, OwnerReference, decode
+from scheduler_core.model.kinds import POD_DISRUPTION_BUDGETS
+from scheduler_core.model.meta import ApiObject, NamespacedObject, ObjectMeta, OwnerReference, Raw, parse
 from scheduler_core.model.names import GANG_BUDGET_PREFIX, PROTECTED_GROUP_LABEL
 from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
-
-KIND = "PodDisruptionBudget"
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,22 +22,18 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     disrupted_pods: dict[str, Any] | None = None
 
 
-class PdbWire(ApiObject, frozen=True, rename="camel"):
-    """A PodDisruptionBudget, partial."""
-
+class _PdbWire(ApiObject, frozen=True, rename="camel"):
     spec: _SpecWire = _SpecWire()
     status: _StatusWire = _StatusWire()
 
 
-class PodDisruptionBudget(msgspec.Struct, frozen=True, eq=False):
+class PodDisruptionBudget(NamespacedObject, frozen=True, eq=False):
     """A budget: pods of its namespace that match may be disrupted `allowed` times now.
 
     `disrupted` are names of pods whose disruption is counted already. `gang` is the uid of the group for
     which Muster made it, empty for the budgets of others; `group` is that group's name.
     """
 
-    namespace: str
-    name: str
     selector: Selector
     allowed: int
     disrupted: frozenset[str]
@@ -49,25 +42,19 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, eq=False):
     gang: str = ""
     group: str = ""
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
-
-def parse_pdb(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodDisruptionBudget:
+def parse_pdb(raw: Raw) -> PodDisruptionBudget:
     """Read a budget from JSON bytes or a dict. Raises ModelError naming the budget and the field."""
-    wire = decode(raw, PdbWire, KIND)
+    return parse(raw, _PdbWire, POD_DISRUPTION_BUDGETS, _budget_from)
+
+
+def _budget_from(wire: _PdbWire) -> PodDisruptionBudget:
     meta = wire.metadata
-    try:
-        selector = parse_selector(wire.spec.selector, "spec.selector")
-    except ModelError as error:
-        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
     owner = _protected_group(meta)
     return PodDisruptionBudget(
         namespace=meta.namespace or "default",
         name=meta.name,
-        selector=selector,
+        selector=parse_selector(wire.spec.selector, "spec.selector"),
         allowed=wire.status.disruptions_allowed,
         disrupted=frozenset(wire.status.disrupted_pods or ()),
         uid=meta.uid,

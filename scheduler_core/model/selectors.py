@@ -84,6 +84,12 @@ class NodeTermWire(msgspec.Struct, frozen=True, rename="camel"):
     match_fields: tuple[ExpressionWire, ...] | None = None
 
 
+class NodeSelectorWire(msgspec.Struct, frozen=True, rename="camel"):
+    """`NodeSelector` as the API writes it."""
+
+    node_selector_terms: tuple[NodeTermWire, ...] | None = None
+
+
 class NodeTerm(msgspec.Struct, frozen=True):
     """One alternative of a node selector: all label and field requirements together."""
 
@@ -139,3 +145,11 @@ def parse_node_term(wire: NodeTermWire, path: str) -> NodeTerm:
             for i, item in enumerate(wire.match_fields or ())
         ),
     )
+
+
+def parse_node_selector(wire: NodeSelectorWire | None, path: str) -> tuple[NodeTerm, ...] | None:
+    """Typed terms of a node selector, any of which suffices; None for an absent selector."""
+    if wire is None:
+        return None
+    terms = wire.node_selector_terms or ()
+    return tuple(parse_node_term(term, f"{path}.nodeSelectorTerms[{i}]") for i, term in enumerate(terms))

@@ -7,18 +7,27 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.errors import ModelError
 from scheduler_core.model import names
-from scheduler_core.model.meta import ApiObject, ObjectMeta, decode
+from scheduler_core.model.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from scheduler_core.model.meta import (
+    ApiObject,
+    ClusterObject,
+    NamespacedObject,
+    ObjectMeta,
+    Raw,
+    decode,
+    parse,
+)
+from scheduler_core.model.quantity import Rounding
 from scheduler_core.model.resources import parse_resource_list
 from scheduler_core.model.selectors import (
     IN,
     LabelSelectorWire,
+    NodeSelectorWire,
     NodeTerm,
-    NodeTermWire,
     Requirement,
     Selector,
-    parse_node_term,
+    parse_node_selector,
     parse_selector,
 )
 
@@ -30,8 +39,6 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 BOUND: Final = "Bound"
 LOST: Final = "Lost"
 AVAILABLE: Final = "Available"
-
-Raw = bytes | msgspec.Raw | Mapping[str, Any]
 
 
 class _RefWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,12 +52,8 @@ class _CsiWire(msgspec.Struct, frozen=True, rename="camel"):
     volume_handle: str = ""
 
 
-class _TermsWire(msgspec.Struct, frozen=True, rename="camel"):
-    node_selector_terms: tuple[NodeTermWire, ...] | None = None
-
-
 class _VolumeAffinityWire(msgspec.Struct, frozen=True, rename="camel"):
-    required: _TermsWire | None = None
+    required: NodeSelectorWire | None = None
 
 
 class _VolumeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -124,13 +127,12 @@ class _CsiNodeWire(ApiObject, frozen=True, rename="camel"):
     spec: _CsiNodeSpecWire = _CsiNodeSpecWire()
 
 
-class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
+class PersistentVolume(ClusterObject, frozen=True, eq=False):
     """A volume. `claim` is `namespace/name` of the claim it is reserved for (`claim_uid` may be empty).
 
     `free` says that it can be matched to a claim; `terms` are its node affinity, None if it has none.
     """
 
-    name: str
     uid: str
     resource_version: str
     labels: dict[str, str]
@@ -147,17 +149,10 @@ class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
     driver: str
     handle: str
 
-    @property
-    def key(self) -> str:
-        """The volume's name."""
-        return self.name
 
-
-class PersistentVolumeClaim(msgspec.Struct, frozen=True, eq=False):
+class PersistentVolumeClaim(NamespacedObject, frozen=True, eq=False):
     """A claim. `bound` means that the binding to `volume` is complete; `owner` is its controller's uid."""
 
-    namespace: str
-    name: str
     uid: str
     resource_version: str
     request: int
@@ -173,24 +168,13 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, eq=False):
     selected_node: str
     owner: str
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
-
-class StorageClass(msgspec.Struct, frozen=True, eq=False):
+class StorageClass(ClusterObject, frozen=True, eq=False):
     """A class: the provisioner, whether binding waits for a pod, and the allowed topologies."""
 
-    name: str
     provisioner: str
     binding_mode: str
     topologies: tuple[NodeTerm, ...]
-
-    @property
-    def key(self) -> str:
-        """The class's name."""
-        return self.name
 
     @property
     def waits(self) -> bool:
@@ -203,16 +187,10 @@ class StorageClass(msgspec.Struct, frozen=True, eq=False):
         return self.provisioner not in ("", NO_PROVISIONER)
 
 
-class CSINode(msgspec.Struct, frozen=True, eq=False):
+class CSINode(ClusterObject, frozen=True, eq=False):
     """Attachable volumes of a node by CSI driver; drivers without a limit are left out."""
 
-    name: str
     limits: dict[str, int]
-
-    @property
-    def key(self) -> str:
-        """The node's name."""
-        return self.name
 
 
 def _class_of(meta: ObjectMeta, name: str | None) -> str:
@@ -220,72 +198,62 @@ def _class_of(meta: ObjectMeta, name: str | None) -> str:
     return (meta.annotations or {}).get(names.STORAGE_CLASS_ANNOTATION, name or "")
 
 
-def _amount(raw: Mapping[str, Any] | None, path: str, *, capacity: bool) -> int:
-    rounding = "down" if capacity else "up"
+def _amount(raw: Mapping[str, Any] | None, path: str, rounding: Rounding) -> int:
     only = {key: value for key, value in (raw or {}).items() if key == STORAGE}
-    return parse_resource_list(only, path, rounding=rounding).get(STORAGE, 0)  # type: ignore[arg-type]
-
-
-def _terms(wire: _VolumeAffinityWire | None) -> tuple[NodeTerm, ...] | None:
-    if wire is None or wire.required is None:
-        return None
-    path = "spec.nodeAffinity.required.nodeSelectorTerms"
-    terms = wire.required.node_selector_terms or ()
-    return tuple(parse_node_term(term, f"{path}[{i}]") for i, term in enumerate(terms))
+    return parse_resource_list(only, path, rounding=rounding).get(STORAGE, 0)
 
 
 def parse_persistent_volume(raw: Raw) -> PersistentVolume:
     """Read a PersistentVolume. Raises ModelError naming the volume and the field."""
-    wire = decode(raw, _VolumeWire, "PersistentVolume")
+    return parse(raw, _VolumeWire, PERSISTENT_VOLUMES, _volume_from)
+
+
+def _volume_from(wire: _VolumeWire) -> PersistentVolume:
     meta, spec = wire.metadata, wire.spec
     reference, csi = spec.claim_ref, spec.csi or _CsiWire()
-    try:
-        return PersistentVolume(
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            labels=meta.labels or {},
-            capacity=_amount(spec.capacity, "spec.capacity", capacity=True),
-            modes=frozenset(spec.access_modes or ()),
-            storage_class=_class_of(meta, spec.storage_class_name),
-            volume_mode=spec.volume_mode or FILESYSTEM,
-            attributes_class=spec.volume_attributes_class_name or "",
-            terms=_terms(spec.node_affinity),
-            claim=f"{reference.namespace}/{reference.name}" if reference else "",
-            claim_uid=reference.uid if reference else "",
-            # A server always gives a phase; only objects that never met one have none.
-            free=wire.status.phase in ("", AVAILABLE) and meta.deletion_timestamp is None,
-            deleting=meta.deletion_timestamp is not None,
-            driver=csi.driver,
-            handle=csi.volume_handle,
-        )
-    except ModelError as error:
-        raise error.within("PersistentVolume", "", meta.name, meta.uid) from None
+    affinity = spec.node_affinity or _VolumeAffinityWire()
+    return PersistentVolume(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        labels=meta.labels or {},
+        capacity=_amount(spec.capacity, "spec.capacity", "down"),
+        modes=frozenset(spec.access_modes or ()),
+        storage_class=_class_of(meta, spec.storage_class_name),
+        volume_mode=spec.volume_mode or FILESYSTEM,
+        attributes_class=spec.volume_attributes_class_name or "",
+        terms=parse_node_selector(affinity.required, "spec.nodeAffinity.required"),
+        claim=f"{reference.namespace}/{reference.name}" if reference else "",
+        claim_uid=reference.uid if reference else "",
+        # A server always gives a phase; only objects that never met one have none.
+        free=wire.status.phase in ("", AVAILABLE) and meta.deletion_timestamp is None,
+        deleting=meta.deletion_timestamp is not None,
+        driver=csi.driver,
+        handle=csi.volume_handle,
+    )
 
 
 def parse_persistent_volume_claim(raw: Raw) -> PersistentVolumeClaim:
     """Read a PersistentVolumeClaim. Raises ModelError naming the claim and the field."""
-    wire = decode(raw, _ClaimWire, "PersistentVolumeClaim")
+    return parse(raw, _ClaimWire, PERSISTENT_VOLUME_CLAIMS, _claim_from)
+
+
+def _claim_from(wire: _ClaimWire) -> PersistentVolumeClaim:
     meta, spec = wire.metadata, wire.spec
     notes = meta.annotations or {}
-    try:
-        requests = spec.resources.requests if spec.resources else None
-        request = _amount(requests, "spec.resources.requests", capacity=False)
-        selector = parse_selector(spec.selector, "spec.selector") if spec.selector is not None else None
-    except ModelError as error:
-        raise error.within("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid) from None
+    requests = spec.resources.requests if spec.resources else None
     complete = names.BIND_COMPLETED_ANNOTATION in notes or wire.status.phase == BOUND
     return PersistentVolumeClaim(
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
-        request=request,
+        request=_amount(requests, "spec.resources.requests", "up"),
         modes=frozenset(spec.access_modes or ()),
         storage_class=_class_of(meta, spec.storage_class_name),
         volume_mode=spec.volume_mode or FILESYSTEM,
         attributes_class=spec.volume_attributes_class_name or "",
-        selector=selector,
+        selector=parse_selector(spec.selector, "spec.selector") if spec.selector is not None else None,
         volume=spec.volume_name,
         bound=bool(spec.volume_name) and complete,
         lost=wire.status.phase == LOST,

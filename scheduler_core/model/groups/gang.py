@@ -18,7 +18,7 @@ from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.groups.pod_group import PolicyWire
 from scheduler_core.model.groups.topology import GroupSpec
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
-from scheduler_core.model.meta import ApiObject, ObjectMeta, decode
+from scheduler_core.model.meta import ApiObject, ObjectMeta, Raw, decode
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import MAX_RESOURCES, parse_resource_list
 
@@ -212,7 +212,7 @@ def _gang(
     )
 
 
-def parse_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+def parse_gang(raw: Raw) -> Gang:
     """The gang of a PodGroup of incubator.scheduling.k8s.io. Raises ModelError."""
     wire = decode(raw, _PodGroupWire, "PodGroup")
     spec = wire.spec
@@ -231,13 +231,13 @@ def _total(spec: _SpecWire) -> dict[str, int]:
         return {}
 
 
-def parse_x_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+def parse_x_gang(raw: Raw) -> Gang:
     """The gang of a PodGroup of scheduling.x-k8s.io. Raises ModelError."""
     wire = decode(raw, _XPodGroupWire, "PodGroup")
     return _gang(wire.metadata, "x-PodGroup", wire.spec.min_member, "spec.minMember")
 
 
-def parse_native_gang(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Gang:
+def parse_native_gang(raw: Raw) -> Gang:
     """The gang of a native PodGroup; without a gang policy its minimum is 1. Raises ModelError."""
     wire = decode(raw, _NativePodGroupWire, "PodGroup")
     policy, constraints = wire.spec.scheduling_policy, wire.spec.scheduling_constraints

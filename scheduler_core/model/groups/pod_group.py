@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.kinds import POD_GROUPS
+from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
 from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
 
-KIND = "PodGroup"
 SUCCEEDED = "Succeeded"
 
 
@@ -42,15 +42,13 @@ class _PodGroupWire(ApiObject, frozen=True, rename="camel"):
     status: _StatusWire | None = None
 
 
-class PodGroup(msgspec.Struct, frozen=True, eq=False):
+class PodGroup(NamespacedObject, frozen=True, eq=False):
     """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
 
     `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
     who made them.
     """
 
-    namespace: str
-    name: str
     uid: str
     resource_version: str
     created: float
@@ -58,11 +56,6 @@ class PodGroup(msgspec.Struct, frozen=True, eq=False):
     total: dict[str, int]
     succeeded: bool
     policy: PolicyWire | None = None
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
 
 def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
@@ -99,11 +92,6 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
     )
 
 
-def parse_pod_group(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodGroup:
+def parse_pod_group(raw: Raw) -> PodGroup:
     """Read a PodGroup from JSON bytes or a dict. Raises ModelError naming the group and the field."""
-    wire = decode(raw, _PodGroupWire, KIND)
-    try:
-        return _group_from(wire)
-    except ModelError as error:
-        meta = wire.metadata
-        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+    return parse(raw, _PodGroupWire, POD_GROUPS, _group_from)

@@ -11,16 +11,21 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.selectors import (
     IN,
     LabelSelectorWire,
+    NodeSelectorWire,
     NodeTerm,
     NodeTermWire,
     Requirement,
     Selector,
+    parse_node_selector,
     parse_node_term,
     parse_selector,
 )
 
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_FIELDS: Final = {"required": REQUIRED, "preferred": PREFERRED}
 
 
 class Taint(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,17 +107,9 @@ class PreferredNodeTermWire(msgspec.Struct, frozen=True, rename="camel"):
     preference: NodeTermWire
 
 
-class NodeSelectorWire(msgspec.Struct, frozen=True, rename="camel"):
-    node_selector_terms: tuple[NodeTermWire, ...] | None = None
-
-
-class NodeAffinityWire(msgspec.Struct, frozen=True, rename="camel"):
-    required: NodeSelectorWire | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    preferred: tuple[PreferredNodeTermWire, ...] | None = msgspec.field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+class NodeAffinityWire(msgspec.Struct, frozen=True, rename=_FIELDS):
+    required: NodeSelectorWire | None = None
+    preferred: tuple[PreferredNodeTermWire, ...] | None = None
 
 
 class PodTermWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -129,13 +126,9 @@ class WeightedPodTermWire(msgspec.Struct, frozen=True, rename="camel"):
     pod_affinity_term: PodTermWire
 
 
-class PodAffinityWire(msgspec.Struct, frozen=True, rename="camel"):
-    required: tuple[PodTermWire, ...] | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    preferred: tuple[WeightedPodTermWire, ...] | None = msgspec.field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+class PodAffinityWire(msgspec.Struct, frozen=True, rename=_FIELDS):
+    required: tuple[PodTermWire, ...] | None = None
+    preferred: tuple[WeightedPodTermWire, ...] | None = None
 
 
 class AffinityWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -159,12 +152,8 @@ def parse_node_affinity(wire: NodeAffinityWire | None, path: str) -> PodNodeAffi
     """Typed node affinity; ModelError names the broken term."""
     if wire is None:
         return PodNodeAffinity()
-    required = None
-    if wire.required is not None:
-        base = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-        terms = wire.required.node_selector_terms or ()
-        required = tuple(parse_node_term(term, f"{base}[{i}]") for i, term in enumerate(terms))
-    base = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+    required = parse_node_selector(wire.required, f"{path}.{REQUIRED}")
+    base = f"{path}.{PREFERRED}"
     preferred = tuple(
         PreferredNodeTerm(item.weight, parse_node_term(item.preference, f"{base}[{i}].preference"))
         for i, item in enumerate(wire.preferred or ())
@@ -211,11 +200,11 @@ def parse_pod_affinity(wire: PodAffinityWire | None, path: str, labels: dict[str
     """Typed pod (anti-)affinity; `labels` are the pod's own, for matchLabelKeys (KEP-3633)."""
     if wire is None:
         return PodAffinity()
-    base = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
+    base = f"{path}.{REQUIRED}"
     required = tuple(
         _parse_pod_term(term, f"{base}[{i}]", labels) for i, term in enumerate(wire.required or ())
     )
-    base = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+    base = f"{path}.{PREFERRED}"
     preferred = tuple(
         _parse_pod_term(item.pod_affinity_term, f"{base}[{i}].podAffinityTerm", labels, item.weight)
         for i, item in enumerate(wire.preferred or ())

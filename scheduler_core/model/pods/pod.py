@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.errors import ModelError, TooLarge
+from scheduler_core.errors import TooLarge
 from scheduler_core.model import names
 from scheduler_core.model.conditions import ObjectCondition, find
-from scheduler_core.model.meta import ApiObject, ObjectMeta, OwnerReference, decode
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.meta import ApiObject, NamespacedObject, OwnerReference, Raw, parse
 from scheduler_core.model.pods.affinity import (
     AffinityWire,
     PodAffinity,
@@ -75,9 +76,7 @@ class PodStatusWire(ResizeStatusWire, frozen=True, rename="camel"):
     start_time: datetime | None = None
 
 
-class PodWire(ApiObject, frozen=True, rename="camel"):
-    """A pod, partial."""
-
+class _PodWire(ApiObject, frozen=True, rename="camel"):
     spec: PodSpecWire = PodSpecWire()
     status: PodStatusWire = PodStatusWire()
 
@@ -90,7 +89,7 @@ class HostPort(msgspec.Struct, frozen=True):
     port: int
 
 
-class Pod(msgspec.Struct, frozen=True, eq=False):
+class Pod(NamespacedObject, frozen=True, eq=False):
     """A pod as the core sees it. Times are seconds since the epoch; requests are exact integers.
 
     `preempted_for`: `namespace/name` of the pod for which this pod is being evicted, and the group if the
@@ -100,8 +99,6 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     Compared by identity: a new version of the object is a new Pod.
     """
 
-    namespace: str
-    name: str
     uid: str
     resource_version: str
     labels: dict[str, str]
@@ -143,11 +140,6 @@ class Pod(msgspec.Struct, frozen=True, eq=False):
     def preemptors(self) -> list[str]:
         """The preemptor that waits for its end (`namespace/name`), and a text for its group."""
         return self.preempted_for.split(names.PREEMPTING_MEMBER) if self.preempted_for else []
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
     @property
     def assigned(self) -> bool:
@@ -200,7 +192,7 @@ def _initialized(status: PodStatusWire) -> float | None:
     return epoch(found.last_transition_time) if found is not None and found.status == "True" else None
 
 
-def pod_from(wire: PodWire) -> Pod:
+def _pod_from(wire: _PodWire) -> Pod:
     """The typed pod of a decoded object. Raises ModelError with the path of what is malformed.
 
     One with more terms than are read is an error while it waits. With a node it counts, without its terms.
@@ -224,7 +216,7 @@ def pod_from(wire: PodWire) -> Pod:
     return pod
 
 
-def _as_written(wire: PodWire) -> Pod:
+def _as_written(wire: _PodWire) -> Pod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     labels = meta.labels or _NO_LABELS
     affinity = spec.affinity or AffinityWire()
@@ -278,11 +270,6 @@ def _as_written(wire: PodWire) -> Pod:
     )
 
 
-def parse_pod(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> Pod:
+def parse_pod(raw: Raw) -> Pod:
     """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
-    wire = decode(raw, PodWire, "Pod")
-    try:
-        return pod_from(wire)
-    except ModelError as error:
-        meta: ObjectMeta = wire.metadata
-        raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
+    return parse(raw, _PodWire, PODS, _pod_from)

@@ -5,15 +5,15 @@ More lenient than `model.pods.pod`: a pod whose affinity cannot be read still co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from scheduler_core.errors import ModelError, TooLarge
+from scheduler_core.errors import TooLarge
 from scheduler_core.model import names
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.kinds import PODS
+from scheduler_core.model.meta import ApiObject, Raw, parse
 from scheduler_core.model.pods.charging import charged_at_creation
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.pods.requests import (
@@ -77,25 +77,24 @@ class PodUse(msgspec.Struct, frozen=True):
         return self.phase == names.SUCCEEDED
 
 
-def parse_pod_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
+def parse_pod_use(raw: Raw) -> PodUse:
     """Read a pod from JSON bytes or a dict. Raises ModelError naming the pod and the field."""
-    wire = decode(raw, _PodWire, "Pod")
-    return _use(wire, wire.status)
+    return parse(raw, _PodWire, PODS, _use)
 
 
-def parse_proposed_use(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> PodUse:
+def parse_proposed_use(raw: Raw) -> PodUse:
     """The use of a pod if the admission request with it were carried out. Raises ModelError.
 
     The status of an earlier resize (infeasible) does not apply to this one. Raises TooLarge
     for a pod that no node could run and that would take long to add up.
     """
-    wire = decode(raw, _PodWire, "Pod")
-    try:
-        _check_size(wire.spec, wire.status)
-    except ModelError as error:
-        meta = wire.metadata
-        raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
-    return _use(wire, msgspec.structs.replace(wire.status, conditions=None, resize=""))
+    return parse(raw, _PodWire, PODS, _proposed)
+
+
+def _proposed(wire: _PodWire) -> PodUse:
+    _check_size(wire.spec, wire.status)
+    status = msgspec.structs.replace(wire.status, conditions=None, resize="")
+    return _use(msgspec.structs.replace(wire, status=status))
 
 
 def _check_size(spec: PodResourcesWire, status: ResizeStatusWire) -> None:
@@ -133,14 +132,8 @@ def use_of(pod: Pod) -> PodUse:
     )
 
 
-def _use(wire: _PodWire, status: _StatusWire) -> PodUse:
-    meta = wire.metadata
-    try:
-        requests = effective_requests(wire.spec, status)
-        best_effort = is_best_effort(wire.spec)
-        started = epoch(status.start_time) or meta.created
-    except ModelError as error:
-        raise error.within("Pod", meta.namespace, meta.name, meta.uid) from None
+def _use(wire: _PodWire) -> PodUse:
+    meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or {}
     return PodUse(
         namespace=meta.namespace or "default",
@@ -148,11 +141,11 @@ def _use(wire: _PodWire, status: _StatusWire) -> PodUse:
         uid=meta.uid,
         resource_version=meta.resource_version,
         group=annotations.get(names.GROUP_NAME_ANNOTATION, ""),
-        usage={**requests, names.PODS: 1},
-        best_effort=best_effort,
+        usage={**effective_requests(spec, status), names.PODS: 1},
+        best_effort=is_best_effort(spec),
         phase=status.phase,
-        started=started,
-        node=wire.spec.node_name or "",
-        scheduler=wire.spec.scheduler_name or "",
+        started=epoch(status.start_time) or meta.created,
+        node=spec.node_name or "",
+        scheduler=spec.scheduler_name or "",
         charged=charged_at_creation(annotations),
     )

@@ -9,7 +9,8 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import ObjectCondition
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
+from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
 
 KIND = "ElasticQuota"
@@ -33,22 +34,18 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[ObjectCondition, ...] | None = None
 
 
-class ElasticQuotaWire(ApiObject, frozen=True, rename="camel"):
-    """An ElasticQuota, partial."""
-
+class _ElasticQuotaWire(ApiObject, frozen=True, rename="camel"):
     spec: _SpecWire | None = None
     status: _StatusWire | None = None
 
 
-class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
+class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
 
     `status_used`, `summary` (used, borrowed) and `conditions` are what the object says, kept only to know
     whether it must be written again.
     """
 
-    namespace: str
-    name: str
     uid: str
     resource_version: str
     generation: int
@@ -60,11 +57,6 @@ class ElasticQuota(msgspec.Struct, frozen=True, eq=False):
     status_used: dict[str, int]
     summary: tuple[str, str]
     conditions: tuple[ObjectCondition, ...]
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
     @property
     def age_order(self) -> tuple[float, str]:
@@ -90,7 +82,7 @@ def _amounts_used(raw: Mapping[str, Any] | None) -> dict[str, int]:
     return parse_resource_list(raw, "status.used")
 
 
-def quota_from(wire: ElasticQuotaWire) -> ElasticQuota:
+def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
     """The typed quota of a decoded object; `min <= max` is checked by `quota.validation`, not here."""
     meta, spec = wire.metadata, wire.spec or _SpecWire()
     status = wire.status or _StatusWire()
@@ -116,11 +108,6 @@ def quota_from(wire: ElasticQuotaWire) -> ElasticQuota:
     )
 
 
-def parse_elastic_quota(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ElasticQuota:
+def parse_elastic_quota(raw: Raw) -> ElasticQuota:
     """Read an ElasticQuota from JSON bytes or a dict. Raises ModelError naming the quota and the field."""
-    wire = decode(raw, ElasticQuotaWire, KIND)
-    try:
-        return quota_from(wire)
-    except ModelError as error:
-        meta = wire.metadata
-        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+    return parse(raw, _ElasticQuotaWire, ELASTIC_QUOTAS, _quota_from)

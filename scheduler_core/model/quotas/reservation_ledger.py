@@ -6,7 +6,7 @@ pods there at the same time (docs/reservations.md#the-ledger).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -14,11 +14,10 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import RESERVATION_LEDGERS
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.meta import ApiObject, Raw, parse
 from scheduler_core.model.resources import parse_resource_list, to_strings
 from scheduler_core.model.timestamps import epoch, format_time
 
-KIND: Final = "ReservationLedger"
 # The ledger of reservations in ResourceQuotas, with the pods that draw on the same quotas.
 NAME: Final = "reservations"
 # The ledger of pods and resizes that no Muster scheduler will judge, charged to the ElasticQuota; no holds.
@@ -202,14 +201,9 @@ def _ledger_from(wire: _LedgerWire) -> ReservationLedger:
     )
 
 
-def parse_reservation_ledger(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ReservationLedger:
+def parse_reservation_ledger(raw: Raw) -> ReservationLedger:
     """Read a ledger from JSON bytes or a dict. Raises ModelError naming the object and the field."""
-    wire = decode(raw, _LedgerWire, KIND)
-    try:
-        return _ledger_from(wire)
-    except ModelError as error:
-        meta = wire.metadata
-        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+    return parse(raw, _LedgerWire, RESERVATION_LEDGERS, _ledger_from)
 
 
 def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
@@ -221,7 +215,7 @@ def ledger_body(ledger: ReservationLedger) -> dict[str, Any]:
     charges = [_charge_body(charge) for charge in ledger.charges]
     return {
         "apiVersion": RESERVATION_LEDGERS.api_version,
-        "kind": KIND,
+        "kind": RESERVATION_LEDGERS.kind,
         "metadata": metadata,
         "spec": {"podsVersion": ledger.pods_version, "holds": holds, "charges": charges},
         "status": {"held": to_strings(ledger.held)},

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.kinds import RESOURCE_QUOTAS
+from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.names import LIMITS_PREFIX, REQUESTS_PREFIX
 from scheduler_core.model.resources import parse_resource_list
 
@@ -39,9 +39,7 @@ class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     used: dict[str, Any] | None = None
 
 
-class ResourceQuotaWire(ApiObject, frozen=True, rename="camel"):
-    """A ResourceQuota, partial."""
-
+class _ResourceQuotaWire(ApiObject, frozen=True, rename="camel"):
     spec: _SpecWire = _SpecWire()
     status: _StatusWire = _StatusWire()
 
@@ -54,21 +52,14 @@ class QuotaScope(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class ResourceQuota(msgspec.Struct, frozen=True, eq=False):
+class ResourceQuota(NamespacedObject, frozen=True, eq=False):
     """A native quota; `hard` and `used` keep the API's own keys (`requests.cpu`, `cpu`, `pods` ...)."""
 
-    namespace: str
-    name: str
     uid: str
     resource_version: str
     hard: dict[str, int]
     used: dict[str, int]
     scopes: tuple[QuotaScope, ...]
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
     @property
     def scoped(self) -> bool:
@@ -93,15 +84,9 @@ class ResourceQuota(msgspec.Struct, frozen=True, eq=False):
         return out
 
 
-def parse_resource_quota(raw: bytes | msgspec.Raw | Mapping[str, Any]) -> ResourceQuota:
+def parse_resource_quota(raw: Raw) -> ResourceQuota:
     """Read a ResourceQuota from JSON bytes or a dict. Raises ModelError naming the quota and the field."""
-    wire = decode(raw, ResourceQuotaWire, KIND)
-    try:
-        _check_size(wire.spec, wire.status)
-        return _quota_from(wire)
-    except ModelError as error:
-        meta = wire.metadata
-        raise error.within(KIND, meta.namespace, meta.name, meta.uid) from None
+    return parse(raw, _ResourceQuotaWire, RESOURCE_QUOTAS, _quota_from)
 
 
 def _check_size(spec: _SpecWire, status: _StatusWire) -> None:
@@ -114,8 +99,9 @@ def _check_size(spec: _SpecWire, status: _StatusWire) -> None:
         raise ModelError("spec.scopes", f"{scopes} scopes are too many (at most {MAX_SCOPES})")
 
 
-def _quota_from(wire: ResourceQuotaWire) -> ResourceQuota:
+def _quota_from(wire: _ResourceQuotaWire) -> ResourceQuota:
     meta, spec, status = wire.metadata, wire.spec, wire.status
+    _check_size(spec, status)
     selector = spec.scope_selector.match_expressions if spec.scope_selector else None
     scopes = tuple(QuotaScope(name) for name in spec.scopes or ()) + tuple(
         QuotaScope(item.scope_name, item.operator, item.values or ()) for item in selector or ()
