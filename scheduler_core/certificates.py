@@ -122,9 +122,8 @@ def expiry(pem: bytes, source: str = "certificate") -> float:
 
 def rotation_due(pem: bytes, now: float) -> bool:
     """Whether two thirds of a certificate's life are over, or it cannot be read, or is not valid yet."""
-    try:
-        certificate = read_certificate(pem, "certificate")
-    except CertificateError:
+    certificate = _readable(pem)
+    if certificate is None:
         return True
     start = certificate.not_valid_before_utc.timestamp()
     end = certificate.not_valid_after_utc.timestamp()
@@ -133,7 +132,7 @@ def rotation_due(pem: bytes, now: float) -> bool:
 
 def split_bundle(pem: bytes) -> tuple[bytes, ...]:
     """The readable certificates of a PEM text, one PEM text each, in order."""
-    return tuple(part.strip() + b"\n" for part in _PEM.findall(pem) if _is_readable(part))
+    return tuple(part.strip() + b"\n" for part in _PEM.findall(pem) if _readable(part) is not None)
 
 
 def made(pem: bytes) -> float:
@@ -143,9 +142,8 @@ def made(pem: bytes) -> float:
 
 def is_valid(pem: bytes, now: float) -> bool:
     """Whether a certificate can be read and is valid at `now`."""
-    try:
-        certificate = read_certificate(pem, "certificate")
-    except CertificateError:
+    certificate = _readable(pem)
+    if certificate is None:
         return False
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return start.timestamp() <= now < end.timestamp()
@@ -189,12 +187,11 @@ def missing_hosts(pem: bytes, hosts: Iterable[str]) -> tuple[str, ...]:
     return tuple(host for host in hosts if str(_general_name(host).value) not in named)
 
 
-def _is_readable(pem: bytes) -> bool:
+def _readable(pem: bytes) -> x509.Certificate | None:
     try:
-        read_certificate(pem, "certificate")
+        return read_certificate(pem, "certificate")
     except CertificateError:
-        return False
-    return True
+        return None
 
 
 def _moment(now: float) -> datetime:

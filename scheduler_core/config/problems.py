@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -55,6 +55,12 @@ def not_supported(path: str, value: Any, supported: Iterable[str]) -> ConfigErro
     return ConfigError(
         path, f"Unsupported value: {shown(value)}: supported values: {allowed}", kind="NotSupported"
     )
+
+
+def out_of_range(path: str, value: int, low: int, high: int) -> Iterator[ConfigError]:
+    """The error of a value that is not between `low` and `high`, both included."""
+    if not low <= value <= high:
+        yield invalid(path, value, f"not in valid range [{low}, {high}]")
 
 
 def child(path: str, name: str) -> str:

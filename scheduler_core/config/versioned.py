@@ -105,6 +105,7 @@ class ProfileV1(_VersionedProfile, frozen=True, kw_only=True, rename="camel"):
 class _CommonFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
+    leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool | None = None
@@ -113,29 +114,27 @@ class _CommonFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pod_max_backoff_seconds: Int64 = 10
 
 
-class ConfigV1Beta3(_CommonFields, frozen=True, kw_only=True, rename="camel"):
-    leader_election: LeaderElection = LeaderElection()
+class _ConfigSinceBeta1(_CommonFields, frozen=True, kw_only=True, rename="camel"):
+    """The fields of v1beta1 and all later versions, without profiles."""
+
     parallelism: Int32 = 16
-    profiles: tuple[ProfileV1Beta3, ...] = ()
     extenders: tuple[Extender, ...] = ()
 
 
-class ConfigV1(_CommonFields, frozen=True, kw_only=True, rename="camel"):
-    leader_election: LeaderElection = LeaderElection()
-    parallelism: Int32 = 16
+class ConfigV1Beta3(_ConfigSinceBeta1, frozen=True, kw_only=True, rename="camel"):
+    profiles: tuple[ProfileV1Beta3, ...] = ()
+
+
+class ConfigV1(_ConfigSinceBeta1, frozen=True, kw_only=True, rename="camel"):
     delay_cache_until_active: bool = False
     profiles: tuple[ProfileV1, ...] = ()
-    extenders: tuple[Extender, ...] = ()
 
 
-class _ConfigOfFirstBetas(_CommonFields, frozen=True, kw_only=True, rename="camel"):
+class _ConfigOfFirstBetas(_ConfigSinceBeta1, frozen=True, kw_only=True, rename="camel"):
     """The fields of v1beta1 and v1beta2, without profiles."""
 
-    leader_election: LeaderElection = LeaderElection()
-    parallelism: Int32 = 16
     healthz_bind_address: str = ""
     metrics_bind_address: str = ""
-    extenders: tuple[Extender, ...] = ()
 
 
 class ConfigV1Beta2(_ConfigOfFirstBetas, frozen=True, kw_only=True, rename="camel"):
@@ -152,12 +151,16 @@ class LegacyExtender(Extender, frozen=True, kw_only=True, rename="camel"):
     enable_https: bool = field(default=False, name="enableHttps")
 
 
-class ConfigV1Alpha2(_CommonFields, frozen=True, kw_only=True, rename="camel"):
-    leader_election: LeaderElection = LeaderElection()
+class _ConfigOfAlphas(_CommonFields, frozen=True, kw_only=True, rename="camel"):
+    """The fields of v1alpha1 and v1alpha2, without plugins and profiles."""
+
     healthz_bind_address: str = ""
     metrics_bind_address: str = ""
     disable_preemption: bool = False
     bind_timeout_seconds: Int64 | None = None
+
+
+class ConfigV1Alpha2(_ConfigOfAlphas, frozen=True, kw_only=True, rename="camel"):
     profiles: tuple[ProfileV1Alpha2, ...] = ()
     extenders: tuple[LegacyExtender, ...] = ()
 
@@ -186,14 +189,10 @@ class AlgorithmSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     provider: str | None = None
 
 
-class ConfigV1Alpha1(_CommonFields, frozen=True, kw_only=True, rename="camel"):
+class ConfigV1Alpha1(_ConfigOfAlphas, frozen=True, kw_only=True, rename="camel"):
     scheduler_name: str | None = None
     algorithm_source: AlgorithmSource = AlgorithmSource()
     hard_pod_affinity_symmetric_weight: Int32 | None = None
     leader_election: LeaderElectionV1Alpha1 = LeaderElectionV1Alpha1()
-    healthz_bind_address: str = ""
-    metrics_bind_address: str = ""
-    disable_preemption: bool = False
-    bind_timeout_seconds: Int64 | None = None
     plugins: PluginsV1Alpha1 = PluginsV1Alpha1()
     plugin_config: tuple[VersionedPluginConfig, ...] = ()

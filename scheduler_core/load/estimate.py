@@ -57,7 +57,7 @@ def factors_of(pod: Pod, spec: LoadSpec, report: Report) -> tuple[int | None, ..
     text = pod.annotations.get(names.SCALING_FACTORS_ANNOTATION)
     if text is None or not estimation.customizable:
         return estimation.factors
-    custom = read_percentages(text)
+    custom = percentages(read_json(text))
     if isinstance(custom, str):
         report(_of_pod(pod, names.SCALING_FACTORS_ANNOTATION, text, custom))
         return estimation.factors
@@ -102,14 +102,8 @@ def _seconds(pod: Pod, annotation: str, configured: int, report: Report) -> int:
     return int(text)
 
 
-def read_percentages(text: str) -> dict[str, int] | str:
-    """A JSON map of resource to whole percent, 0 or more, or the rule that it breaks."""
-    parsed = read_json(text)
-    return percentages(parsed)
-
-
 def percentages(value: Any) -> dict[str, int] | str:
-    """The map as it is, or the rule that it breaks."""
+    """A map of resource to whole percent, 0 or more, as it is, or the rule that it breaks."""
     if not isinstance(value, dict):
         return "must be a JSON map of resource to percent"
     for resource, percent in value.items():

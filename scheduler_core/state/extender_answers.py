@@ -19,10 +19,6 @@ class Proposal(msgspec.Struct, frozen=True):
     victims: tuple[Pod, ...]
 
 
-def _nobody(pod: Pod) -> bool:
-    return False
-
-
 class ExtenderAnswers:
     """Answers of extenders by the uid of the pod. Nodes that no answer names are refused, unless `open`.
 
@@ -38,7 +34,7 @@ class ExtenderAnswers:
         self.excluded_nodes: dict[str, set[str]] = {}
         self.agreed: dict[str, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
         self.proposed: dict[str, tuple[Proposal, ...]] = {}
-        self.guards: Callable[[Pod], bool] = _nobody
+        self.guards: Callable[[Pod], bool] = lambda pod: False
         self.open = False
 
     @contextmanager

@@ -6,7 +6,6 @@ import msgspec
 
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.use import use_of
-from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.reservations.usage import NamespaceUsage, amounts_text
 from scheduler_core.state.cluster import ClusterState
 
@@ -45,9 +44,6 @@ def reservation_of(state: ClusterState, gang: Gang) -> Reservation | None:
     admitted = {charge.uid: state.pods[charge.uid] for charge in charges if charge.uid in state.pods}
     pods = {uid: use_of(pod) for uid, pod in {**members, **admitted}.items()}
     book = NamespaceUsage(msgspec.structs.replace(ledger, holds=(hold,), charges=charges), pods)
-    used, held = (_without_zeros(amounts) for amounts in (book.drawn(hold.group), book.remaining(hold.group)))
+    counted = (book.drawn(hold.group), book.remaining(hold.group))
+    used, held = ({name: value for name, value in amounts.items() if value} for amounts in counted)
     return Reservation(hold.total, used, held)
-
-
-def _without_zeros(amounts: ResourceList) -> dict[str, int]:
-    return {name: value for name, value in amounts.items() if value}

@@ -20,6 +20,7 @@ from scheduler_core.config.problems import (
     index,
     invalid,
     not_supported,
+    out_of_range,
     required,
 )
 from scheduler_core.config.qualified import qualified_name_problem
@@ -76,7 +77,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"
         return structs.replace(self, scoring_strategy=structs.replace(self.strategy, resources=resources))
 
     def problems(self, path: str) -> Iterator[ConfigError]:
-        yield from _name_problems(child(path, "ignoredResources"), self.ignored_resources)
+        yield from name_problems(child(path, "ignoredResources"), self.ignored_resources)
         yield from _group_problems(child(path, "ignoredResourceGroups"), self.ignored_resource_groups)
         yield from _strategy_problems(child(path, "scoringStrategy"), self.strategy)
 
@@ -103,9 +104,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"
     ignore_preferred_terms_of_existing_pods: bool = False
 
     def problems(self, path: str) -> Iterator[ConfigError]:
-        weight = self.hard_pod_affinity_weight
-        if not 0 <= weight <= 100:
-            yield invalid(child(path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")
+        yield from out_of_range(child(path, "hardPodAffinityWeight"), self.hard_pod_affinity_weight, 0, 100)
 
 
 class DefaultPreemptionArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
@@ -117,8 +116,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True, kw_only=True, rename="camel
         absolute = self.min_candidate_nodes_absolute
         percentage_path = child(path, "minCandidateNodesPercentage")
         absolute_path = child(path, "minCandidateNodesAbsolute")
-        if not 0 <= percentage <= 100:
-            yield invalid(percentage_path, percentage, "not in valid range [0, 100]")
+        yield from out_of_range(percentage_path, percentage, 0, 100)
         if absolute < 0:
             yield invalid(absolute_path, absolute, "not in valid range [0, inf)")
         if percentage == 0 and absolute == 0:
@@ -155,7 +153,8 @@ def _weighted(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
     return tuple(ResourceSpec(r.name, r.weight or 1) for r in resources) or CPU_AND_MEMORY
 
 
-def _name_problems(path: str, names: tuple[str, ...]) -> Iterator[ConfigError]:
+def name_problems(path: str, names: tuple[str, ...]) -> Iterator[ConfigError]:
+    """The errors of qualified names in the list at `path`."""
     for i, name in enumerate(names):
         problem = qualified_name_problem(name)
         if problem:
@@ -166,7 +165,7 @@ def _group_problems(path: str, groups: tuple[str, ...]) -> Iterator[ConfigError]
     for i, group in enumerate(groups):
         if "/" in group:
             yield invalid(index(path, i), group, "resource group name can't contain '/'")
-    yield from _name_problems(path, groups)
+    yield from name_problems(path, groups)
 
 
 def _strategy_problems(path: str, strategy: ScoringStrategy) -> Iterator[ConfigError]:
@@ -198,9 +197,5 @@ def _shape_problems(path: str, shape: tuple[ShapePoint, ...]) -> Iterator[Config
             yield invalid(place, shape[i].utilization, "values must be sorted in increasing order")
             break
     for i, point in enumerate(shape):
-        if not 0 <= point.utilization <= 100:
-            place = child(index(path, i), "utilization")
-            yield invalid(place, point.utilization, "not in valid range [0, 100]")
-        if not 0 <= point.score <= MAX_SHAPE_SCORE:
-            place = child(index(path, i), "score")
-            yield invalid(place, point.score, f"not in valid range [0, {MAX_SHAPE_SCORE}]")
+        yield from out_of_range(child(index(path, i), "utilization"), point.utilization, 0, 100)
+        yield from out_of_range(child(index(path, i), "score"), point.score, 0, MAX_SHAPE_SCORE)

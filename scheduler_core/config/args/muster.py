@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import field, structs
 
+from scheduler_core.config.args.kubernetes import name_problems
 from scheduler_core.config.decode import Int64, Seconds
-from scheduler_core.config.problems import child, index, invalid, not_supported, required
-from scheduler_core.config.qualified import qualified_name_problem
+from scheduler_core.config.problems import child, invalid, not_supported, out_of_range, required
 from scheduler_core.config.schema import PluginArgs
 from scheduler_core.errors import ConfigError
 from scheduler_core.model.duration import format_duration
@@ -88,10 +88,7 @@ class ClusterTopologyPlacementGroupArgs(PluginArgs, frozen=True, kw_only=True, r
             yield invalid(child(path, "solverTimeBudgetMilliseconds"), value, "must be greater than zero")
         if self.results_format not in RESULT_FORMATS:
             yield not_supported(child(path, "resultsFormat"), self.results_format, RESULT_FORMATS)
-        for i, label in enumerate(self.topology_labels):
-            problem = qualified_name_problem(label)
-            if problem:
-                yield invalid(index(child(path, "topologyLabels"), i), label, problem)
+        yield from name_problems(child(path, "topologyLabels"), self.topology_labels)
 
 
 class AggregatedArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -159,7 +156,8 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="cam
             value = self.node_metric_expiration_seconds
             yield invalid(child(path, "nodeMetricExpirationSeconds"), value, "should be a positive value")
         yield from _range_problems(child(path, "resourceWeights"), self.resource_weights, 1)
-        yield from _one_range_problem(child(path, "dominantResourceWeight"), self.dominant_resource_weight, 0)
+        dominant = self.dominant_resource_weight
+        yield from out_of_range(child(path, "dominantResourceWeight"), dominant, 0, 100)
         yield from _range_problems(child(path, "usageThresholds"), self.usage_thresholds, 0)
         yield from self._prod_problems(child(path, "prodUsageThresholds"))
         yield from _range_problems(child(path, "estimatedScalingFactors"), self.estimated_scaling_factors, 1)
@@ -216,9 +214,4 @@ def _aggregated_problems(path: str, aggregated: AggregatedArgs) -> Iterator[Conf
 
 def _range_problems(path: str, values: Mapping[str, int], low: int) -> Iterator[ConfigError]:
     for resource, value in values.items():
-        yield from _one_range_problem(child(path, resource), value, low)
-
-
-def _one_range_problem(path: str, value: int, low: int) -> Iterator[ConfigError]:
-    if not low <= value <= 100:
-        yield invalid(path, value, f"not in valid range [{low}, 100]")
+        yield from out_of_range(child(path, resource), value, low, 100)

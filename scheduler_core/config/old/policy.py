@@ -18,6 +18,8 @@ from scheduler_core.config.args.kubernetes import (
     MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
     SYSTEM_DEFAULTING,
+    ResourceSpec,
+    ShapePoint,
 )
 from scheduler_core.config.decode import Int32, Int64, decode
 from scheduler_core.config.documents import parse_document, plain
@@ -96,19 +98,9 @@ class Predicate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     argument: Any = None
 
 
-class RatioResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    name: str = ""
-    weight: Int64 = 0
-
-
-class RatioPoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    utilization: Int32 = 0
-    score: Int32 = 0
-
-
 class RatioArgument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    shape: tuple[RatioPoint, ...] = ()
-    resources: tuple[RatioResource, ...] = ()
+    shape: tuple[ShapePoint, ...] = ()
+    resources: tuple[ResourceSpec, ...] = ()
 
 
 class PriorityArgument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

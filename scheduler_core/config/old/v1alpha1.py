@@ -11,7 +11,7 @@ from scheduler_core.config.old.policy import Algorithm
 from scheduler_core.config.old.policy_source import PolicyReaders, read_algorithm
 from scheduler_core.config.plugins import ALL
 from scheduler_core.config.problems import ConfigErrors, child, invalid
-from scheduler_core.config.render import extender_document
+from scheduler_core.config.render import extender_document, plugin_entry
 from scheduler_core.config.schema import PluginEntry, PluginSet
 from scheduler_core.config.versioned import ConfigV1Alpha1
 from scheduler_core.errors import ConfigError
@@ -99,10 +99,7 @@ def _plugins(raw: Mapping[str, Any], algorithm: Algorithm) -> dict[str, Any]:
 def _lists(lists: PluginSet) -> dict[str, Any]:
     result: dict[str, Any] = {}
     if lists.enabled:
-        result["enabled"] = [
-            {"name": plugin.name, "weight": plugin.weight} if plugin.weight else {"name": plugin.name}
-            for plugin in lists.enabled
-        ]
+        result["enabled"] = [plugin_entry(plugin) for plugin in lists.enabled]
     if lists.disabled:
         result["disabled"] = [{"name": plugin.name} for plugin in lists.disabled]
     return result

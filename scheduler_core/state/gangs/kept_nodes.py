@@ -10,7 +10,8 @@ min (engine.gang.capacity.must_rest), with the same limit. See docs/gangs.md#how
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler_core.model.conditions import ObjectCondition, find
@@ -51,15 +52,13 @@ class KeptForGang(NamedTuple):
         return total
 
 
+@dataclass(slots=True)
 class _Account:
     """Time of unused kept nodes of a namespace: `level` seconds at time `at`; it `rests` until that time."""
 
-    __slots__ = ("at", "level", "rests")
-
-    def __init__(self, rests: float = 0.0) -> None:
-        self.level = 0.0
-        self.at = 0.0
-        self.rests = rests
+    rests: float
+    level: float = 0.0
+    at: float = 0.0
 
 
 class KeptNodes:
@@ -181,14 +180,11 @@ class KeptNodes:
         return account
 
     def _ends_told(self, namespace: str) -> Iterator[float]:
-        for gang in self._of(namespace):
-            told = find(gang.status.conditions, NODES_KEPT_CONDITION)
+        for group in [key for key, gang in self._gangs.items() if gang.ref.namespace == namespace]:
+            told = self._told(group)
             reached = told is not None and told.status == "False" and told.reason == REASON_LIMIT_REACHED
             if told is not None and reached and told.last_transition_time is not None:
                 yield told.last_transition_time.timestamp()
-
-    def _of(self, namespace: str) -> Iterable[Gang]:
-        return (gang for gang in self._gangs.values() if gang.ref.namespace == namespace)
 
 
 def _told(found: KeptForGang) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.types import Bool, Float, Int64
 from scheduler_core.load.estimate import Report
 from scheduler_core.load.node_settings import capacity_of, thresholds_of
@@ -21,7 +22,7 @@ from scheduler_core.load.spec import LoadSpec, Thresholds
 from scheduler_core.load.usage import UNLIMITED, base_usage, contributions, grouped, room
 from scheduler_core.model.node_metric import AS_PROD, UNMEASURED, MeasuredPods, NodeMetric
 from scheduler_core.state.load.assigned import AssignedPods
-from scheduler_core.state.load.estimates import PodEstimates, longer
+from scheduler_core.state.load.estimates import PodEstimates
 from scheduler_core.state.nodes.table import NodeTable
 
 Slots = NDArray[np.int64]
@@ -53,46 +54,21 @@ class LoadColumns:
         def times() -> Float:
             return np.zeros(0, dtype=np.float64)  # [N]
 
+        def flags() -> Bool:
+            return np.zeros(0, dtype=np.bool_)  # [N]
+
         self.capacity, self.threshold, self.prod_threshold = amounts(), amounts(), amounts()
         self.usage, self.score_usage = amounts(), amounts()
-        self.prod_usage, self.delta, self.prod_delta, self.estimated = (
-            amounts(),
-            amounts(),
-            amounts(),
-            amounts(),
-        )
+        self.prod_usage, self.delta = amounts(), amounts()
+        self.prod_delta, self.estimated = amounts(), amounts()
         self.room, self.prod_room, self.load, self.prod_load = amounts(), amounts(), amounts(), amounts()
         self.updated, self.expires, self.prod_expires, self.scored_until = times(), times(), times(), times()
-        self.aggregated: Bool = np.zeros(0, dtype=np.bool_)  # [N]
-        self.own_prod: Bool = np.zeros(0, dtype=np.bool_)  # [N]
-        self.base_missing: Bool = np.zeros(0, dtype=np.bool_)  # [N]
-        self.score_base_missing: Bool = np.zeros(0, dtype=np.bool_)  # [N]
-        self.measured: Bool = np.zeros(0, dtype=np.bool_)  # [N]
+        self.aggregated, self.own_prod, self.base_missing = flags(), flags(), flags()
+        self.score_base_missing, self.measured = flags(), flags()
 
-    _COLUMNS: Final = (
-        "capacity",
-        "threshold",
-        "prod_threshold",
-        "usage",
-        "score_usage",
-        "prod_usage",
-        "delta",
-        "prod_delta",
-        "estimated",
-        "room",
-        "prod_room",
-        "load",
-        "prod_load",
-        "updated",
-        "expires",
-        "prod_expires",
-        "scored_until",
-        "aggregated",
-        "own_prod",
-        "base_missing",
-        "score_base_missing",
-        "measured",
-    )
+    def _columns(self) -> list[str]:
+        """The names of the columns: all arrays of this object."""
+        return [name for name, value in vars(self).items() if isinstance(value, np.ndarray)]
 
     # Keeping current
 
@@ -123,7 +99,7 @@ class LoadColumns:
         self.derive(slots)
 
     def _grow(self, capacity: int) -> None:
-        for name in self._COLUMNS:
+        for name in self._columns():
             setattr(self, name, longer(getattr(self, name), capacity))
 
     def _read_nodes(self, nodes: NodeTable, slots: Iterable[int], report: Report) -> None:
@@ -248,7 +224,7 @@ class LoadColumns:
     @property
     def nbytes(self) -> int:
         """Bytes of the columns, without those of assigned pods."""
-        return sum(getattr(self, name).nbytes for name in self._COLUMNS)
+        return sum(getattr(self, name).nbytes for name in self._columns())
 
     # Invariants
 
@@ -257,15 +233,11 @@ class LoadColumns:
         there = [slot for slot in range(nodes.size) if nodes.nodes[slot] is not None]
         return [
             f"load column {name} is not what reports and pods say"
-            for name in self._COLUMNS
+            for name in self._columns()
             if not np.array_equal(
-                getattr(self, name)[..., there], getattr(other, name)[..., there], equal_nan=_is_time(name)
+                getattr(self, name)[..., there], getattr(other, name)[..., there], equal_nan=name == "updated"
             )
         ]
-
-
-def _is_time(name: str) -> bool:
-    return name == "updated"
 
 
 def _joined(parts: Sequence[array[int] | bytes]) -> Int64:

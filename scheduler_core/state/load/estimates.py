@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.types import Float, Int64
 from scheduler_core.load.estimate import Report, deadline, estimate_pod, scheduled_at
 from scheduler_core.load.priority import PROD, band_of
 from scheduler_core.load.spec import LoadSpec
 from scheduler_core.state.load.assigned import Assigned, Layout
-
-Kind = TypeVar("Kind", bound=np.generic)
 
 
 class PodEstimates:
@@ -58,10 +55,3 @@ class PodEstimates:
         """Bytes of the columns and of the list beside them."""
         arrays = (self.estimate, self.scheduled, self.deadline, self.prod)
         return 8 * len(self._known) + sum(column.nbytes for column in arrays)
-
-
-def longer(column: NDArray[Kind], capacity: int) -> NDArray[Kind]:
-    """The same values [..., capacity], zeros behind them."""
-    grown: NDArray[Kind] = np.zeros((*column.shape[:-1], capacity), dtype=column.dtype)
-    grown[..., : column.shape[-1]] = column
-    return grown

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler_core.arrays.changes import ChangeLog
+from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.index import MOST_COUNTED, PODS_ROW, ResourceIndex
 from scheduler_core.arrays.intern import Interner, LabelColumn
 from scheduler_core.arrays.types import Bool, Float, Int32, Int64
@@ -53,7 +53,7 @@ class NodeTable:
         self.usage_changes = ChangeLog()
         # Grows whenever a slot is assigned or released: anything cached by slot is then invalid.
         self.layout = 0
-        self._by_name: tuple[int, NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
+        self._by_name: tuple[int, Int64] = (-1, np.zeros(0, dtype=np.int64))
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._columns: dict[str, LabelColumn] = {}
@@ -106,16 +106,12 @@ class NodeTable:
         return slot
 
     def _grow(self, capacity: int) -> None:
-        def wider(array: NDArray) -> NDArray:
-            shape = (*array.shape[:-1], capacity)
-            grown = np.zeros(shape, dtype=array.dtype)
-            grown[..., : array.shape[-1]] = array
-            return grown
-
-        self.allocatable, self.requested = wider(self.allocatable), wider(self.requested)
+        self.allocatable = longer(self.allocatable, capacity)
+        self.requested = longer(self.requested, capacity)
         self.divisor = np.maximum(self.allocatable, 1).astype(np.float64)
-        self.nonzero, self.alive = wider(self.nonzero), wider(self.alive)
-        self.unschedulable, self.taint_set = wider(self.unschedulable), wider(self.taint_set)
+        self.nonzero, self.alive = longer(self.nonzero, capacity), longer(self.alive, capacity)
+        self.unschedulable = longer(self.unschedulable, capacity)
+        self.taint_set = longer(self.taint_set, capacity)
         self._requested_cells, self._nonzero_cells = self.requested.data, self.nonzero.data
         for column in (*self._columns.values(), self._absent):
             column.grow(capacity)
@@ -194,10 +190,10 @@ class NodeTable:
             del self._slots[self.names[slot]]
             self._free.append(slot)
 
-    def name_ranks(self) -> NDArray[np.int64]:
+    def name_ranks(self) -> Int64:
         """int64 [N]: each slot's place in the order of the nodes' names."""
         if self._by_name[0] != self.layout:
-            ranks: NDArray[np.int64] = np.zeros(self.size, dtype=np.int64)  # [N]
+            ranks: Int64 = np.zeros(self.size, dtype=np.int64)  # [N]
             ranks[sorted(range(self.size), key=self.names.__getitem__)] = np.arange(self.size)
             self._by_name = (self.layout, ranks)
         return self._by_name[1]

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.intern import ABSENT, Interner, LabelColumn
 from scheduler_core.arrays.types import Bool, Int32
 from scheduler_core.model.pods.pod import Pod
@@ -51,9 +52,7 @@ class PodLabels:
             del self._columns[worn]
 
     def _grow(self, capacity: int) -> None:
-        leaving: Bool = np.zeros(capacity, dtype=np.bool_)  # [capacity]
-        leaving[: len(self.leaving)] = self.leaving
-        self.leaving = leaving
+        self.leaving = longer(self.leaving, capacity)
         for column in self._columns.values():
             column.grow(capacity)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.intern import Interner
 from scheduler_core.arrays.types import Bool, Float, Int32, Int64
 from scheduler_core.model.pods.pod import Pod
@@ -55,15 +56,7 @@ class PodTable:
         self._cells = self._by_cell()
 
     def _by_cell(self) -> _Cells:
-        return _Cells(
-            slot=self.slot.data,
-            priority=self.priority.data,
-            start=self.start.data,
-            lasts=self.lasts.data,
-            namespace=self.namespace.data,
-            alive=self.alive.data,
-            leaving=self.leaving.data,
-        )
+        return _Cells._make(getattr(self, name).data for name in _Cells._fields)
 
     @property
     def size(self) -> int:
@@ -169,19 +162,8 @@ class PodTable:
         return held
 
     def _grow(self, capacity: int) -> None:
-        def longer(array: NDArray) -> NDArray:
-            grown = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
-            grown[..., : array.shape[-1]] = array
-            return grown
-
-        self.requests, self.slot, self.priority = (
-            longer(self.requests),
-            longer(self.slot),
-            longer(self.priority),
-        )
-        self.start, self.lasts = longer(self.start), longer(self.lasts)
-        self.namespace = longer(self.namespace)
-        self.alive, self.leaving = longer(self.alive), longer(self.leaving)
+        for name in ("requests", *_Cells._fields):
+            setattr(self, name, longer(getattr(self, name), capacity))
         self._cells = self._by_cell()
 
     def cover(self, resources: int) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_core.arrays.growth import longer
 from scheduler_core.arrays.intern import ABSENT, Interner
 from scheduler_core.arrays.types import Int32, Int64
 from scheduler_core.model.selectors import IN, NodeTerm
@@ -123,14 +124,10 @@ class VolumeTable:
         return row
 
     def _grow(self, capacity: int) -> None:
-        def longer(array: NDArray) -> NDArray:
-            grown = np.zeros(capacity, dtype=array.dtype)
-            grown[: len(array)] = array
-            return grown
-
-        self.capacity, self.usable = longer(self.capacity), longer(self.usable)
-        self.kind, self.modes = longer(self.kind), longer(self.modes)
-        self.key, self.value, self.group = longer(self.key), longer(self.value), longer(self.group)
+        self.capacity, self.usable = longer(self.capacity, capacity), longer(self.usable, capacity)
+        self.kind, self.modes = longer(self.kind, capacity), longer(self.modes, capacity)
+        self.key, self.value = longer(self.key, capacity), longer(self.value, capacity)
+        self.group = longer(self.group, capacity)
 
 
 def _one_label(terms: tuple[NodeTerm, ...]) -> bool:
