@@ -25,7 +25,7 @@ from scheduler_core.kube.client import Client
 from scheduler_core.load.priority import band_of
 from scheduler_core.model.collect_policy import DEFAULT_AGGREGATE_DURATION, DEFAULT_POLICY
 from scheduler_core.model.kinds import NODE_METRICS, Resource
-from scheduler_core.model.meta import ObjectMeta
+from scheduler_core.model.meta import ApiObject
 from scheduler_core.model.names import MUSTER_SCHEDULER, REPORTER_ANNOTATION
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric, amounts
@@ -69,8 +69,7 @@ class _ContainerWire(msgspec.Struct, frozen=True):
     usage: dict[str, Any] | None = None
 
 
-class _UsageWire(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class _UsageWire(ApiObject, frozen=True):
     timestamp: datetime | None = None
     usage: dict[str, Any] | None = None
     containers: tuple[_ContainerWire, ...] | None = None
@@ -198,7 +197,7 @@ class LoadReporter:
             mark = {REPORTER_ANNOTATION: MUSTER_SCHEDULER}
             created = self._client.create(new_node_metric(view.nodes[name], DEFAULT_POLICY, mark))
             policy = DEFAULT_POLICY
-            version = decode(created, _Created).metadata.resource_version
+            version = decode(created, ApiObject).metadata.resource_version
         else:
             policy, version = metric.policy, metric.resource_version
         of_pods: dict[str, int] = {}
@@ -214,10 +213,6 @@ class LoadReporter:
             Patch(NODE_METRICS, "", name, body, subresource="status", resource_version=version)
         )
         self._written[name] = float(int(samples.newest))
-
-
-class _Created(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
 
 
 def _amounts(raw: dict[str, Any] | None) -> dict[str, int] | None:

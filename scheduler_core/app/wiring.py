@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from scheduler_core.app.api_dispatcher import ApiDispatcher
 from scheduler_core.app.entry_points import Plugins, load_plugins, load_solvers
@@ -53,6 +53,7 @@ from scheduler_core.state.cluster import ClusterState
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 VERSION: Final = "0.1.0"
 _ANSWER_SECONDS: Final = 5.0
 
@@ -108,7 +109,11 @@ class RunningScheduler:
         events_limiter = client.limiter.clone() if client.limiter is not None else None
         self.writer = ApiWriter(client, may_write=may_write, limiters=(client.limiter, events_limiter))
         self.recorder = EventRecorder(
-            client, writer=self.writer, limiter=events_limiter, on_error=_events_failed, wall=wall
+            client,
+            writer=self.writer,
+            limiter=events_limiter,
+            on_error=partial(log.warning, "events: %s"),
+            wall=wall,
         )
         self._watchdog = Watchdog(self.loop.heartbeat)
         self.metrics.oldest_event.set_function(self.loop.lag.age)
@@ -166,7 +171,7 @@ class RunningScheduler:
                 parse,
                 put_pod if resource == PODS else put,
                 on_malformed=self._malformed,
-                on_error=_watch_failed,
+                on_error=partial(log.warning, "watching: %s"),
             )
             for resource, parse in readers.items()
         ]
@@ -208,9 +213,9 @@ class RunningScheduler:
 
     # Queries from other threads
 
-    def ask(self, question: Callable[[Scheduler], Any]) -> Any:
+    def ask(self, question: Callable[[Scheduler], T]) -> T:
         """The result of a function that runs on the loop's thread. Raises LoopBusy."""
-        answer: Future[Any] = Future()
+        answer: Future[T] = Future()
 
         def act(scheduler: Scheduler) -> None:
             try:
@@ -229,16 +234,14 @@ class RunningScheduler:
 
     def _load_view(self) -> LoadView:
         """The state for the load reporter. Raises LoopBusy."""
-        found: LoadView = self.ask(load_view)
-        return found
+        return self.ask(load_view)
 
     def sample(self) -> Sample | None:
         """Gauges of this moment, or None if the loop did not answer in time."""
         try:
-            found: Sample = self.ask(take_sample)
+            return self.ask(take_sample)
         except LoopBusy:
             return None
-        return found
 
     def problem(self) -> str:
         """Why the process cannot work any more, or empty."""
@@ -284,11 +287,3 @@ def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
         TopologyGroupStatus(),
         AnnotationProblems(),
     ]
-
-
-def _watch_failed(error: Exception) -> None:
-    log.warning("watching: %s", error)
-
-
-def _events_failed(error: MusterError) -> None:
-    log.warning("events: %s", error)

@@ -24,10 +24,10 @@ from scheduler_core.kube.paging import MOST_PAGE_BYTES, PAGE_SIZE, Page, list_pa
 from scheduler_core.kube.paths import resource_path, with_query
 from scheduler_core.kube.rate import RateLimiter
 from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_precondition
+from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DISRUPTION_TARGET
-from scheduler_core.model.timestamps import format_time
-from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
+from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write, pod_status_patch
 
 _MAX_REPEATS = 5
 
@@ -63,11 +63,9 @@ class Client:
         """The object as the server sent it. Raises NotFound."""
         return self.call("GET", resource_path(resource, namespace, name, subresource))
 
-    def get_json(
-        self, resource: Resource, namespace: str, name: str, subresource: str = ""
-    ) -> dict[str, Any]:
-        """The object as plain dicts and lists."""
-        path = resource_path(resource, namespace, name, subresource)
+    def get_json(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
+        """The object as plain dicts and lists. Raises NotFound."""
+        path = resource_path(resource, namespace, name)
         return decode_answer(self.call("GET", path), _object_decoder, method="GET", path=path)
 
     def get_page(
@@ -190,24 +188,10 @@ class Client:
 
     def evict(self, write: Evict, *, dry_run: bool = False) -> bytes:
         """Mark the pod as disrupted, then delete it; a pod gone or replaced is a success (empty body)."""
-        condition = {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": write.reason,
-            "message": write.message,
-            "lastTransitionTime": format_time(self._wall()),
-        }
-        marked = Patch(
-            PODS,
-            write.namespace,
-            write.name,
-            {"status": {"conditions": [condition]}},
-            patch_type="strategic",
-            subresource="status",
-            uid=write.uid,
-        )
+        marked = condition(DISRUPTION_TARGET, True, write.reason, write.message, self._wall())
+        patch = pod_status_patch(write.namespace, write.name, write.uid, {"conditions": [marked]})
         try:
-            self.patch(marked, dry_run=dry_run)
+            self.patch(patch, dry_run=dry_run)
             return self.delete(Delete(PODS, write.namespace, write.name, uid=write.uid), dry_run=dry_run)
         except NotFound:
             return b""

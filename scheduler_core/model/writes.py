@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from scheduler_core.model.kinds import Resource
+from scheduler_core.model.kinds import PODS, Resource
 
 PatchType = Literal["merge", "json", "strategic", "apply"]
 
@@ -80,6 +80,12 @@ class Evict(msgspec.Struct, frozen=True):
     uid: str
     reason: str
     message: str
+
+
+def pod_status_patch(namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Patch:
+    """The patch that merges fields and conditions into the status of the pod of that uid."""
+    body = {"status": status}
+    return Patch(PODS, namespace, name, body, patch_type="strategic", subresource="status", uid=uid)
 
 
 Write = Create | Patch | Replace | Delete | Bind | Evict

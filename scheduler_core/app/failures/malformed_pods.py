@@ -14,9 +14,8 @@ from scheduler_core.kube.watch.reading import ReadObject, plain_reader
 from scheduler_core.kube.writes.correlator import ObjectReference, Occurrence
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
-from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pods.pod import Pod, parse_pod
-from scheduler_core.model.writes import Patch, Write
+from scheduler_core.model.writes import Write, pod_status_patch
 
 _PLAIN: Final = plain_reader(parse_pod).make
 
@@ -102,18 +101,9 @@ class MalformedPods:
     def _tell(self, notice: MalformedPodNotice) -> None:
         now, reason = self._wall(), names.REASON_SCHEDULER_ERROR
         scheduled = condition(names.POD_SCHEDULED, False, reason, notice.message, now)
-        self._write(
-            Patch(
-                PODS,
-                notice.namespace,
-                notice.name,
-                {"status": {"conditions": [scheduled]}},
-                patch_type="strategic",
-                subresource="status",
-                uid=notice.uid,
-            )
-        )
-        reference = ObjectReference("v1", "Pod", notice.namespace, notice.name, notice.uid)
+        pod = notice.namespace, notice.name, notice.uid
+        self._write(pod_status_patch(*pod, {"conditions": [scheduled]}))
+        reference = ObjectReference("v1", "Pod", *pod)
         kind, why = names.EVENT_WARNING, names.EVENT_FAILED_SCHEDULING
         self._record(
             Occurrence(

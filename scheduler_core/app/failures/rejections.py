@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.model import names
 from scheduler_core.model.conditions import condition
-from scheduler_core.model.kinds import PODS
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.model.writes import Patch
+from scheduler_core.model.writes import Patch, pod_status_patch
 
 # Pods and groups whose last report is stored.
 _MOST: Final = 10_000
@@ -121,12 +120,4 @@ def rejection_patch(
         last is not None and rejection.nominated != last.nominated
     ):
         status["nominatedNodeName"] = rejection.nominated or None
-    return Patch(
-        PODS,
-        pod.namespace,
-        pod.name,
-        {"status": status},
-        patch_type="strategic",
-        subresource="status",
-        uid=pod.uid,
-    )
+    return pod_status_patch(pod.namespace, pod.name, pod.uid, status)

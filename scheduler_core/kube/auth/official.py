@@ -18,11 +18,7 @@ EXEC_SECONDS: Final = 30.0
 
 def kubeconfig_configuration(config: Kubeconfig, selection: KubeconfigSelection, user: Entry) -> Any:
     """A loaded `kubernetes.client.Configuration` for a user with an exec plugin or an auth provider."""
-    from kubernetes import client
-    from kubernetes import config as loaders
-
-    official: Any = loaders
-    configuration = client.Configuration()
+    official, configuration = _official()
     owner = next((entry for entry in config.contexts.values() if entry.body.get("user") == user.name), None)
     if user.body.get("auth-provider") and owner is not None:
         # Loaded from the files themselves, so that a rotated refresh token is written back to them.
@@ -40,6 +36,13 @@ def kubeconfig_configuration(config: Kubeconfig, selection: KubeconfigSelection,
     return configuration
 
 
+def _official() -> tuple[Any, Any]:
+    """The loaders of the official client, and an empty Configuration."""
+    from kubernetes import client, config
+
+    return config, client.Configuration()
+
+
 def _with_limit(user: Mapping[str, Any]) -> dict[str, Any]:
     """A user whose exec plugin ends after EXEC_SECONDS.
 
@@ -54,10 +57,6 @@ def _with_limit(user: Mapping[str, Any]) -> dict[str, Any]:
 
 def service_account_configuration() -> Any:
     """A loaded Configuration of the pod's service account, which reads its token again every minute."""
-    from kubernetes import client
-    from kubernetes import config as loaders
-
-    official: Any = loaders
-    configuration = client.Configuration()
+    official, configuration = _official()
     official.load_incluster_config(configuration)
     return configuration

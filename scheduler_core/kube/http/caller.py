@@ -61,9 +61,8 @@ class Caller:
         self.seconds = seconds
         self._monotonic = monotonic
         self._context = tls_context(endpoint, certificate) if endpoint.tls else None
-        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         self._head = (
-            f"Host: {host}:{endpoint.port}\r\nUser-Agent: muster\r\nAccept: application/json\r\n"
+            f"Host: {endpoint.authority}\r\nUser-Agent: muster\r\nAccept: application/json\r\n"
             "Content-Type: application/json\r\nConnection: close\r\n"
         )
 
@@ -72,7 +71,7 @@ class Caller:
         host, port = self.endpoint.host, self.endpoint.port
         failed: OSError | None = None
         for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            left = self._remaining(deadline)
+            left = _remaining(deadline, self._monotonic)
             raw = socket.socket(family, kind, protocol)
             try:
                 raw.settimeout(left)
@@ -82,12 +81,6 @@ class Caller:
                 raw.close()
                 failed = error
         raise failed or OSError("the host has no address")
-
-    def _remaining(self, deadline: float) -> float:
-        left = deadline - self._monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
 
     def post(self, verb: str, body: bytes, most: int = MOST_BYTES) -> bytes:
         """The body of a response of 200, of at most `most` bytes. Raises CallFailed."""
@@ -129,6 +122,14 @@ def _answer(transport: Transport, url: str, most: int) -> bytes:
         response.close()
 
 
+def _remaining(deadline: float, monotonic: Callable[[], float]) -> float:
+    """The seconds until a deadline. Raises TimeoutError after it."""
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
 class _DeadlineSocket:
     """A socket whose operations end at a deadline."""
 
@@ -138,10 +139,7 @@ class _DeadlineSocket:
         self._monotonic = monotonic
 
     def _limit(self) -> None:
-        left = self._deadline - self._monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._raw.settimeout(left)
+        self._raw.settimeout(_remaining(self._deadline, self._monotonic))
 
     def recv(self, size: int) -> bytes:
         self._limit()

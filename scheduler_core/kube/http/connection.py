@@ -144,7 +144,7 @@ class ConnectionPool:
     def take(self, most_idle: float = MAX_IDLE_SECONDS) -> Connection:
         """A connection that was idle for at most so many seconds and looks alive, or a new unopened one."""
         while (connection := self._newest()) is not None:
-            idle_seconds = self._idle_seconds(connection)
+            idle_seconds = self._monotonic() - connection.idle_since
             if idle_seconds <= min(most_idle, MAX_IDLE_SECONDS) and not connection.stale():
                 connection.use = Use.EXCHANGE
                 return connection
@@ -157,9 +157,6 @@ class ConnectionPool:
     def _newest(self) -> Connection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
-
-    def _idle_seconds(self, connection: Connection) -> float:
-        return self._monotonic() - connection.idle_since
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection whose response was read completely."""
@@ -204,8 +201,7 @@ def _proxy_authorization(username: str | None, password: str | None) -> str:
 
 def _tunnel(raw: socket.socket, endpoint: Endpoint, authorization: str) -> None:
     """Ask the proxy for a tunnel to the API server."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    target = f"{host}:{endpoint.port}"
+    target = endpoint.authority
     raw.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode())
     # Without user and password, because messages end up in logs.
     name = f"proxy {urlsplit(endpoint.proxy).netloc.rpartition('@')[2]}"

@@ -70,6 +70,12 @@ class Endpoint:
         return urlsplit(self.server).port or (443 if self.tls else 80)
 
     @property
+    def authority(self) -> str:
+        """The host and the port, as requests name them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
     def base_path(self) -> str:
         """The path in front of every API path, for servers behind a path-routing proxy; usually empty."""
         return urlsplit(self.server).path.rstrip("/")

@@ -12,7 +12,7 @@ from typing import Final
 
 from hpack import Decoder, HPACKError
 
-from scheduler_core.kube.http.response_parser import ProtocolError
+from scheduler_core.kube.http.response_parser import ProtocolError, retry_after_seconds
 
 MAX_HEADER_LIST_BYTES = 1 << 16
 # Indices of the static table (RFC 7541, appendix A), and the mark of a field that no intermediary may index.
@@ -82,5 +82,4 @@ def status_and_retry_after(block: bytes) -> tuple[int, float | None]:
     status = fields.get(b":status", b"")
     if not (status.isdigit() and len(status) == 3 and status >= b"100"):
         raise ProtocolError(f"status {status[:20]!r}")
-    retry_after = fields.get(b"retry-after", b"")
-    return int(status), float(retry_after) if retry_after.isdigit() and len(retry_after) < 7 else None
+    return int(status), retry_after_seconds(fields.get(b"retry-after", b""))

@@ -65,6 +65,11 @@ def plain_success(buffer: bytearray) -> int:
     return size if len(buffer) >= size else 0
 
 
+def retry_after_seconds(text: str | bytes) -> float | None:
+    """The seconds of a Retry-After. API servers send whole seconds; a date is ignored."""
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
 class ResponseParser:
     """Parses one response from bytes in portions of any size; no bytes may follow it."""
 
@@ -152,8 +157,7 @@ def _cut_head(buffer: bytearray) -> _Head | None:
             break
     fields = _fields(head)
     keep = head.startswith(b"HTTP/1.1") and b"close" not in fields.get(b"connection", b"").lower()
-    text = fields.get(b"retry-after", b"")
-    retry_after = float(text) if text.isdigit() and len(text) < 7 else None
+    retry_after = retry_after_seconds(fields.get(b"retry-after", b""))
     chunked = fields.get(b"transfer-encoding", b"").lower() == b"chunked"
     return _Head(status, retry_after, keep, chunked, None if chunked else _length(status, fields))
 

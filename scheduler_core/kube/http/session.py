@@ -24,7 +24,7 @@ from scheduler_core.kube.http.connection import (
 )
 from scheduler_core.kube.http.endpoint import HTTP_1, ClientCertificate, Endpoint, tls_context
 from scheduler_core.kube.http.response import ANY_SIZE, Response, ResponseBodyTooLarge, gunzip
-from scheduler_core.kube.http.response_parser import ApiResponse
+from scheduler_core.kube.http.response_parser import ApiResponse, retry_after_seconds
 from scheduler_core.kube.http.stream import StreamWatcher
 from scheduler_core.kube.requests import JSON
 
@@ -84,10 +84,7 @@ class Session:
         # Since when a reused connection has received nothing; None after another connection received
         # something.
         self._silent_since: float | None = None
-        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-        # The server's host and port, as requests name it.
-        self.authority = f"{host}:{endpoint.port}"
-        self._head = f"Host: {self.authority}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
+        self._head = f"Host: {endpoint.authority}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
         self._base = endpoint.base_path
         # The last credentials, and the part of a request head that contains them.
         self._head_cache: tuple[list[tuple[str, str]], str] = ([], self._head)
@@ -173,7 +170,8 @@ class Session:
         except (OSError, HTTPException, zlib.error) as error:
             connection.close()
             raise self.unreachable(error, method, path, sent=True) from None
-        answer = ApiResponse(response.status, _retry_after(response), body)
+        retry_after = retry_after_seconds(response.fields.get("retry-after", ""))
+        answer = ApiResponse(response.status, retry_after, body)
         if response.will_close:
             connection.close()
         else:
@@ -290,12 +288,6 @@ class Session:
         problem = f"{self.endpoint.server}: {explain(error)}"
         refused = isinstance(error, ConnectionRefusedError) and not self.endpoint.proxy
         return Unreachable(problem, sent=sent, refused=refused, method=method, path=path)
-
-
-def _retry_after(response: Response) -> float | None:
-    """Seconds of Retry-After. API servers send whole seconds; a date is ignored."""
-    text = response.fields.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
 def explain(error: Exception) -> str:

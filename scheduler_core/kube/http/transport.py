@@ -142,10 +142,8 @@ class Transport:
 
     def abort(self) -> None:
         """End a blocked read of another thread. Thread-safe."""
-        try:
+        with suppress(OSError):
             self._raw.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
 
     def close(self) -> None:
         self._raw.close()

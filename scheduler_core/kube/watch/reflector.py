@@ -51,26 +51,16 @@ class ReflectorOptions:
     page: int = PAGE_SIZE
 
 
+@dataclass(eq=False)
 class WatchRestart(Exception):
     """Ends a watch. `relist` is True where the version of the watch can no longer be used."""
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        delay: bool = True,
-        relist: bool = False,
-        verify: bool = False,
-        retry_after: float | None = None,
-        refused: bool = False,
-    ) -> None:
-        self.reason = reason
-        self.delay = delay
-        self.relist = relist
-        self.verify = verify
-        self.retry_after = retry_after
-        self.refused = refused
-        super().__init__(reason)
+    reason: str
+    delay: bool = True
+    relist: bool = False
+    verify: bool = False
+    retry_after: float | None = None
+    refused: bool = False
 
 
 class Backoff:

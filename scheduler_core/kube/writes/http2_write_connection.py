@@ -38,7 +38,7 @@ class Http2WriteConnection(WriteConnection):
         self._idle_until = inf
         self._low_priority = 0
         self._identity: tuple[tuple[str, str], ...] = ()
-        self._fields = RequestHeaders(session.authority, ())
+        self._fields = RequestHeaders(session.endpoint.authority, ())
         self._base = session.endpoint.base_path
 
     @property
@@ -72,7 +72,7 @@ class Http2WriteConnection(WriteConnection):
         request = job.http_request()
         identity = self.session.identity()
         if identity != self._identity:
-            self._identity, self._fields = identity, RequestHeaders(self.session.authority, identity)
+            self._identity, self._fields = identity, RequestHeaders(self.session.endpoint.authority, identity)
         path, body = self._base + request.path, request.body
         block = self._fields.block(request.method, path, request.content_type, len(body))
         return (block, body) if self._http2.fits(block, body) else None

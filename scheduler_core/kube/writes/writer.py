@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -134,10 +135,8 @@ class ApiWriter:
             self._thread.join(max(0.1, deadline - self._monotonic()))
 
     def _wake(self) -> None:
-        try:
+        with suppress(OSError):
             self._wake_in.send(b"x")
-        except OSError:
-            return
 
     # The writer's thread
 
@@ -173,11 +172,9 @@ class ApiWriter:
             self._close()
 
     def _drain_wakes(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             while self._wake_out.recv(_CHUNK):
                 pass
-        except BlockingIOError:
-            return
 
     def _send_all(self) -> float | None:
         """Send all writes that may be sent now; returns the seconds until the next check of rate or
