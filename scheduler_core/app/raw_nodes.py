@@ -13,9 +13,6 @@ from scheduler_core.model.kinds import NODES
 class NotListed(MusterError):
     """The nodes have not been listed yet."""
 
-    def __str__(self) -> str:
-        return "the nodes have not been listed yet"
-
 
 class RawNodes:
     """The JSON of nodes by name, kept current by its own reflector; `get` may be called from any thread."""
@@ -31,7 +28,7 @@ class RawNodes:
         A node that this watch has not delivered yet is read from the API server.
         """
         if not self.reflector.synced.is_set():
-            raise NotListed
+            raise NotListed("the nodes have not been listed yet")
         known = self._texts.get(name)
         if known is not None:
             return known

@@ -61,9 +61,6 @@ _ANSWER_SECONDS: Final = 5.0
 class LoopBusy(MusterError):
     """The loop did not answer a query in time."""
 
-    def __str__(self) -> str:
-        return f"the scheduling loop did not answer within {_ANSWER_SECONDS:g} s"
-
 
 class RunningScheduler:
     """A scheduler for one API server: `start` watches, `lead` schedules, `stop_deciding` and `close` end
@@ -230,7 +227,7 @@ class RunningScheduler:
         try:
             return answer.result(_ANSWER_SECONDS)
         except TimeoutError:
-            raise LoopBusy from None
+            raise LoopBusy(f"the scheduling loop did not answer within {_ANSWER_SECONDS:g} s") from None
 
     def _load_view(self) -> LoadView:
         """The state for the load reporter. Raises LoopBusy."""

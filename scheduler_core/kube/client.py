@@ -27,7 +27,7 @@ from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_pr
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DISRUPTION_TARGET
-from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write, pod_status_patch
+from scheduler_core.model.writes import Create, Delete, Evict, Patch, Replace, Write, pod_status_patch
 
 _MAX_REPEATS = 5
 
@@ -144,18 +144,12 @@ class Client:
         repeating it.
         """
         match write:
-            case Bind():
-                return self.bind(write, dry_run=dry_run)
             case Evict():
                 return self.evict(write, dry_run=dry_run)
             case Patch():
                 return self.patch(write, dry_run=dry_run)
-            case Create():
-                return self.create(write, dry_run=dry_run)
-            case Replace():
-                return self.replace(write, dry_run=dry_run)
-            case Delete():
-                return self.delete(write, dry_run=dry_run)
+            case _:
+                return self._single(write, dry_run)
 
     def _single(self, write: SingleWrite, dry_run: bool) -> bytes:
         request = request_for(write, dry_run=dry_run)
@@ -180,10 +174,6 @@ class Client:
 
     def delete(self, write: Delete, *, dry_run: bool = False) -> bytes:
         """DELETE with preconditions. Raises NotFound, and Conflict if a precondition fails."""
-        return self._single(write, dry_run)
-
-    def bind(self, write: Bind, *, dry_run: bool = False) -> bytes:
-        """POST of the pod's binding. Raises Conflict if the pod is bound already or has another uid."""
         return self._single(write, dry_run)
 
     def evict(self, write: Evict, *, dry_run: bool = False) -> bytes:

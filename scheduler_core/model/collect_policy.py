@@ -15,7 +15,7 @@ from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.names import COLOCATION_CONFIG_KEY
-from scheduler_core.model.node_metric import DEFAULT_REPORT_INTERVAL, CollectPolicy
+from scheduler_core.model.node_metric import DEFAULT_REPORT_INTERVAL, AggregatePolicyWire, CollectPolicy
 from scheduler_core.model.selectors import LabelSelectorWire, Selector, parse_selector
 
 W = TypeVar("W")
@@ -24,15 +24,11 @@ DEFAULT_AGGREGATE_DURATION: Final = 300
 DEFAULT_POLICY: Final = CollectPolicy(DEFAULT_AGGREGATE_DURATION, DEFAULT_REPORT_INTERVAL)
 
 
-class _AggregateWire(msgspec.Struct, frozen=True, rename="camel"):
-    durations: tuple[str, ...] | None = None
-
-
 class _StrategyWire(msgspec.Struct, frozen=True, rename="camel"):
     enable: bool | None = None
     metric_aggregate_duration_seconds: int | None = None
     metric_report_interval_seconds: int | None = None
-    metric_aggregate_policy: _AggregateWire | None = None
+    metric_aggregate_policy: AggregatePolicyWire | None = None
 
 
 class _ConfigWire(_StrategyWire, frozen=True, rename="camel"):

@@ -14,7 +14,7 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.collect_policy import parse_collect_config
-from scheduler_core.model.groups.gang import Gang, GroupRef, gang_of_group
+from scheduler_core.model.groups.gang import faulty_group, gang_of_group
 from scheduler_core.model.groups.topology import parse_group, parse_topology
 from scheduler_core.model.meta import ApiObject, NamespacedObject, ObjectMeta, Raw, decode, identity_of
 
@@ -69,18 +69,6 @@ def _is_slo_config(meta: ObjectMeta) -> bool:
     return (meta.namespace, meta.name) == (names.SLO_CONFIG_NAMESPACE, names.SLO_CONFIG_NAME)
 
 
-def _faulty_group(meta: ObjectMeta, data: Mapping[str, str], fault: ModelError) -> Gang:
-    """A group whose text could not be read: its pods wait for a valid text."""
-    return Gang(
-        ref=GroupRef("ConfigMap", meta.namespace or "default", data.get("name", "").strip() or meta.name),
-        uid=meta.uid or meta.key,
-        resource_version=meta.resource_version,
-        created=meta.created,
-        min_members=1,
-        problem=str(fault),
-    )
-
-
 READERS: Final = (
     ConfigMapReader(
         TOPOLOGY, _labelled(names.SAKKARA_TOPOLOGY_LABEL), lambda meta, data: parse_topology(data)
@@ -107,6 +95,7 @@ def parse_config_map(raw: Raw) -> ConfigMap:
         content = reader.read(meta, data)
     except ModelError as error:
         fault = error.within("ConfigMap", meta.namespace, meta.name, meta.uid)
-        content = _faulty_group(meta, data, fault) if role == GROUP else None
+        name = data.get("name", "").strip() or meta.name
+        content = faulty_group(meta, name, str(fault)) if role == GROUP else None
         return msgspec.structs.replace(found, content=content, fault=fault, data=data)
     return msgspec.structs.replace(found, content=content, data=data)

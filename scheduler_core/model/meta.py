@@ -95,10 +95,6 @@ class ClusterObject(msgspec.Struct, frozen=True, eq=False):
         return self.name
 
 
-class Identity(ApiObject, frozen=True, rename="camel"):
-    """An object of which only the metadata is read, as its spec may be malformed."""
-
-
 def parse(raw: Raw, wire: type[Form], resource: Resource, read: Callable[[Form], T]) -> T:
     """Read one object as a partial API form, then as the value that `read` makes of the form.
 
@@ -119,7 +115,7 @@ def decode(raw: Raw, wire: type[T], kind: str) -> T:
     Raises ModelError naming the object, the field path and the rule.
     """
     try:
-        return decoding.convert(raw, wire) if isinstance(raw, Mapping) else decoding.decode(raw, wire)
+        return _read(raw, wire)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _model_error(error, raw, kind) from None
 
@@ -127,12 +123,13 @@ def decode(raw: Raw, wire: type[T], kind: str) -> T:
 def identity_of(raw: Raw) -> ObjectMeta:
     """The metadata of an object; empty if it cannot be read."""
     try:
-        found = (
-            decoding.convert(raw, Identity) if isinstance(raw, Mapping) else decoding.decode(raw, Identity)
-        )
-        return found.metadata
+        return _read(raw, ApiObject).metadata
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ObjectMeta()
+
+
+def _read(raw: Raw, wire: type[T]) -> T:
+    return decoding.convert(raw, wire) if isinstance(raw, Mapping) else decoding.decode(raw, wire)
 
 
 def _model_error(error: Exception, raw: Raw, kind: str) -> ModelError:

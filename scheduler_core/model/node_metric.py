@@ -50,14 +50,16 @@ class _PodWire(msgspec.Struct, frozen=True, rename="camel"):
     pod_usage: _UsageWire | None = None
 
 
-class _AggregatePolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+class AggregatePolicyWire(msgspec.Struct, frozen=True, rename="camel"):
+    """The windows over which a node aggregates its use, as a NodeMetric and a ConfigMap write them."""
+
     durations: tuple[str, ...] | None = None
 
 
 class _CollectPolicyWire(msgspec.Struct, frozen=True, rename="camel"):
     aggregate_duration_seconds: int | None = None
     report_interval_seconds: int | None = None
-    node_aggregate_policy: _AggregatePolicyWire | None = None
+    node_aggregate_policy: AggregatePolicyWire | None = None
 
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):

@@ -34,6 +34,12 @@ def parse_resource_list(
     return out
 
 
+def check_count(raw: Mapping[str, Any] | None, path: str, most: int = MAX_RESOURCES) -> None:
+    """Raises ModelError for a resource list of more than `most` resources."""
+    if raw is not None and len(raw) > most:
+        raise ModelError(path, f"{len(raw)} resources are too many (at most {most})")
+
+
 def name_problem(name: str) -> str | None:
     """The reason why a resource name is not acceptable in a quota, or None.
 

@@ -136,15 +136,13 @@ def parse_selector(wire: LabelSelectorWire | None, path: str) -> Selector:
 def parse_node_term(wire: NodeTermWire, path: str) -> NodeTerm:
     """Typed node selector term."""
     return NodeTerm(
-        tuple(
-            parse_requirement(item, f"{path}.matchExpressions[{i}]", node=True)
-            for i, item in enumerate(wire.match_expressions or ())
-        ),
-        tuple(
-            parse_requirement(item, f"{path}.matchFields[{i}]", node=True)
-            for i, item in enumerate(wire.match_fields or ())
-        ),
+        _node_requirements(wire.match_expressions, f"{path}.matchExpressions"),
+        _node_requirements(wire.match_fields, f"{path}.matchFields"),
     )
+
+
+def _node_requirements(wires: tuple[ExpressionWire, ...] | None, path: str) -> tuple[Requirement, ...]:
+    return tuple(parse_requirement(item, f"{path}[{i}]", node=True) for i, item in enumerate(wires or ()))
 
 
 def parse_node_selector(wire: NodeSelectorWire | None, path: str) -> tuple[NodeTerm, ...] | None:

@@ -71,10 +71,8 @@ class RestoredNominations:
         victims = self._table.evicted_for()
         for group in self._groups:
             self._resolve_group(group, victims)
-        for uid in self._pods:
-            item = self._nominations.get(uid)
-            if item is not None and not item.group:
-                self._renew(item, frozenset(victims.get(item.pod.key, _NOBODY)))
+        items = [item for uid in self._pods if (item := self._nominations.get(uid)) is not None]
+        self._release([item for item in items if not item.group], victims)
         self._pods.clear()
         self._groups.clear()
 

@@ -132,8 +132,11 @@ class Reflector:
         self._decoder = Decoder(reader.wire)
         self._client = client
         self._sink = sink
-        self._scope = {"label_selector": label_selector, "field_selector": field_selector}
-        self._namespace = namespace
+        self._scope = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
         self._options = options or ReflectorOptions()
         self._on_error = on_error
         self._monotonic = monotonic
@@ -271,12 +274,7 @@ class Reflector:
         if self._stopping.is_set():
             raise WatchRestart("stopped", delay=False)
         page = self._client.get_page(
-            self.resource,
-            self._namespace,
-            limit=limit,
-            continue_token=token,
-            retry_budget=0.0,
-            **self._scope,
+            self.resource, limit=limit, continue_token=token, retry_budget=0.0, **self._scope
         )
         self.last_contact = self._monotonic()
         return page
@@ -314,7 +312,6 @@ class Reflector:
         spread = self._options.watch_max - self._options.watch_min
         stream = self._client.watch(
             self.resource,
-            self._namespace,
             resource_version=self._version,
             timeout_seconds=self._options.watch_min + int(spread * self._uniform()),
             silence=self._options.silence,

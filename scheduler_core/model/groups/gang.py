@@ -250,12 +250,14 @@ def parse_native_gang(raw: Raw) -> Gang:
 
 def gang_of_group(meta: ObjectMeta, group: GroupSpec) -> Gang:
     """The gang of a group ConfigMap: all of its `size` pods, or none (docs/topology.md#groups)."""
-    return Gang(
-        ref=GroupRef("ConfigMap", meta.namespace or "default", group.name),
-        uid=meta.uid or meta.key,
-        resource_version=meta.resource_version,
-        created=meta.created,
-        min_members=group.size,
-        priority=group.priority,
-        group=group,
-    )
+    return _of_config_map(meta, group.name, group.size, priority=group.priority, group=group)
+
+
+def faulty_group(meta: ObjectMeta, name: str, problem: str) -> Gang:
+    """The gang of a group ConfigMap whose text could not be read: its pods wait for a valid text."""
+    return _of_config_map(meta, name, 1, problem=problem)
+
+
+def _of_config_map(meta: ObjectMeta, name: str, size: int, **more: Any) -> Gang:
+    ref = GroupRef("ConfigMap", meta.namespace or "default", name)
+    return Gang(ref, meta.uid or meta.key, meta.resource_version, meta.created, size, **more)

@@ -11,7 +11,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
-from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
+from scheduler_core.model.resources import check_count, name_problem, parse_resource_list
 
 SUCCEEDED = "Succeeded"
 
@@ -61,8 +61,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
 def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
     """Valid, non-negative quantities of what pods can ask for, rounded up: never hold too little."""
     path = "spec.totalResources"
-    if raw is not None and len(raw) > MAX_RESOURCES:
-        raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
+    check_count(raw, path)
     for name in raw or ():
         problem = "is nothing that pods request" if name == "storage" else name_problem(name)
         if problem:

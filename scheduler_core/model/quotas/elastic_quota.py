@@ -11,7 +11,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
-from scheduler_core.model.resources import MAX_RESOURCES, name_problem, parse_resource_list
+from scheduler_core.model.resources import MAX_RESOURCES, check_count, name_problem, parse_resource_list
 
 KIND = "ElasticQuota"
 # Limits the resources in status.used: those in min and max, and others that pods request.
@@ -66,8 +66,7 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
 
 def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
     """Valid, non-negative quantities of qualified resources. Rounded down: never give more than said."""
-    if raw is not None and len(raw) > MAX_RESOURCES:
-        raise ModelError(path, f"{len(raw)} resources are too many (at most {MAX_RESOURCES})")
+    check_count(raw, path)
     values = parse_resource_list(raw, path, rounding="down")
     for name in values:
         problem = name_problem(name)
@@ -76,18 +75,13 @@ def _quantities(raw: Mapping[str, Any] | None, path: str) -> dict[str, int]:
     return values
 
 
-def _amounts_used(raw: Mapping[str, Any] | None) -> dict[str, int]:
-    if raw is not None and len(raw) > MAX_USED:
-        raise ModelError("status.used", f"{len(raw)} resources are too many (at most {MAX_USED})")
-    return parse_resource_list(raw, "status.used")
-
-
 def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
     """The typed quota of a decoded object; `min <= max` is checked by `quota.validation`, not here."""
     meta, spec = wire.metadata, wire.spec or _SpecWire()
     status = wire.status or _StatusWire()
     try:
-        used = _amounts_used(status.used)
+        check_count(status.used, "status.used", MAX_USED)
+        used = parse_resource_list(status.used, "status.used")
     except ModelError:
         # A status that cannot be read will be written again; it never decides anything.
         used = {}

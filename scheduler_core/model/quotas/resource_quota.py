@@ -10,7 +10,7 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.kinds import RESOURCE_QUOTAS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
 from scheduler_core.model.names import LIMITS_PREFIX, REQUESTS_PREFIX
-from scheduler_core.model.resources import parse_resource_list
+from scheduler_core.model.resources import check_count, parse_resource_list
 
 KIND = "ResourceQuota"
 # Far more than the resources, object counts and storage classes of a cluster.
@@ -90,9 +90,8 @@ def parse_resource_quota(raw: Raw) -> ResourceQuota:
 
 
 def _check_size(spec: _SpecWire, status: _StatusWire) -> None:
-    for path, amounts in (("spec.hard", spec.hard), ("status.used", status.used)):
-        if amounts is not None and len(amounts) > MAX_HARD:
-            raise ModelError(path, f"{len(amounts)} resources are too many (at most {MAX_HARD})")
+    check_count(spec.hard, "spec.hard", MAX_HARD)
+    check_count(status.used, "status.used", MAX_HARD)
     selector = spec.scope_selector.match_expressions if spec.scope_selector is not None else None
     scopes = len(spec.scopes or ()) + len(selector or ())
     if scopes > MAX_SCOPES:
