@@ -16,8 +16,6 @@ class Controller(Protocol):
 
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """The writes that are due."""
-        ...
 
     def next_time(self, state: ClusterState) -> float | None:
         """When `reconcile` has work without a new event, in seconds since the epoch; None for never."""
-        ...

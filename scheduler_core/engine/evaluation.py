@@ -33,23 +33,18 @@ class FilterRunner(Protocol):
     @property
     def state(self) -> ClusterState:
         """The cluster that is looked at."""
-        ...
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
-        ...
 
     def pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
         """The first refusal of PreFilter, or None."""
-        ...
 
     def scores_for(self, profile: Profile, cycle: Cycle) -> NodeScores:
         """The cached filter results and scores of the pod's class, brought up to date."""
-        ...
 
     def filter_bits(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> dict[str, Bits]:
         """uint64 [N] per filter, in the profile's order."""
-        ...
 
 
 class Reevaluation:

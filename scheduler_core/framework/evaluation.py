@@ -13,19 +13,15 @@ class Evaluation(Protocol):
     @property
     def across_nodes(self) -> bool:
         """Whether victims may be on several nodes."""
-        ...
 
     def fits(self, slot: int) -> bool:
         """Whether the pod passes PreFilter and every filter on one node.
 
         Leaving pods count as gone; nominated pods of at least the pod's priority count as placed.
         """
-        ...
 
     def hopeless(self) -> Bool:
         """bool [N]: nodes on which no eviction can make the pod fit."""
-        ...
 
     def beyond_resources(self) -> Bool:
         """bool [N]: nodes refused by a filter other than NodeResourcesFit, where evictions might help."""
-        ...

@@ -51,17 +51,14 @@ class Unit(Protocol):
     @property
     def priority(self) -> int:
         """Highest priority of its pods."""
-        ...
 
     @property
     def created(self) -> float:
         """Creation time of the pod, or of the group."""
-        ...
 
     @property
     def key(self) -> str:
         """Unique and stable name."""
-        ...
 
 
 @runtime_checkable
@@ -71,7 +68,6 @@ class Plugin(Protocol):
     @property
     def name(self) -> str:
         """The name in configurations, events and metrics; a class attribute is enough."""
-        ...
 
 
 @runtime_checkable
@@ -85,7 +81,6 @@ class ConcernPlugin(Plugin, Protocol):
         bits, SUCCESS at Reserve and Permit, no writes. The plugin is then not called, except at PreEnqueue,
         PostFilter and Bind, and for answers that are kept per class of equal pods.
         """
-        ...
 
 
 @runtime_checkable
@@ -94,11 +89,9 @@ class RoomPlugin(Plugin, Protocol):
 
     def has_room_on(self, state: ClusterState, pod: Pod, slot: int) -> bool:
         """Whether a pod fits a node, now or after evictions there."""
-        ...
 
     def room_on(self, state: ClusterState, slot: int) -> Room:
         """The free resources of a node, and those that evictions there may add."""
-        ...
 
 
 @runtime_checkable
@@ -107,7 +100,6 @@ class MeetsOthersPlugin(Plugin, Protocol):
 
     def meet(self, others: Mapping[str, Plugin]) -> None:
         """The plugins of the profile by name, itself among them; called once, before anything else."""
-        ...
 
 
 @runtime_checkable
@@ -116,7 +108,6 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
     def pre_enqueue(self, state: ClusterState, pod: Pod) -> Status:
         """SUCCESS, or UNRESOLVABLE/UNSCHEDULABLE with the reason."""
-        ...
 
 
 @runtime_checkable
@@ -125,7 +116,6 @@ class QueueSortPlugin(Plugin, Protocol):
 
     def sort_key(self, unit: Unit) -> tuple[Any, ...]:
         """Smaller goes first. Must be total: end with the unit's key."""
-        ...
 
 
 @runtime_checkable
@@ -138,7 +128,6 @@ class PreFilterPlugin(Plugin, Protocol):
 
     def pre_filter(self, cycle: Cycle) -> Status:
         """SUCCESS, SKIP (this plugin's Filter has nothing to say), UNSCHEDULABLE or UNRESOLVABLE."""
-        ...
 
 
 @runtime_checkable
@@ -148,15 +137,12 @@ class FilterPlugin(Plugin, Protocol):
     @property
     def scope(self) -> Scope:
         """The scope of the answer; a class attribute is enough."""
-        ...
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
         """uint64 [M]: 0 where the pod fits, else bit i set for `reasons(cycle)[i]`."""
-        ...
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
         """The meaning of the bits. May be longer than the bits in use."""
-        ...
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
@@ -174,7 +160,6 @@ class PostFilterPlugin(Plugin, Protocol):
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """SUCCESS with a nomination, or UNSCHEDULABLE with the reason why nothing helps."""
-        ...
 
 
 @runtime_checkable
@@ -183,7 +168,6 @@ class PreScorePlugin(Plugin, Protocol):
 
     def pre_score(self, cycle: Cycle, feasible: NDArray[np.bool_]) -> Status:
         """SUCCESS, or SKIP if this plugin would score all nodes alike. `feasible` is bool [N], all slots."""
-        ...
 
 
 @runtime_checkable
@@ -193,11 +177,9 @@ class ScorePlugin(Plugin, Protocol):
     @property
     def scope(self) -> Scope:
         """The scope of the answer; a class attribute is enough."""
-        ...
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Int64:
         """int64 [M]. Nodes that do not fit may get any value; it is not used."""
-        ...
 
 
 @runtime_checkable
@@ -210,7 +192,6 @@ class NormalizePlugin(Plugin, Protocol):
 
     def normalize(self, cycle: Cycle, raw: Int64, feasible: NDArray[np.bool_]) -> Int64:
         """int64 [N] of 0..100 from raw [N]; only feasible nodes count."""
-        ...
 
 
 @runtime_checkable
@@ -219,11 +200,9 @@ class ReservePlugin(Plugin, Protocol):
 
     def reserve(self, cycle: Cycle, slot: int) -> Status:
         """Any other status than SUCCESS calls `unreserve` of every plugin, in reverse order."""
-        ...
 
     def unreserve(self, cycle: Cycle, slot: int) -> None:
         """Must be idempotent, and tolerate that `reserve` was never called."""
-        ...
 
 
 @runtime_checkable
@@ -232,7 +211,6 @@ class PermitPlugin(Plugin, Protocol):
 
     def permit(self, cycle: Cycle, slot: int) -> tuple[Status, float]:
         """SUCCESS, WAIT with the seconds to wait at most, or UNSCHEDULABLE."""
-        ...
 
 
 @runtime_checkable
@@ -241,7 +219,6 @@ class PreBindPlugin(Plugin, Protocol):
 
     def pre_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
         """The writes, done in order; one that fails ends the attempt."""
-        ...
 
 
 @runtime_checkable
@@ -250,7 +227,6 @@ class BindPlugin(Plugin, Protocol):
 
     def bind(self, cycle: Cycle, slot: int) -> Write | None:
         """The binding, or None to leave it to the next plugin."""
-        ...
 
 
 @runtime_checkable
@@ -259,7 +235,6 @@ class PostBindPlugin(Plugin, Protocol):
 
     def post_bind(self, cycle: Cycle, slot: int) -> Sequence[Write]:
         """The writes."""
-        ...
 
 
 @runtime_checkable
@@ -268,7 +243,6 @@ class EventsPlugin(Plugin, Protocol):
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Hints by event, or union of events; None accepts every event. A hint must be cheap and pure."""
-        ...
 
 
 POINTS: Mapping[str, type[Any]] = {

@@ -23,11 +23,9 @@ class Detailed(Protocol):
     @property
     def name(self) -> str:
         """The plugin's name."""
-        ...
 
     def details(self, cycle: Cycle, slots: Iterable[int]) -> Mapping[int, dict[str, Any]]:
         """The numbers behind the answer per slot, ready for JSON."""
-        ...
 
 
 def explain_pod(scheduler: Scheduler, key: str, now: float) -> dict[str, Any] | None:
