@@ -23,16 +23,10 @@ from scheduler_core.engine.queue.reviews import WaitingReviews
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import QueuedUnit, WaitingClass
 from scheduler_core.engine.queue.waiting_table import Concern
-from scheduler_core.framework.interface import EventsPlugin
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
-from scheduler_core.framework.queueing.obstacles import (
-    NominatedPods,
-    PreemptionBeside,
-    PreemptionObstacle,
-    WithinMin,
-)
-from scheduler_core.framework.queueing.quota_obstacles import OwnMax, Reclaim, SumOfMin
+from scheduler_core.framework.queueing.obstacles import preemption_hints
+from scheduler_core.framework.queueing.quota_obstacles import quota_hints
 from scheduler_core.model.namespace import Namespace
 from scheduler_core.model.node import Node
 from scheduler_core.model.node_metric import NodeMetric
@@ -48,24 +42,15 @@ from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.neighbours.affinity_index import carries_terms
 
-# Obstacles that exist in every profile beside its plugins.
-_ALWAYS: Final[tuple[EventsPlugin, ...]] = (
-    NominatedPods(),
-    PreemptionObstacle(),
-    PreemptionBeside(),
-    OwnMax(),
-    SumOfMin(),
-    Reclaim(),
-    WithinMin(),
-)
-
 
 class QueueingHints:
     """The queueing hints of all profiles, by plugin and event (kube-scheduler's QueueingHintMap)."""
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self._hints: dict[str, dict[str, Mapping[EventKind, Hint | None]]] = {
-            profile.name: {plugin.name: plugin.hints() for plugin in (*profile.events, *_ALWAYS)}
+            profile.name: {plugin.name: plugin.hints() for plugin in profile.events}
+            | preemption_hints()
+            | quota_hints()
             for profile in profiles
         }
         self._heard: dict[EventKind, list[tuple[str, Hint | None]]] = {}

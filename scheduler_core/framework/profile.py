@@ -146,18 +146,6 @@ class Agenda:
     attempt; STATIC and USAGE answers are cached per class of equal pods and are not part of an agenda.
     """
 
-    __slots__ = (
-        "filter",
-        "idle",
-        "permit",
-        "post_bind",
-        "pre_bind",
-        "pre_filter",
-        "pre_score",
-        "reserve",
-        "score",
-    )
-
     def __init__(self, profile: Profile, idle: frozenset[str]) -> None:
         def busy(plugins: Sequence[P]) -> tuple[P, ...]:
             return tuple(plugin for plugin in plugins if plugin.name not in idle)

@@ -10,7 +10,7 @@ from scheduler_core.framework.preemption.demand import demands_in_order, quota_d
 from scheduler_core.framework.preemption.eligibility import must_wait, not_eligible, refused
 from scheduler_core.framework.preemption.search import VictimSearch
 from scheduler_core.framework.queueing.hints import Hint
-from scheduler_core.framework.queueing.quota_obstacles import OwnQuota, beside_own_quota, refusal_of
+from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
 from scheduler_core.framework.queueing.widest_victims import no_possible_victims
 from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
 from scheduler_core.model.names import CAPACITY_SCHEDULING
@@ -68,4 +68,4 @@ class CapacityScheduling:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """Events of the pod's own quota."""
-        return OwnQuota.hints()
+        return own_quota_hints()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,14 +31,11 @@ EXPIRED: Final = "node(s) nodeMetric expired"
 MISSING: Final = "node(s) nodeMetric missing"
 
 
-class Incoming:
+class Incoming(NamedTuple):
     """The estimated use of the pod that is being scheduled, int64 [R], and whether it is a prod pod."""
 
-    __slots__ = ("estimate", "prod")
-
-    def __init__(self, estimate: Int64, prod: bool) -> None:
-        self.estimate = estimate
-        self.prod = prod
+    estimate: Int64
+    prod: bool
 
 
 class LoadAwareScheduling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -34,53 +35,32 @@ class Part(StrEnum):
     ASKED = "asked"
 
 
+@dataclass(slots=True, eq=False)
 class QueuedUnit:
     """A single pod or a gang. `came`: when its first pod was added. `since`: its first failure, or None."""
 
-    __slots__ = (
-        "attempts",
-        "came",
-        "created",
-        "due",
-        "entered",
-        "entry",
-        "failed_at",
-        "failures",
-        "gang",
-        "gang_priority",
-        "key",
-        "kinds",
-        "part",
-        "plugins",
-        "pods",
-        "since",
-        "stands_for",
-        "waits_in",
-    )
-
-    def __init__(self, key: str, created: float, gang: bool = False, *, came: float = 0.0) -> None:
-        self.key = key
-        self.came = came
-        self.created = created
-        self.gang = gang
-        self.gang_priority: int | None = None
-        self.since: float | None = None
-        self.pods: dict[str, Pod] = {}
-        self.part = Part.GATED
-        self.attempts = 0
-        self.failed_at = 0.0
-        # Failed attempts, including those of reviews.
-        self.failures = 0
-        # When it is tried without an event, as its last attempt asked for; infinite if never.
-        self.due = math.inf
-        self.entered = 0.0
-        self.entry = -1
-        # Cache of `distinct`; cleared when a pod is added, changed or removed.
-        self.kinds: dict[Hashable, Pod] = {}
-        self.plugins: frozenset[str] = frozenset()
-        # The class in which it waits, or that it represents while it is tried.
-        self.waits_in: WaitingClass | None = None
-        self.stands_for: WaitingClass | None = None
+    key: str
+    created: float
+    gang: bool = False
+    came: float = field(default=0.0, kw_only=True)
+    gang_priority: int | None = None
+    since: float | None = None
+    pods: dict[str, Pod] = field(default_factory=dict)
+    part: Part = Part.GATED
+    attempts: int = 0
+    failed_at: float = 0.0
+    # Failed attempts, including those of reviews.
+    failures: int = 0
+    # When it is tried without an event, as its last attempt asked for; infinite if never.
+    due: float = math.inf
+    entered: float = 0.0
+    entry: int = -1
+    # Cache of `distinct`; cleared when a pod is added, changed or removed.
+    kinds: dict[Hashable, Pod] = field(default_factory=dict)
+    plugins: frozenset[str] = frozenset()
+    # The class in which it waits, or that it represents while it is tried.
+    waits_in: WaitingClass | None = None
+    stands_for: WaitingClass | None = None
 
     def distinct(self) -> Iterable[Pod]:
         """One pod per scheduling signature."""
@@ -120,6 +100,7 @@ def alone(unit: QueuedUnit) -> Traits:
     return Traits(unit.key)
 
 
+@dataclass(slots=True, eq=False)
 class WaitingClass:
     """Equivalent units rejected by the same `plugins`.
 
@@ -128,37 +109,21 @@ class WaitingClass:
     the class, which goes on to other classes after the attempt.
     """
 
-    __slots__ = (
-        "_ready",
-        "_resting",
-        "freed_rooms",
-        "known_refusal",
-        "opened_by",
-        "place",
-        "plugins",
-        "representative",
-        "row",
-        "traits",
-        "tried_at",
-        "units",
-    )
-
-    def __init__(self, traits: Traits, row: int) -> None:
-        self.traits = traits
-        self.row = row
-        self.plugins: frozenset[str] = frozenset()
-        self.units: dict[str, QueuedUnit] = {}
-        self.representative: QueuedUnit | None = None
-        self.opened_by: list[ClusterEvent] | None = []
-        self.freed_rooms: list[FreedRoom] = []
-        self.tried_at = 0.0
-        # The sort key of the first unit, or an earlier one; after all others while every unit is in backoff.
-        self.place: tuple[bool, Any] = (True, ())
-        # The last rejection (queue.known_refusals.KnownRefusal), for units that join.
-        self.known_refusal: Any = None
-        # Units in backoff by its end, and units whose backoff is over in queue order.
-        self._resting: list[Entry] = []
-        self._ready: list[Entry] = []
+    traits: Traits
+    row: int
+    plugins: frozenset[str] = frozenset()
+    units: dict[str, QueuedUnit] = field(default_factory=dict)
+    representative: QueuedUnit | None = None
+    opened_by: list[ClusterEvent] | None = field(default_factory=list)
+    freed_rooms: list[FreedRoom] = field(default_factory=list)
+    tried_at: float = 0.0
+    # The sort key of the first unit, or an earlier one; after all others while every unit is in backoff.
+    place: tuple[bool, Any] = (True, ())
+    # The last rejection (queue.known_refusals.KnownRefusal), for units that join.
+    known_refusal: Any = None
+    # Units in backoff by its end, and units whose backoff is over in queue order.
+    _resting: list[Entry] = field(default_factory=list)
+    _ready: list[Entry] = field(default_factory=list)
 
     def sample(self) -> QueuedUnit:
         """Any unit: all are equivalent. Raises StopIteration if there is none."""

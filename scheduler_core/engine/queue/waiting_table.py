@@ -6,6 +6,7 @@ A class has a row while it waits. All answers are upper bounds: no class is left
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -254,6 +255,7 @@ class Concern(NamedTuple):
     nominated: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
 class FreedRoom:
     """Room freed by event `number`, for all classes that it may help, one after the other while it lasts.
 
@@ -261,16 +263,11 @@ class FreedRoom:
     in queue order is tried, then the foremost of those that the rest still helps.
     """
 
-    __slots__ = ("_excluded", "_plugin", "_room", "event", "number")
-
-    def __init__(
-        self, event: ClusterEvent, number: int, plugin: str, room: Callable[[], Room | None]
-    ) -> None:
-        self.event = event
-        self.number = number
-        self._plugin = plugin
-        self._room = room
-        self._excluded: list[int] = []
+    event: ClusterEvent
+    number: int
+    _plugin: str
+    _room: Callable[[], Room | None]
+    _excluded: list[int] = field(default_factory=list)
 
     def exclude(self, row: int) -> None:
         """Do not offer the room to the class of a row again."""

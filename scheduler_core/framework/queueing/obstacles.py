@@ -95,47 +95,24 @@ PREEMPTION_BESIDE: Final = "PreemptionBesideOthers"
 WITHIN_MIN: Final = "PreemptionWithinMin"
 
 
-class NominatedPods:
-    """Refusal because free room is kept for nominated pods."""
+def preemption_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
+    """The obstacles that every profile has beside those of its plugins and of quotas, with their events.
 
-    name = NOMINATED_PODS
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """Any event may free this room, or room elsewhere."""
-        return Obstacle.NOMINATED.hints()
-
-
-class PreemptionObstacle:
-    """Refusal because preemption found no victims that help."""
-
-    name = PREEMPTION
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """Events that make other pods eligible, or let the pod preempt again."""
-        return Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims))
-
-
-class PreemptionBeside:
-    """The same for pods with affinity or spread: the pods that must stay near them may be others now."""
-
-    name = PREEMPTION_BESIDE
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """Pods that were added or changed."""
-        return {EventKind.POD_ADD | EventKind.POD_UPDATE: None}
-
-
-class WithinMin:
-    """The same for a pod within the min of its quota, whose victims are pods of other quotas."""
-
-    name = WITHIN_MIN
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """Another quota borrows more; or its own quota got a pod and now provides the victims."""
-        return {
+    NOMINATED_PODS: free room is kept for nominated pods; any event may free it, or room elsewhere.
+    PREEMPTION: no victims were found that help; the events make other pods eligible, or let the pod preempt
+    again. PREEMPTION_BESIDE: the same for pods with affinity or spread; an added or changed pod may be one
+    that must stay near them. WITHIN_MIN: the same for a pod within the min of its quota, whose victims are
+    pods of other quotas; another quota borrows more, or its own quota got a pod and now provides the victims.
+    """
+    return {
+        NOMINATED_PODS: Obstacle.NOMINATED.hints(),
+        PREEMPTION: Obstacle.VICTIMS.hints(NarrowHint(_may_find_victims, _reach_of_victims)),
+        PREEMPTION_BESIDE: {EventKind.POD_ADD | EventKind.POD_UPDATE: None},
+        WITHIN_MIN: {
             EventKind.LOAN: NarrowHint(_may_reclaim),
             EventKind.POD_ADD: NarrowHint(_above_min_since, _own_namespace),
-        }
+        },
+    }
 
 
 def searched_for(state: ClusterState, pod: Pod) -> frozenset[str]:

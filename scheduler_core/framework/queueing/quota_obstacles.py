@@ -73,50 +73,30 @@ def of_a_gang(refused_by: frozenset[str]) -> frozenset[str]:
     return refused_by | {OWN_MAX, SUM_OF_MIN, RECLAIM} if CAPACITY_SCHEDULING in refused_by else refused_by
 
 
-class OwnQuota:
-    """The hints of CapacityScheduling itself: events of a pod's own quota."""
-
-    @staticmethod
-    def hints() -> Mapping[EventKind, Hint | None]:
-        """Quota came free or changed, or room is no longer kept for a nominated pod."""
-        other = EventKind.QUOTA | EventKind.NOMINATION | EventKind.POD_LEAVING
-        return {
-            other: NarrowHint(_is_own, _own),
-            EventKind.POD_DELETE: StandingHint(_may_evict_more, _own),
-        }
+def own_quota_hints() -> Mapping[EventKind, Hint | None]:
+    """Events of a pod's own quota: it came free or changed, or room is no longer kept for a nominated pod."""
+    return {
+        EventKind.QUOTA | EventKind.NOMINATION | EventKind.POD_LEAVING: NarrowHint(_is_own, _own),
+        EventKind.POD_DELETE: StandingHint(_may_evict_more, _own),
+    }
 
 
-class OwnMax:
-    """Refusal by the max of the pod's own quota."""
+def quota_hints() -> dict[str, Mapping[EventKind, Hint | None]]:
+    """The obstacles of quotas beside the plugin's, by name, with their events.
 
-    name = OWN_MAX
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """A pod of the quota was deleted. The sum of min may still refuse the pod."""
-        return {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)}
-
-
-class SumOfMin:
-    """Refusal by the sum of min: all quotas together use it up."""
-
-    name = SUM_OF_MIN
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """A pod of any quota was deleted, or a quota changed."""
-        return {
+    OWN_MAX: the max of the pod's own quota; a pod of that quota was deleted, though the sum of min may still
+    refuse. SUM_OF_MIN: all quotas together use it up; a pod of any quota was deleted, or a quota changed.
+    RECLAIM: the pod is within its min and may reclaim; a pod of any quota was deleted, so that the pod may be
+    admitted, or has less to reclaim.
+    """
+    return {
+        OWN_MAX: {EventKind.POD_DELETE: StandingHint(_is_below_max, _own)},
+        SUM_OF_MIN: {
             EventKind.QUOTA | EventKind.NOMINATION: None,
             EventKind.POD_DELETE: StandingHint(_is_let_in, _nominated, _left_of_the_sum),
-        }
-
-
-class Reclaim:
-    """Refusal of a pod within its min, which may reclaim from other quotas."""
-
-    name = RECLAIM
-
-    def hints(self) -> Mapping[EventKind, Hint | None]:
-        """A pod of any quota was deleted: the pod may be admitted, or has less to reclaim."""
-        return {EventKind.POD_DELETE: StandingHint(_stays_within_min, _of_quotas)}
+        },
+        RECLAIM: {EventKind.POD_DELETE: StandingHint(_stays_within_min, _of_quotas)},
+    }
 
 
 def _own(state: ClusterState, event: ClusterEvent) -> Reach:

@@ -14,6 +14,7 @@ never grows by itself. The use of members that succeeded is `spent` once the led
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -61,15 +62,12 @@ def counts_groups(quota: ResourceQuota) -> bool:
     return all(scope.name == _COUNTS_SOME for scope in quota.scopes)
 
 
-class _Counted:
+class _Counted(NamedTuple):
     """A pod or charge that counts."""
 
-    __slots__ = ("best_effort", "group", "usage")
-
-    def __init__(self, group: str, usage: ResourceList, best_effort: bool) -> None:
-        self.group = group
-        self.usage = usage
-        self.best_effort = best_effort
+    group: str
+    usage: ResourceList
+    best_effort: bool
 
 
 class NamespaceUsage:
@@ -145,20 +143,6 @@ class NamespaceUsage:
                 # A charge of an earlier request for the same pod is kept.
                 asked = msgspec.structs.replace(asked, usage=maximum(before.usage, asked.usage))
             self.charges[asked.uid] = asked
-
-    def admit(self, charge: Charge, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Add a pod if nothing is short for it. Returns what is short."""
-        return self._admitted(charge, quotas)
-
-    def reserve(self, hold: Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        """Add a hold if nothing is short for it. Returns what is short."""
-        return self._admitted(hold, quotas)
-
-    def _admitted(self, asked: Charge | Hold, quotas: Iterable[ResourceQuota]) -> list[Shortage]:
-        short = self.shortages(asked, quotas)
-        if not short:
-            self.enter(asked)
-        return short
 
     def _growth(self, charge: Charge) -> dict[str, int]:
         """The use of a pod beyond what is counted for it already."""

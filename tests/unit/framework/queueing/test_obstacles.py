@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler_core.framework.queueing.hints import NOBODY, NarrowHint
-from scheduler_core.framework.queueing.obstacles import PreemptionObstacle, WithinMin
+from scheduler_core.framework.queueing.obstacles import PREEMPTION, WITHIN_MIN, preemption_hints
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -16,7 +16,8 @@ from tests.support.builders import PodBuilder, make_group, make_node, make_pod, 
 
 
 def helps(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    hints = {**PreemptionObstacle().hints(), **WithinMin().hints()}
+    known = preemption_hints()
+    hints = {**known[PREEMPTION], **known[WITHIN_MIN]}
     return any(
         event.what & kinds and (hint is None or hint(state, pod, event)) for kinds, hint in hints.items()
     )
@@ -91,7 +92,7 @@ def test_a_gang_with_one_more_than_it_needs_can_spare_single_members(
     state.put_pod(came)
     state.assume(came, 0, 0.0)
     event = ClusterEvent(EventKind.POD_ADD, pod=came)
-    (hint,) = PreemptionObstacle().hints().values()
+    (hint,) = preemption_hints()[PREEMPTION].values()
     assert isinstance(hint, NarrowHint)
     assert (hint.reach(state, event) != NOBODY) is concerns
     assert helps(state, pod.uid("w").obj(), event) is woken

@@ -17,6 +17,7 @@ from scheduler_core.model.quotas.reservation_ledger import Charge, Hold, Reserva
 from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_resource_quota
 from scheduler_core.quota.reservations.reconcile import idle_groups, reconcile
 from scheduler_core.quota.reservations.usage import NamespaceUsage
+from tests.support.admissions import admit
 
 
 def quota(name: str = "rq", scopes: tuple[str, ...] = (), **hard: Any) -> ResourceQuota:
@@ -121,7 +122,7 @@ def test_pods_see_what_is_left(native: ResourceQuota, asked: Charge, words: str)
     book = NamespaceUsage(ledger(hold("g", 3)), by_uid(pod("old", 1)))
     before = (dict(book.used), dict(book.held))
 
-    short = book.admit(asked, [native])
+    short = admit(book, asked, [native])
 
     assert "; ".join(str(one) for one in short) == words
     if short:
@@ -135,24 +136,24 @@ def test_pods_see_what_is_left(native: ResourceQuota, asked: Charge, words: str)
 def test_best_effort_pods_do_not_count_where_only_others_do() -> None:
     book = NamespaceUsage(ledger(), by_uid(pod("old", 0, best_effort=True)))
     native = quota(scopes=("NotBestEffort",), pods=1)
-    assert book.admit(charge("n", 0), [native]) == []
-    assert NamespaceUsage(ledger(), by_uid(pod("old", 0))).admit(charge("n", 0), [native]) != []
+    assert admit(book, charge("n", 0), [native]) == []
+    assert admit(NamespaceUsage(ledger(), by_uid(pod("old", 0))), charge("n", 0), [native]) != []
 
 
 def test_asking_again_costs_nothing() -> None:
     book = NamespaceUsage(ledger(hold("g", 2)), {})
     native = [quota(cpu=3)]
     for _ in range(3):
-        assert book.admit(charge("p", 1), native) == []
-        assert book.admit(charge("m", 2, "g"), native) == []
+        assert admit(book, charge("p", 1), native) == []
+        assert admit(book, charge("m", 2, "g"), native) == []
     assert (book.used["cpu"], book.held["cpu"]) == (3000, 0)
-    assert book.admit(charge("q", 1), native) != []
+    assert admit(book, charge("q", 1), native) != []
 
 
 def test_growing_pod_costs_what_it_grows() -> None:
     book = NamespaceUsage(ledger(), by_uid(pod("p", 2)))
-    assert book.admit(charge("p", 3), [quota(cpu=3)]) == []
-    assert str(book.admit(charge("p", 4), [quota(cpu=3)])[0]) == WORDS.format(1, 3, 0, 3)
+    assert admit(book, charge("p", 3), [quota(cpu=3)]) == []
+    assert str(admit(book, charge("p", 4), [quota(cpu=3)])[0]) == WORDS.format(1, 3, 0, 3)
 
 
 RESERVED = [
@@ -171,10 +172,10 @@ def test_reservation_needs_room_in_every_quota(
     native: ResourceQuota, asked: Hold, members: list[PodUse], words: str
 ) -> None:
     book = NamespaceUsage(ledger(hold("g", 3)), by_uid(pod("old", 1), *members))
-    short = book.reserve(asked, [quota("wide", cpu=1000), native])
+    short = admit(book, asked, [quota("wide", cpu=1000), native])
     assert "; ".join(str(one) for one in short) == words
     assert (asked.uid in book.holds) is not short or words == ""
-    assert book.reserve(hold("g", 3), [native]) == [], "one that is reserved already"
+    assert admit(book, hold("g", 3), [native]) == [], "one that is reserved already"
 
 
 DONE: dict[str, Any] = {"spent": {"cpu": 1000, "pods": 1}, "done": ("p",)}
@@ -340,7 +341,7 @@ class Admission(RuleBasedStateMachine):
         self.number += 1
         asked = charge(f"p{self.number}", cpu, group)
         book = NamespaceUsage(self.ledger, self.view(replica))
-        if not book.admit(asked, [quota(cpu=HARD)]):
+        if not admit(book, asked, [quota(cpu=HARD)]):
             self.ledger = book.ledger(self.ledger)
             self.underway[asked.uid] = asked
 
@@ -351,7 +352,7 @@ class Admission(RuleBasedStateMachine):
         self.number += 1
         asked = Hold(group, f"u{self.number}", 1, {"cpu": cpu * 1000})
         book = NamespaceUsage(self.ledger, self.view(replica))
-        if not book.reserve(asked, [quota(cpu=HARD)]):
+        if not admit(book, asked, [quota(cpu=HARD)]):
             self.ledger = book.ledger(self.ledger)
             self.groups[asked.uid] = pod_group(group, cpu, uid=asked.uid)
 
