@@ -12,7 +12,7 @@ quicker than any array, and the command line needs no numpy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import PODS
@@ -93,6 +93,10 @@ class Account:
         return min(found, max(used - self.unplaced.get(name, 0), quota.min.get(name, 0)))
 
 
+# Stands for namespaces without quotas and charges; never written to.
+_UNKNOWN: Final = Account()
+
+
 def charged(requests: ResourceList) -> dict[str, int]:
     """The charge of a pod with these requests: the requests, and one of `pods`."""
     return {**requests, PODS: 1}
@@ -161,13 +165,11 @@ class QuotaLedger:
 
     def quota_of(self, namespace: str) -> ElasticQuota | None:
         """The quota that binds in the namespace, or None."""
-        account = self._accounts.get(namespace)
-        return account.quota if account is not None else None
+        return self._accounts.get(namespace, _UNKNOWN).quota
 
     def shadowed(self, namespace: str) -> list[ElasticQuota]:
         """Quotas of the namespace that do not bind because an older one does."""
-        account = self._accounts.get(namespace)
-        return account.quotas[1:] if account is not None else []
+        return self._accounts.get(namespace, _UNKNOWN).quotas[1:]
 
     def quotas(self) -> Iterator[ElasticQuota]:
         """All binding quotas, in the order in which their namespaces became known."""
@@ -238,13 +240,11 @@ class QuotaLedger:
 
     def is_leaving(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts and is on its way out."""
-        account = self._accounts.get(namespace)
-        return account is not None and uid in account.leaving_uids
+        return uid in self._accounts.get(namespace, _UNKNOWN).leaving_uids
 
     def leaving(self, namespace: str) -> ResourceList:
         """The part of `used` that belongs to pods on their way out. Read only."""
-        account = self._accounts.get(namespace)
-        return account.leaving if account is not None else {}
+        return self._accounts.get(namespace, _UNKNOWN).leaving
 
     def _move(self, account: Account, requests: ResourceList, sign: int) -> None:
         if not account.plain:
@@ -284,13 +284,11 @@ class QuotaLedger:
 
     def is_unplaced(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts without a node."""
-        account = self._accounts.get(namespace)
-        return account is not None and uid in account.unplaced_uids
+        return uid in self._accounts.get(namespace, _UNKNOWN).unplaced_uids
 
     def unplaced(self, namespace: str) -> ResourceList:
         """The part of `used` that belongs to pods without a node. Read only."""
-        account = self._accounts.get(namespace)
-        return account.unplaced if account is not None else {}
+        return self._accounts.get(namespace, _UNKNOWN).unplaced
 
     def unplaced_pods(self) -> Iterator[tuple[str, str]]:
         """Namespace and uid of the pods that count without a node."""
@@ -298,13 +296,11 @@ class QuotaLedger:
 
     def is_charged(self, namespace: str, uid: str) -> bool:
         """Whether the pod counts in its namespace."""
-        account = self._accounts.get(namespace)
-        return account is not None and uid in account.charges
+        return uid in self._accounts.get(namespace, _UNKNOWN).charges
 
     def used(self, namespace: str) -> ResourceList:
         """The use of a namespace by charged pods, per resource. Read only; resources at 0 may be absent."""
-        account = self._accounts.get(namespace)
-        return account.used if account is not None else {}
+        return self._accounts.get(namespace, _UNKNOWN).used
 
     def in_use(self, *, after_leaving: bool = False, guaranteed: bool = False) -> ResourceList:
         """The use of all quotas together, each at most its max. Read only.
@@ -324,9 +320,9 @@ class QuotaLedger:
         self, namespace: str, amounts: ResourceList, *, after_leaving: bool = False, guaranteed: bool = False
     ) -> dict[str, int]:
         """The amounts by which `in_use` falls when pods with nodes that use `amounts` end in a namespace."""
-        account = self._accounts.get(namespace)
-        quota = account.quota if account is not None else None
-        if account is None or quota is None:
+        account = self._accounts.get(namespace, _UNKNOWN)
+        quota = account.quota
+        if quota is None:
             return {}
         found = {}
         for name, value in amounts.items():
@@ -339,8 +335,7 @@ class QuotaLedger:
 
     def charges(self, namespace: str) -> dict[str, ResourceList]:
         """The charged pods of a namespace by uid. Read only."""
-        account = self._accounts.get(namespace)
-        return account.charges if account is not None else {}
+        return self._accounts.get(namespace, _UNKNOWN).charges
 
     def status_used(self, quota: ElasticQuota) -> dict[str, int]:
         """`status.used` of a quota (docs/quota.md#status): each resource in min or max, with zeros."""

@@ -76,21 +76,18 @@ def admit(
     unplaced = any(ledger.total_unplaced.values())
     guaranteed = unplaced and charge_within_min(ledger, quota, demand, nominated)
     total_used = ledger.in_use(after_leaving=after_leaving, guaranteed=guaranteed)
-    for name in sorted(demand):
-        asked = demand[name]
-        limit = quota.max.get(name)
-        if asked > 0 and limit is not None and not beyond_max:
-            extra = nominated.get(name, 0)
-            if used.get(name, 0) + extra + asked > limit:
-                return Refusal(quota.key, "max", name, used.get(name, 0), extra, asked, limit)
-    for name in sorted(demand):
-        asked = demand[name]
-        total = ledger.total_min.get(name)
-        if asked > 0 and total is not None:
-            extra = nominated_total.get(name, 0)
-            in_use = total_used.get(name, 0)
-            if in_use + extra + asked > total:
-                return Refusal(quota.key, "sum(min)", name, in_use, extra, asked, total)
+    rules: tuple[tuple[Rule, ResourceList, ResourceList, ResourceList], ...] = (
+        ("max", quota.max, used, nominated),
+        ("sum(min)", ledger.total_min, total_used, nominated_total),
+    )
+    names = sorted(demand)
+    for rule, limits, taken, others in rules[1:] if beyond_max else rules:
+        for name in names:
+            asked, limit = demand[name], limits.get(name)
+            if asked > 0 and limit is not None:
+                in_use, extra = taken.get(name, 0), others.get(name, 0)
+                if in_use + extra + asked > limit:
+                    return Refusal(quota.key, rule, name, in_use, extra, asked, limit)
     return None
 
 
