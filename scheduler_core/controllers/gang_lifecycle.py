@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler_core.controllers.events import warning
+from scheduler_core.controllers.events import reference, warning
 from scheduler_core.controllers.pacing import portion
 from scheduler_core.model.groups.gang import RESOURCES, Gang
 from scheduler_core.model.names import REASON_GANG_RESTART, REASON_UNSCHEDULABLE
@@ -102,14 +102,7 @@ def _numbers(gang: Gang, census: Census) -> str:
 
 
 def _event(gang: Gang, census: Census, left: list[Pod], now: float) -> Write:
-    resource = RESOURCES[gang.ref.dialect]
-    regarding = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "namespace": gang.ref.namespace,
-        "name": gang.ref.name,
-        "uid": gang.uid,
-    }
+    regarding = reference(RESOURCES[gang.ref.dialect], gang.ref.namespace, gang.ref.name, gang.uid)
     note = _numbers(gang, census)
     if gang.restarts:
         note = f"{note}; the {len(left)} that are left are evicted (lifecycle policy restart)"

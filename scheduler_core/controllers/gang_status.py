@@ -90,15 +90,8 @@ def _patch(gang: Gang, census: Census, phase: str, conditions: list[dict[str, An
         "succeeded": census.succeeded,
         "failed": census.failed,
     }
-    was = gang.status
-    same = status == {
-        "phase": was.phase,
-        "admitted": was.admitted,
-        "running": was.running,
-        "succeeded": was.succeeded,
-        "failed": was.failed,
-    }
-    old = {(c.type, c.status, c.reason, c.message) for c in was.conditions or ()}
+    same = all(getattr(gang.status, field) == value for field, value in status.items())
+    old = {(c.type, c.status, c.reason, c.message) for c in gang.status.conditions or ()}
     new = {(c["type"], c["status"], c["reason"], c["message"]) for c in conditions}
     if same and old == new:
         return None

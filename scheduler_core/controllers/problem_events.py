@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler_core.controllers.events import warning
+from scheduler_core.controllers.events import reference, warning
 from scheduler_core.load.problems import AnnotationProblem
 from scheduler_core.model.collect_policy import CollectConfig
 from scheduler_core.model.config_map import ConfigMap
@@ -56,13 +56,7 @@ class CollectPolicyProblems:
         problems = _problems(found)
         new = [text for text in problems if text not in self._told]
         self._told = frozenset(problems)
-        regarding = {
-            "apiVersion": CONFIG_MAPS.api_version,
-            "kind": CONFIG_MAPS.kind,
-            "namespace": found.namespace,
-            "name": found.name,
-            "uid": found.uid,
-        }
+        regarding = reference(CONFIG_MAPS, found.namespace, found.name, found.uid)
         return [warning(regarding, REASON_INVALID_COLLECT_POLICY, text, text, now) for text in new]
 
     def next_time(self, state: ClusterState) -> float | None:

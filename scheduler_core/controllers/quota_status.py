@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from scheduler_core.controllers.events import named_warning, reference
 from scheduler_core.controllers.pacing import RecentWrites, portion
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.conditions import condition, find
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS
+from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.names import (
     CAPACITY_SCHEDULING,
-    EVENT_WARNING,
-    MUSTER_SCHEDULER,
     QUOTA_ABOVE_MAX,
     QUOTA_ENFORCED,
     QUOTA_NO_PLUGIN,
@@ -25,7 +24,6 @@ from scheduler_core.model.names import (
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import to_strings
-from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Create, Patch, Write
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.quota.policy import above_max, above_max_text, borrowed
@@ -172,27 +170,9 @@ def _warnings(quota: ElasticQuota, writes: list[Write], now: float) -> list[Writ
 def _event(quota: ElasticQuota, item: dict[str, Any], now: float) -> Create:
     """A Warning on the quota; its name makes the API refuse a repeated write."""
     name = f"{quota.name}.{item['type'].lower()}.{int(now * 1000):x}"
-    regarding = {
-        "apiVersion": ELASTIC_QUOTAS.api_version,
-        "kind": ELASTIC_QUOTAS.kind,
-        "namespace": quota.namespace,
-        "name": quota.name,
-        "uid": quota.uid,
-    }
-    body = {
-        "apiVersion": EVENTS.api_version,
-        "kind": EVENTS.kind,
-        "metadata": {"name": name, "namespace": quota.namespace},
-        "eventTime": format_micro_time(now),
-        "type": EVENT_WARNING,
-        "reason": item["type"] if item["status"] == "True" else f"Not{item['type']}",
-        "action": "Checking",
-        "note": item["message"],
-        "regarding": regarding,
-        "reportingController": MUSTER_SCHEDULER,
-        "reportingInstance": MUSTER_SCHEDULER,
-    }
-    return Create(EVENTS, quota.namespace, body)
+    reason = item["type"] if item["status"] == "True" else f"Not{item['type']}"
+    regarding = reference(ELASTIC_QUOTAS, quota.namespace, quota.name, quota.uid)
+    return named_warning(name, regarding, reason, "Checking", item["message"], now)
 
 
 def _use(quota: ElasticQuota, used: dict[str, int]) -> str:

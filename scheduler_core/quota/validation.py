@@ -17,7 +17,7 @@ from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import QuotaLedger
+from scheduler_core.quota.ledger import QuotaLedger, shift
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -132,8 +132,7 @@ def check_capacity(
     rest: dict[str, int] = {}
     for other in others:
         if other.namespace != quota.namespace:
-            for name, value in other.min.items():
-                rest[name] = rest.get(name, 0) + value
+            shift(rest, other.min)
     found: list[Violation] = []
     for name, value in sorted(quota.min.items()):
         total, room = rest.get(name, 0) + value, allocatable.get(name, 0)

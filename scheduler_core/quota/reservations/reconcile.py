@@ -42,22 +42,16 @@ def reconcile(
         if hold.uid in gone or (group is None and hold.uid in overdue):
             continue
         if group is not None:
-            hold = msgspec.structs.replace(
-                hold,
-                group=group.name,
-                total=group.total,
-                min_members=group.min_members,
-                since=max(0.0, group.created),
-                announced=False,
-            )
+            known = hold_of(group)
+            hold = msgspec.structs.replace(known, done=hold.done, spent=hold.spent, ended=hold.ended)
         hold = hold if hold.ended else _without_spent(hold, pods)
         if not live.get(hold.group) and (len(hold.done) >= hold.min_members or hold.uid in idle):
             hold = msgspec.structs.replace(hold, ended=True, done=(), spent={})
         holds.append(hold)
     settled = [pods[charge.uid] for charge in ledger.charges if is_visible(charge, pods)]
     if complete:
-        known = {hold.uid for hold in holds}
-        missing = [g for g in groups.values() if g.total and not g.succeeded and g.uid not in known]
+        held = {hold.uid for hold in holds}
+        missing = [g for g in groups.values() if g.total and not g.succeeded and g.uid not in held]
         if missing:
             # The charges may be lost as well, so readers of this ledger must know all pods that exist now.
             settled = list(pods.values())

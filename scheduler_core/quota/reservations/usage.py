@@ -38,13 +38,8 @@ class Shortage(msgspec.Struct, frozen=True):
     limited: dict[str, int]
 
     def __str__(self) -> str:
-        parts = {
-            "requested": self.requested,
-            "used": self.used,
-            "reserved": self.reserved,
-            "limited": self.limited,
-        }
-        text = ", ".join(f"{word}: {amounts_text(amounts)}" for word, amounts in parts.items())
+        words = ("requested", "used", "reserved", "limited")
+        text = ", ".join(f"{word}: {amounts_text(getattr(self, word))}" for word in words)
         return f"exceeded quota: {self.quota}, {text}"
 
 
