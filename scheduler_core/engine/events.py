@@ -10,7 +10,7 @@ NodeMetrics change many times a second. Most waiting pods were rejected by plugi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -245,19 +245,17 @@ def with_borrowing_events(state: ClusterState, events: list[ClusterEvent]) -> li
 
     A pod that waits within the min of its own quota may then reclaim more pods of that quota.
     """
-    came = [event.pod for event in events if event.what is EventKind.POD_ADD and event.pod is not None]
-    return [*events, *_borrowing_events(state, came)]
-
-
-def _borrowing_events(state: ClusterState, placed: Iterable[Pod]) -> Iterator[ClusterEvent]:
     came: dict[str, set[str]] = {}
-    for pod in placed:
-        came.setdefault(pod.namespace, set()).update(charged(pod.requests))
+    for event in events:
+        if event.what is EventKind.POD_ADD and event.pod is not None:
+            came.setdefault(event.pod.namespace, set()).update(charged(event.pod.requests))
+    borrowing = []
     for namespace, names in came.items():
         quota = state.ledger.quota_of(namespace)
         # The use of terminating pods does not count as borrowed.
         if quota is not None and not names.isdisjoint(borrowed(state.ledger, quota, after_leaving=True)):
-            yield ClusterEvent(EventKind.LOAN, namespace=namespace)
+            borrowing.append(ClusterEvent(EventKind.LOAN, namespace=namespace))
+    return [*events, *borrowing]
 
 
 def placed_events(decisions: Iterable[Decision]) -> list[ClusterEvent]:

@@ -148,12 +148,10 @@ class PodCycle:
             raise PluginError(*cycle.calling, pod.key, error) from error
 
     def _feasible(self, profile: Profile, cycle: Cycle) -> Int64:
-        size = self.state.nodes.size
-        if self.pre_filter(profile, cycle) is not None:
-            return np.full(size, INFEASIBLE, dtype=np.int64)  # [N]
-        scores = self.classes.current(profile, cycle)
-        if scores.status is not None:
-            return np.full(size, INFEASIBLE, dtype=np.int64)  # [N]
+        refused = self.pre_filter(profile, cycle) is not None
+        scores = None if refused else self.classes.current(profile, cycle)
+        if scores is None or scores.status is not None:
+            return np.full(self.state.nodes.size, INFEASIBLE, dtype=np.int64)  # [N]
         agenda = self._agenda(profile, cycle)
         total = scores.total
         if agenda.filter or agenda.pre_score or agenda.score:

@@ -24,7 +24,8 @@ from scheduler_core.model.selectors import (
 )
 
 
-def _in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:
+def is_in(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:
+    """bool [M]: nodes whose label has one of the values; `ids` and `known` are from the label's column."""
     wanted = {known.find(value) for value in values}
     out: Bool = np.zeros(len(ids), dtype=np.bool_)  # [M]
     for value in wanted:
@@ -49,9 +50,9 @@ def match_requirement(nodes: NodeView, requirement: Requirement) -> Bool:
     ids = nodes.label(requirement.key)
     known = nodes.table.column(requirement.key).values
     if requirement.operator == IN:
-        return _in(ids, requirement.values, known)
+        return is_in(ids, requirement.values, known)
     if requirement.operator == NOT_IN:
-        return ~_in(ids, requirement.values, known)
+        return ~is_in(ids, requirement.values, known)
     if requirement.operator == EXISTS:
         return ids != ABSENT
     if requirement.operator == NOT_EXISTS:

@@ -76,11 +76,10 @@ def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str
     """One text per difference between the report and the expectation; empty if they agree."""
     bound, pending = report["bound"], report["pending"]
     evicted = {item["pod"] for item in report["evicted"]}
-    found = [_not_bound(pod, report) for pod in expect.get("bound") or () if pod not in bound]
-    found += [_not_pending(pod, report) for pod in expect.get("pending") or () if pod not in pending]
-    for pod, node in (expect.get("boundOn") or {}).items():
-        if bound.get(pod) != node:
-            found.append(f"{pod}: expected on {node}, got {_place(pod, report)}")
+    found = [_misplaced(pod, "bound", report) for pod in expect.get("bound") or () if pod not in bound]
+    found += [_misplaced(pod, "pending", report) for pod in expect.get("pending") or () if pod not in pending]
+    placed = (expect.get("boundOn") or {}).items()
+    found += [_misplaced(pod, f"on {node}", report) for pod, node in placed if bound.get(pod) != node]
     if expect.get("boundAny") is not None:
         found += _count("bound", expect["boundAny"], set(bound))
     if "evicted" in expect and set(expect["evicted"] or ()) != evicted:
@@ -111,12 +110,8 @@ def _place(pod: str, report: Mapping[str, Any]) -> str:
     return "no such pod"
 
 
-def _not_bound(pod: str, report: Mapping[str, Any]) -> str:
-    return f"{pod}: expected bound, got {_place(pod, report)}"
-
-
-def _not_pending(pod: str, report: Mapping[str, Any]) -> str:
-    return f"{pod}: expected pending, got {_place(pod, report)}"
+def _misplaced(pod: str, expected: str, report: Mapping[str, Any]) -> str:
+    return f"{pod}: expected {expected}, got {_place(pod, report)}"
 
 
 def _count(what: str, expected: Mapping[str, Any], actual: set[str]) -> list[str]:

@@ -78,8 +78,6 @@ class Objects:
         stamp = self._stamp()
         meta.setdefault("creationTimestamp", stamp)
         meta.setdefault("uid", label(key).replace(" ", "/"))
-        if key[1]:
-            meta["namespace"] = key[1]
         if key[0] == "Pod":
             self._complete_pod(obj, stamp)
         return self._store(key, obj)
@@ -94,8 +92,6 @@ class Objects:
         meta = obj["metadata"]
         for field in ("uid", "creationTimestamp"):
             meta.setdefault(field, old["metadata"][field])
-        if key[1]:
-            meta["namespace"] = key[1]
         if key[0] == "Pod":
             self._complete_pod(obj, (old.get("status") or {}).get("startTime") or self._stamp())
         return self._store(key, obj)
@@ -123,6 +119,8 @@ class Objects:
 
     def _store(self, key: Key, obj: Object) -> Change:
         self._serial += 1
+        if key[1]:
+            obj["metadata"]["namespace"] = key[1]
         obj["metadata"]["resourceVersion"] = str(self._serial)
         self._objects[key] = obj
         return Change(key, obj)

@@ -116,8 +116,7 @@ class Simulation:
         if isinstance(write, Create) and write.resource == EVENTS:
             about = write.body["regarding"]
             name = label((about["kind"], about["namespace"], about["name"]))
-            reason, note = write.body["reason"], write.body["note"]
-            self.events.append({"object": name, "reason": reason, "message": note})
+            self._event(name, write.body["reason"], write.body["note"])
             return False
         changes = self.objects.write(write)
         for change in changes:
@@ -137,11 +136,11 @@ class Simulation:
                 for write in (*decision.pre_bind, decision.bind, *decision.post_bind):
                     self._write(write)
                 text = f"Successfully assigned {pod.key} to {decision.node}"
-                self._event(pod.key, names.EVENT_SCHEDULED, text)
+                self._event(f"Pod {pod.key}", names.EVENT_SCHEDULED, text)
                 return True
             case Evicted():
                 self.evicted.append(decision)
-                self._event(pod.key, names.EVENT_PREEMPTED, decision.message)
+                self._event(f"Pod {pod.key}", names.EVENT_PREEMPTED, decision.message)
                 message = decision.message
                 return self._write(Evict(pod.namespace, pod.name, pod.uid, names.REASON_PREEMPTION, message))
             case Asked():
@@ -150,7 +149,7 @@ class Simulation:
                 before = self.rejected.get(pod.key)
                 self.rejected[pod.key] = decision
                 if before is None or before.message != decision.message:
-                    self._event(pod.key, decision.event, decision.message)
+                    self._event(f"Pod {pod.key}", decision.event, decision.message)
                 for write in decision.writes:
                     self._write(write)
                 return self._nominate(decision)
@@ -158,7 +157,7 @@ class Simulation:
     def _notice(self, name: str, decision: Noticed) -> None:
         if self.noticed.get(name) != decision.message:
             self.noticed[name] = decision.message
-            self.events.append({"object": name, "reason": decision.reason, "message": decision.message})
+            self._event(name, decision.reason, decision.message)
 
     def _nominate(self, decision: Rejected) -> bool:
         pod = decision.pod
@@ -169,8 +168,8 @@ class Simulation:
         body = {"status": {"nominatedNodeName": decision.nominated or None}}
         return self._write(Patch(PODS, pod.namespace, pod.name, body, subresource="status", uid=pod.uid))
 
-    def _event(self, pod: str, reason: str, message: str) -> None:
-        self.events.append({"object": f"Pod {pod}", "reason": reason, "message": message})
+    def _event(self, name: str, reason: str, message: str) -> None:
+        self.events.append({"object": name, "reason": reason, "message": message})
 
 
 def _apply(simulation: Simulation, writes: Iterable[_Write]) -> list[str]:

@@ -77,77 +77,77 @@ def _one_line(error: Exception) -> str:
 
 
 def _scenario(document: Any, file: str) -> Scenario:
-    data = _mapping(document, "", file)
-    _known_keys(data, _SCENARIO_KEYS, "", file)
-    objects = _objects(data.get("objects"), "objects", file)
+    data = _mapping(document, "")
+    _known_keys(data, _SCENARIO_KEYS, "")
+    objects = _objects(data.get("objects"), "objects")
     steps = data.get("steps", [])
     steps = [] if steps is None else steps
     if not isinstance(steps, list):
-        raise ConfigError("steps", "must be a list", file=file)
+        raise ConfigError("steps", "must be a list")
     config = data.get("config")
     return Scenario(
         name=str(data.get("name") or file),
         file=file,
         config=load_config(yaml.safe_dump(config), file) if config else muster_config(),
-        now=_now(data.get("now"), file),
+        now=_now(data.get("now")),
         objects=objects,
-        steps=tuple(_step(step, f"steps[{i}]", file) for i, step in enumerate(steps)),
+        steps=tuple(_step(step, f"steps[{i}]") for i, step in enumerate(steps)),
     )
 
 
-def _step(document: Any, path: str, file: str) -> ScenarioStep:
-    data = _mapping(document, path, file)
-    _known_keys(data, _STEP_KEYS, path, file)
+def _step(document: Any, path: str) -> ScenarioStep:
+    data = _mapping(document, path)
+    _known_keys(data, _STEP_KEYS, path)
     expect = data.get("expect")
     if expect is not None:
         check_expectation(expect, f"{path}.expect")
     return ScenarioStep(
-        create=_objects(data.get("create"), f"{path}.create", file),
-        update=_objects(data.get("update"), f"{path}.update", file),
-        delete=_objects(data.get("delete"), f"{path}.delete", file),
-        advance=_duration(data.get("advance"), f"{path}.advance", file),
+        create=_objects(data.get("create"), f"{path}.create"),
+        update=_objects(data.get("update"), f"{path}.update"),
+        delete=_objects(data.get("delete"), f"{path}.delete"),
+        advance=_duration(data.get("advance"), f"{path}.advance"),
         expect=expect,
     )
 
 
-def _mapping(value: Any, path: str, file: str) -> Mapping[str, Any]:
+def _mapping(value: Any, path: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(path, f"must be a mapping, not {type(value).__name__}", file=file)
+        raise ConfigError(path, f"must be a mapping, not {type(value).__name__}")
     return value
 
 
-def _known_keys(data: Mapping[str, Any], known: set[str], path: str, file: str) -> None:
+def _known_keys(data: Mapping[str, Any], known: set[str], path: str) -> None:
     for key in data:
         if key not in known:
             place = f"{path}.{key}" if path else str(key)
-            raise ConfigError(place, f"unknown key; known are {', '.join(sorted(known))}", file=file)
+            raise ConfigError(place, f"unknown key; known are {', '.join(sorted(known))}")
 
 
-def _objects(value: Any, path: str, file: str) -> Objects:
+def _objects(value: Any, path: str) -> Objects:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise ConfigError(path, "must be a list of objects", file=file)
+        raise ConfigError(path, "must be a list of objects")
     for i, item in enumerate(value):
         place = f"{path}[{i}]"
-        data = _mapping(item, place, file)
+        data = _mapping(item, place)
         check_kind(data, place)
         for part in ("metadata", "spec", "status"):
             if data.get(part) is not None:
-                _mapping(data[part], f"{place}.{part}", file)
+                _mapping(data[part], f"{place}.{part}")
     return tuple(value)
 
 
-def _now(value: Any, file: str) -> float:
+def _now(value: Any) -> float:
     if value is None:
         return _START
     try:
         return parse_time(str(value), zone=UTC)
     except ValueError:
-        raise ConfigError("now", f"{value!r} is not an RFC 3339 time", file=file) from None
+        raise ConfigError("now", f"{value!r} is not an RFC 3339 time") from None
 
 
-def _duration(value: Any, path: str, file: str) -> float:
+def _duration(value: Any, path: str) -> float:
     """Seconds of a duration like 30s, 1m30s or 1.5h; a bare number is seconds."""
     if value is None:
         return 0.0
@@ -158,5 +158,5 @@ def _duration(value: Any, path: str, file: str) -> float:
         seconds = float(value)
     if seconds is None or not 0 <= seconds <= _LONGEST:
         rule = "is not a duration like 30s or 1m30s, from 0s to 100 years"
-        raise ConfigError(path, f"{value!r} {rule}", file=file)
+        raise ConfigError(path, f"{value!r} {rule}")
     return seconds

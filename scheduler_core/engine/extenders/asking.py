@@ -8,7 +8,7 @@ the scheduling loop never waits, and a slow extender delays only its own pods.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import islice
+from itertools import count, islice
 from typing import Final
 
 import numpy as np
@@ -55,7 +55,7 @@ class Asking:
         found = [plugin for profile in profiles.values() for plugin in profile.plugins]
         self._plugin = next((plugin for plugin in found if isinstance(plugin, Extenders)), None)
         self._parked = Parked(queue, next(iter(profiles.values())).queue_sort.sort_key)
-        self._number = 0
+        self._numbers = count(1)
 
     def decide(self, unit: QueuedUnit, now: float, schedule: Schedule) -> list[Decision]:
         """Try a popped unit, or give the questions that must be answered first."""
@@ -147,7 +147,7 @@ class Asking:
         for pods in kinds.values():
             nodes = self._candidates(pods[0], now, gang=unit.gang)
             for first in range(0, len(nodes), MOST_NODES):
-                question = NodesQuestion(self._next_number(), pods[0], nodes[first : first + MOST_NODES])
+                question = NodesQuestion(next(self._numbers), pods[0], nodes[first : first + MOST_NODES])
                 asked[question.number] = (question, tuple(pods))
         return asked
 
@@ -176,10 +176,6 @@ class Asking:
         names = (state.nodes.names[slot] for slot in order.tolist())
         fresh = (name for name in names if known is None or name not in known.asked)
         return tuple(fresh if gang else islice(fresh, MOST_NODES))
-
-    def _next_number(self) -> int:
-        self._number += 1
-        return self._number
 
     def _ask(
         self, unit: QueuedUnit, line: Hashable, rounds: int, asked: dict[int, About], now: float
@@ -261,7 +257,7 @@ class Asking:
         proposed = self._state.extending.proposed
         proposals = [item for uid in unit.pods for item in proposed.pop(uid, ())]
         if proposals:
-            questions = [question_of(self._state, item, self._next_number()) for item in proposals]
+            questions = [question_of(self._state, item, next(self._numbers)) for item in proposals]
             # An answer for one member of a gang holds for the others.
             return {item.number: (item, tuple(unit.pods.values())) for item in questions}
         if unit.gang or any(isinstance(item, Evicted) for item in decisions):
@@ -273,7 +269,7 @@ class Asking:
             return {}
         if not nodes:
             return {}
-        question = NodesQuestion(self._next_number(), pod, nodes)
+        question = NodesQuestion(next(self._numbers), pod, nodes)
         return {question.number: (question, (pod,))}
 
 

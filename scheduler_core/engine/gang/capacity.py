@@ -124,16 +124,30 @@ def least(need: int, requests: Iterable[ResourceList]) -> dict[str, int]:
     }
 
 
+def charges_of(pods: Iterable[Pod]) -> dict[str, int]:
+    """The charges of pods together."""
+    total: dict[str, int] = {}
+    for pod in pods:
+        shift(total, charged(pod.requests))
+    return total
+
+
+def charges_by_namespace(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """The charges of the pods of each namespace."""
+    found: dict[str, dict[str, int]] = {}
+    for pod in pods:
+        shift(found.setdefault(pod.namespace, {}), charged(pod.requests))
+    return found
+
+
 def in_use(
     state: ClusterState, namespace: str, gone: NDArray[np.bool_]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(use of the namespace's quota, use of all quotas) without the `gone` rows of the pod table."""
     ledger = state.ledger
     used, total = dict(ledger.used(namespace)), dict(ledger.total_used)
-    ending: dict[str, dict[str, int]] = {}
-    for pod in state.table.of(np.flatnonzero(gone)):
-        if ledger.quota_of(pod.namespace) is not None:
-            shift(ending.setdefault(pod.namespace, {}), charged(pod.requests))
+    pods = state.table.of(np.flatnonzero(gone))
+    ending = charges_by_namespace(pod for pod in pods if ledger.quota_of(pod.namespace) is not None)
     for space, amounts in ending.items():
         shift(total, ledger.frees(space, amounts), -1)
     shift(used, ending.get(namespace, {}), -1)

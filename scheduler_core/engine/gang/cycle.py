@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.binding import ReservedPod
-from scheduler_core.engine.gang.capacity import CAPACITY, beyond_quota, capacity_limit
+from scheduler_core.engine.gang.capacity import CAPACITY, beyond_quota, capacity_limit, charges_of
 from scheduler_core.engine.gang.members import (
     AssumedMember,
     AssumedMembers,
@@ -38,7 +38,6 @@ from scheduler_core.model import names
 from scheduler_core.model.groups.gang import Gang, GroupRef
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Write
-from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.gangs.gangs import missing, take_census, too_few
 
 COSCHEDULING: Final = names.COSCHEDULING
@@ -183,11 +182,9 @@ class GangCycle:
     def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
         """The text why the gang can never start under its quota, even an unused one; else empty."""
         state = self.state
-        own: dict[str, int] = {}
-        for uid, pod in state.gangs.members(gang.key).items() if need else ():
-            placement = state.placed.get(uid)
-            if placement is not None and not state.table.leaving[placement.row]:
-                shift(own, charged(pod.requests))
+        placed, leaving = state.placed, state.table.leaving
+        known = state.gangs.members(gang.key).items() if need else ()
+        own = charges_of(pod for uid, pod in known if uid in placed and not leaving[placed[uid].row])
         return beyond_quota(state, members, need, own, own)
 
     def _try(self, profile: Profile, pod: Pod, now: float) -> AssumedMember | tuple[str, Diagnosis]:

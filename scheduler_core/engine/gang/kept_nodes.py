@@ -30,6 +30,7 @@ from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import Part, QueuedUnit
 from scheduler_core.framework.preemption.eligibility import gang_waits, lost_its_node, will_do
+from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.quota.ledger import shift
@@ -163,11 +164,9 @@ class NodeKeeper:
         state = self._cycle.state
         namespace = members[0][1].namespace
         used, total = in_use(state, namespace, leaving(state))
-        for standing, sums in state.nominations.sums.items():
-            if not standing.kept and state.ledger.quota_of(standing.namespace) is not None:
-                shift(total, sums)
-                if standing.namespace == namespace:
-                    shift(used, sums)
+        nominated, by_namespace = nominated_of_quotas(state)
+        shift(total, nominated)
+        shift(used, by_namespace.get(namespace, {}))
         return not beyond_quota(state, members, need, used, total)
 
     def recheck(self, unit: QueuedUnit | None, nodes: Collection[str], now: float) -> None:
@@ -314,9 +313,7 @@ def _ends_by(unit: QueuedUnit, now: float, moment: float) -> bool:
 
 def reservation_delay(profile: Profile) -> float | None:
     """Seconds that a gang of this profile waits before nodes are kept for it; None if they never are."""
-    seconds = [getattr(plugin, "reservation_seconds", None) for plugin in profile.plugins]
-    given = [float(value) for value in seconds if value is not None]
-    return min(given, default=None)
+    return min(_given(profile, "reservation_seconds"), default=None)
 
 
 # How often kept nodes are checked for whether their gang can still start on them.
@@ -383,5 +380,10 @@ class KeepingLimits:
 
 def limit(profile: Profile) -> float:
     """The longest time in seconds for which nodes are kept for a gang of this profile."""
-    seconds = [getattr(plugin, "reservation_limit", None) for plugin in profile.plugins]
-    return min((float(value) for value in seconds if value is not None), default=DEFAULT_LIMIT_SECONDS)
+    return min(_given(profile, "reservation_limit"), default=DEFAULT_LIMIT_SECONDS)
+
+
+def _given(profile: Profile, setting: str) -> list[float]:
+    """The values of a setting, of the plugins that have it."""
+    values = (getattr(plugin, setting, None) for plugin in profile.plugins)
+    return [float(value) for value in values if value is not None]

@@ -19,7 +19,15 @@ import numpy as np
 from scheduler_core.arrays.reprieve import minimal_subset, reprieve_order
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, least, leaving, must_rest
+from scheduler_core.engine.gang.capacity import (
+    CAPACITY,
+    capacity_limit,
+    charges_by_namespace,
+    charges_of,
+    least,
+    leaving,
+    must_rest,
+)
 from scheduler_core.engine.gang.members import Members, equal_members
 from scheduler_core.engine.gang.search import MOST_MEMBERS, GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
@@ -32,7 +40,7 @@ from scheduler_core.framework.preemption.loans import FIRST, WITHIN, contended_b
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import above_max, borrows_guaranteed
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.gangs import take_census
@@ -102,12 +110,8 @@ def _for_placed_members(
 def _borrows_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
     """Whether the members that start would borrow what other quotas are guaranteed."""
     profile, first = members[0]
-    charge: dict[str, int] = {}
-    for pod, _, _ in made.nominated:
-        shift(charge, charged(pod.requests))
-    freed: dict[str, dict[str, int]] = {}
-    for victim, _ in made.victims:
-        shift(freed.setdefault(victim.namespace, {}), charged(victim.requests))
+    charge = charges_of(pod for pod, _, _ in made.nominated)
+    freed = charges_by_namespace(victim for victim, _ in made.victims)
     return CAPACITY in profile.enabled and borrows_guaranteed(state.ledger, first.namespace, charge, freed)
 
 
@@ -216,13 +220,7 @@ class _Reprieve:
         """The victims that cannot be reprieved; all of them if the gang does not fit without all."""
         if not self.fits(victims):
             return list(victims)
-        blocks = blocks_of(self._cycle.state, victims)
-
-        def enough(chosen: frozenset[int]) -> bool:
-            return self.fits([pod for index in chosen for pod in blocks[index]])
-
-        kept = minimal_subset(range(len(blocks)), enough)
-        return [pod for index in sorted(kept) for pod in blocks[index]]
+        return fewest_blocks(blocks_of(self._cycle.state, victims), self.fits)
 
     def fits(self, victims: Iterable[Pod]) -> bool:
         """Whether enough members find nodes, one after the other, once the victims are gone."""
@@ -353,7 +351,7 @@ def _without_spared(
 
     None if such a gang has a member that must not be evicted.
     """
-    victims = _kept([[pod] for pod in state.table.of(order)], enough)
+    victims = fewest_blocks([[pod] for pod in state.table.of(order)], enough)
     disrupted = disrupted_gangs(state, victims)
     members = {pod.uid: pod for gang in disrupted for pod in gang.members}
     if not all(demand.eligible[state.placed[uid].row] for uid in members):
@@ -361,11 +359,13 @@ def _without_spared(
     if disrupted:
         # The room of the whole gang may reprieve others.
         units = reprieve_units(victims, disrupted, quorum_first=False)
-        victims = _kept(list(chain.from_iterable(units)), enough)
+        victims = fewest_blocks(list(chain.from_iterable(units)), enough)
     return Candidate(-1, victims, disrupted_gangs(state, victims))
 
 
-def _kept(blocks: Sequence[list[Pod]], enough: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+def fewest_blocks(blocks: Sequence[list[Pod]], enough: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+    """The pods of the blocks that cannot be reprieved; the first block is tried first."""
+
     def are_enough(chosen: frozenset[int]) -> bool:
         return enough([pod for index in chosen for pod in blocks[index]])
 

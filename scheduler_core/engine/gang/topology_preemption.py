@@ -15,18 +15,17 @@ from itertools import chain
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.reprieve import minimal_subset
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.capacity import CAPACITY, must_rest
-from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of
+from scheduler_core.engine.gang.capacity import CAPACITY, charges_by_namespace, charges_of, must_rest
+from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of, fewest_blocks
 from scheduler_core.engine.gang.topology_placement import PlacementTask, TopologyPlacer, in_layers
 from scheduler_core.engine.gang.topology_slots import leaf_capacity
 from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demand
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
-from scheduler_core.quota.ledger import charged, shift
+from scheduler_core.quota.ledger import shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 from scheduler_core.topology.placer import GroupPlacement, Infeasible, can_place
@@ -161,9 +160,7 @@ def borrowers_to_evict(
     `leaving`: uids of pods that are terminating or being evicted already.
     """
     first = task.members[0][1]
-    asked: dict[str, int] = {}
-    for _, pod in task.members:
-        shift(asked, charged(pod.requests))
+    asked = charges_of(pod for _, pod in task.members)
     demand = reclaim_demand(state, first, quota, asked)
     if demand is None or demand.borrowers is None:
         return None
@@ -178,25 +175,15 @@ def borrowers_to_evict(
     turns = ((turn, turn.borrowers) for turn in demands_in_order(state.table, demand))
     passes = (_passes(state, turn, borrowers) for turn, borrowers in turns if borrowers is not None)
     for candidates in chain.from_iterable(passes):
-        if not enough(candidates):
-            continue
-        blocks = blocks_of(state, candidates)
-
-        def enough_of(chosen: frozenset[int], blocks: Sequence[Sequence[Pod]] = blocks) -> bool:
-            return enough([pod for index in chosen for pod in blocks[index]])
-
-        kept = minimal_subset(range(len(blocks)), enough_of)
-        return [pod for index in sorted(kept) for pod in blocks[index]]
+        if enough(candidates):
+            return fewest_blocks(blocks_of(state, candidates), enough)
     return None
 
 
 def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> bool:
     """Whether victims free what the gang's quota lacks."""
-    ending: dict[str, dict[str, int]] = {}
-    for pod in victims:
-        shift(ending.setdefault(pod.namespace, {}), charged(pod.requests))
     freed: dict[str, int] = {}
-    for namespace, amounts in ending.items():
+    for namespace, amounts in charges_by_namespace(victims).items():
         shift(freed, state.ledger.frees(namespace, amounts, after_leaving=True, guaranteed=True))
     lacking = np.flatnonzero(demand.need > 0)
     return all(freed.get(state.index.names[row], 0) >= demand.need[row] for row in lacking)

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.engine.gang.capacity import charges_of
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.scores.signature import signature
 from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
@@ -17,7 +18,6 @@ from scheduler_core.framework.queueing.obstacles import NOMINATED_PODS
 from scheduler_core.framework.status import Code, Status
 from scheduler_core.model.names import NODE_RESOURCES_FIT
 from scheduler_core.model.pods.pod import Pod
-from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.topology.tree import Tree
 
@@ -119,9 +119,7 @@ def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:
     """int64 [R, N]: requests of nominated pods that go first, without the members themselves."""
     room: Int64 = np.zeros((len(state.index), state.nodes.size), dtype=np.int64)  # [R, N]
     first = members[0][1]
-    together: dict[str, int] = {}
-    for _, pod in members:
-        shift(together, charged(pod.requests))
+    together = charges_of(pod for _, pod in members)
     precedence = Precedence(state, first, together)
     own = {pod.uid for _, pod in members}
     for item in state.nominations.others(first):

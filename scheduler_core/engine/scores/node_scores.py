@@ -8,6 +8,7 @@ in one go (a level), so that placing the next pod calls no plugin at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from scheduler_core.arrays.changes import distinct
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.engine.scores.select import BestSlots, best_slot
 from scheduler_core.framework.cycle import Cycle
+from scheduler_core.framework.interface import PreFilterPlugin, PreScorePlugin
 from scheduler_core.framework.profile import Profile, Scoring
 from scheduler_core.framework.status import Bits, Code, Status
 from scheduler_core.framework.view import NodeView
@@ -35,6 +37,31 @@ class Calls:
         self.now = ("", "")
 
 
+def _run_pre_filters(plugins: Iterable[PreFilterPlugin], cycle: Cycle, calls: Calls) -> Status | None:
+    """The first refusal, or None; the Filter of a plugin that skips or refuses is skipped."""
+    first: Status | None = None
+    for plugin in plugins:
+        calls.now = (plugin.name, "preFilter")
+        status = plugin.pre_filter(cycle)
+        if status.code is Code.SKIP or not status.ok:
+            cycle.skipped.add(plugin.name)
+        if not status.ok and first is None:
+            first = status.of(plugin.name)
+    return first
+
+
+def _not_skipped(
+    scores: Iterable[Scoring], plugins: Iterable[PreScorePlugin], cycle: Cycle, feasible: Bool, calls: Calls
+) -> list[Scoring]:
+    """The scores that no PreScore skips."""
+    skipped = set()
+    for plugin in plugins:
+        calls.now = (plugin.name, "preScore")
+        if plugin.pre_score(cycle, feasible).code is Code.SKIP:
+            skipped.add(plugin.name)
+    return [scoring for scoring in scores if scoring.name not in skipped]
+
+
 class StaticScores:
     """Filter bits and raw scores of STATIC scope over all slots [N], kept current with labels, taints, nodes.
 
@@ -47,7 +74,7 @@ class StaticScores:
         self.profile = profile
         self.cycle = cycle
         self.calls = calls
-        self.status: Status | None = None
+        self.status = _run_pre_filters(profile.static_pre_filter, cycle, calls)
         self.serial = next(_SERIALS)
         self.version = 0
         self.depends_on_feasible = False
@@ -58,16 +85,7 @@ class StaticScores:
         self._combined: tuple[int, Int64] | None = None
         self._size = -1
         self._seen = -1
-        for plugin in profile.static_pre_filter:
-            calls.now = (plugin.name, "preFilter")
-            self._pre_filter(plugin.name, plugin.pre_filter(cycle))
         self._filters = [plugin for plugin in profile.static_filter if plugin.name not in cycle.skipped]
-
-    def _pre_filter(self, name: str, status: Status) -> None:
-        if status.code is Code.SKIP or not status.ok:
-            self.cycle.skipped.add(name)
-        if not status.ok and self.status is None:
-            self.status = status.of(name)
 
     @property
     def nbytes(self) -> int:
@@ -87,7 +105,7 @@ class StaticScores:
         changed = table.static_changes.since(self._seen) if self._size == table.size else None
         self._seen = table.static_changes.position
         self.version += 1
-        if changed is None or len(changed) > table.size // 2 or self._choose_scores(state):
+        if changed is None or len(changed) > table.size // 2 or self._choose_scores():
             self._rebuild(state)
         else:
             self._update(state, distinct(changed))
@@ -99,7 +117,7 @@ class StaticScores:
             self.calls.now = (plugin.name, "filter")
             self.bits[plugin.name] = plugin.filter(self.cycle, view)
         self._set_ok(state)
-        self._choose_scores(state)
+        self._choose_scores()
         for score in self._scores:
             self.calls.now = (score.name, "score")
             self._raw[score.name] = score.plugin.score(self.cycle, view)
@@ -119,15 +137,12 @@ class StaticScores:
         for bits in self.bits.values():
             self.ok &= bits == 0
 
-    def _choose_scores(self, state: ClusterState) -> bool:
+    def _choose_scores(self) -> bool:
         """Choose the score plugins that do not skip. True if the choice changed."""
-        skipped = set()
-        for plugin in self.profile.static_pre_score:
-            self.calls.now = (plugin.name, "preScore")
-            if plugin.pre_score(self.cycle, self.ok).code is Code.SKIP:
-                skipped.add(plugin.name)
-        before = self._scores
-        self._scores = [scoring for scoring in self.profile.static_score if scoring.name not in skipped]
+        before, profile = self._scores, self.profile
+        self._scores = _not_skipped(
+            profile.static_score, profile.static_pre_score, self.cycle, self.ok, self.calls
+        )
         self.depends_on_feasible = any(scoring.by_feasible for scoring in self._scores)
         return self._scores != before
 
@@ -170,17 +185,17 @@ class NodeScores:
     """
 
     def __init__(self, profile: Profile, cycle: Cycle, static: StaticScores) -> None:
-        self.profile = profile
         self.cycle = cycle
         self.static = static
         self.calls = static.calls
-        self.status: Status | None = static.status
         cycle.skipped |= static.cycle.skipped
         cycle.slots = {**static.cycle.slots, **cycle.slots}
-        self._pre_filter()
+        refused = _run_pre_filters(profile.usage_pre_filter, cycle, self.calls)
+        self.status = refused if static.status is None else static.status
         self._filters = [plugin for plugin in profile.usage_filter if plugin.name not in cycle.skipped]
-        skipped = self._pre_score()
-        self._scores = [scoring for scoring in profile.usage_score if scoring.name not in skipped]
+        self._scores = _not_skipped(
+            profile.usage_score, profile.usage_pre_score, cycle, static.ok, self.calls
+        )
         self.total: Int64 = np.zeros(0, dtype=np.int64)  # [N]
         self._static_part = self._usage_score = self.total  # [N] each
         self._usage_ok: Bool = np.zeros(0, dtype=np.bool_)  # [N]
@@ -199,23 +214,6 @@ class NodeScores:
         if self._levels:
             columns += [self._cursor, self._depth, *(cells for level in self._levels[1:] for cells in level)]
         return sum(column.nbytes for column in columns) + self._leaders.nbytes + _OBJECTS
-
-    def _pre_filter(self) -> None:
-        for plugin in self.profile.usage_pre_filter:
-            self.calls.now = (plugin.name, "preFilter")
-            status = plugin.pre_filter(self.cycle)
-            if status.code is Code.SKIP or not status.ok:
-                self.cycle.skipped.add(plugin.name)
-            if not status.ok and self.status is None:
-                self.status = status.of(plugin.name)
-
-    def _pre_score(self) -> set[str]:
-        skipped = set()
-        for plugin in self.profile.usage_pre_score:
-            self.calls.now = (plugin.name, "preScore")
-            if plugin.pre_score(self.cycle, self.static.ok).code is Code.SKIP:
-                skipped.add(plugin.name)
-        return skipped
 
     # Keeping current
 

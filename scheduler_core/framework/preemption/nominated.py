@@ -176,7 +176,8 @@ def closed_by_anti_affinity(state: ClusterState, pod: Pod) -> Bool | None:
         return None
     nodes, neighbours = state.nodes, state.neighbours
     closed: Bool | None = None  # [N]
-    for item in _first_of_all(state, pod) if own else _first_of_repelling(state, pod):
+    waiting = nominations.waiting(lambda _: True) if own else nominations.repelling.values()
+    for item in _first_in_domain(state, pod, waiting):
         slot = nodes.slot(item.node)
         if slot is None:
             continue
@@ -190,17 +191,8 @@ def closed_by_anti_affinity(state: ClusterState, pod: Pod) -> Bool | None:
     return closed
 
 
-def _first_of_all(state: ClusterState, pod: Pod) -> Iterator[Nomination]:
+def _first_in_domain(state: ClusterState, pod: Pod, waiting: Iterable[Nomination]) -> Iterator[Nomination]:
     precedence = Precedence(state, pod)
-    waiting = state.nominations.waiting(lambda _: True)
-    return (
-        item for item in waiting if item.pod.uid != pod.uid and precedence.nominee_goes_first_in_domain(item)
-    )
-
-
-def _first_of_repelling(state: ClusterState, pod: Pod) -> Iterator[Nomination]:
-    precedence = Precedence(state, pod)
-    waiting = state.nominations.repelling.values()
     return (
         item for item in waiting if item.pod.uid != pod.uid and precedence.nominee_goes_first_in_domain(item)
     )

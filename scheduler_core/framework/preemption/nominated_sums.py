@@ -35,16 +35,18 @@ def nominated_requests(
     total = dict(own)
     guaranteed = guaranteed or stays_within_min(state, pod, own)
     without_kept = guaranteed or _evicted_for_it(state, pod)
-    others, by_namespace = _of_quotas(state, without_kept, guaranteed, leaving_count)
+    others, by_namespace = nominated_of_quotas(
+        state, without_kept=without_kept, guaranteed=guaranteed, leaving_count=leaving_count
+    )
     shift(total, others)
     shift(total, by_namespace.get(pod.namespace, _NOTHING), -1)
     return own, total
 
 
-def _of_quotas(
-    state: ClusterState, without_kept: bool, guaranteed: bool, leaving_count: bool
+def nominated_of_quotas(
+    state: ClusterState, *, without_kept: bool = True, guaranteed: bool = False, leaving_count: bool = False
 ) -> tuple[ResourceList, Mapping[str, ResourceList]]:
-    """(total, by namespace): what nominated pods of quotas count against a pod of another quota.
+    """(total, by namespace): what nominated pods of quotas count against a pod of another quota. Read only.
 
     Equal for all pods with the same rights, so it is cached while nothing changes.
     """
@@ -54,23 +56,19 @@ def _of_quotas(
     variant = (without_kept, guaranteed, leaving_count)
     found: tuple[ResourceList, Mapping[str, ResourceList]] | None = nominations.known[1].get(variant)
     if found is None:
+        by_namespace: dict[str, dict[str, int]] = {}
+        for rights, sums in nominations.sums.items():
+            if not (without_kept and rights.kept):
+                shift(by_namespace.setdefault(rights.namespace, {}), sums)
         total: dict[str, int] = {}
         parts: dict[str, ResourceList] = {}
-        for namespace, sums in _by_namespace(state, without_kept=without_kept).items():
+        for namespace, amounts in by_namespace.items():
             quota = state.ledger.quota_of(namespace)
             if quota is not None:
-                part = _guaranteed_part(state, quota, sums, leaving_count) if guaranteed else sums
+                part = _guaranteed_part(state, quota, amounts, leaving_count) if guaranteed else amounts
                 parts[namespace] = part
                 shift(total, part)
         found = nominations.known[1][variant] = total, parts
-    return found
-
-
-def _by_namespace(state: ClusterState, *, without_kept: bool) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for rights, sums in state.nominations.sums.items():
-        if not (without_kept and rights.kept):
-            shift(found.setdefault(rights.namespace, {}), sums)
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.preemption.eligibility import awaited, room_after_leaving
+from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
@@ -51,10 +52,7 @@ def _goes_over_min(state: ClusterState, namespace: str, more: ResourceList) -> b
     quota = state.ledger.quota_of(namespace)
     if quota is None:
         return False
-    nominated: dict[str, int] = {}
-    for rights, sums in state.nominations.sums.items():
-        if rights.namespace == namespace and not rights.kept:
-            shift(nominated, sums)
+    nominated = nominated_of_quotas(state)[1].get(namespace, {})
     used, leaving = state.ledger.used(namespace), state.ledger.leaving(namespace)
     for name in relevant(state.ledger, quota) & nominated.keys():
         over = used.get(name, 0) - leaving.get(name, 0) + nominated[name] - quota.min.get(name, 0)
@@ -69,12 +67,7 @@ def _preempted(rights: NominationRights) -> bool:
 
 def _quotas_overbooked(state: ClusterState) -> bool:
     ledger = state.ledger
-    total: dict[str, int] = {}
-    own: dict[str, dict[str, int]] = {}
-    for rights, sums in state.nominations.sums.items():
-        if not rights.kept and ledger.quota_of(rights.namespace) is not None:
-            shift(total, sums)
-            shift(own.setdefault(rights.namespace, {}), sums)
+    total, own = nominated_of_quotas(state)
     for namespace, sums in own.items():
         quota = ledger.quota_of(namespace)
         if quota is not None and _beyond(sums, ledger.used(namespace), ledger.leaving(namespace), quota.max):

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.framework.preemption.nominated_sums import nominated_requests
+from scheduler_core.framework.preemption.nominated_sums import nominated_of_quotas, nominated_requests
 from scheduler_core.framework.queueing.hints import (
     EVERYBODY,
     NOBODY,
@@ -26,7 +26,6 @@ from scheduler_core.framework.queueing.hints import (
 from scheduler_core.framework.queueing.widest_victims import is_within_min, may_evict_its_own
 from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import NEVER, Pod
-from scheduler_core.quota.ledger import shift
 from scheduler_core.quota.policy import Refusal, admit
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -174,13 +173,11 @@ def _left_of_the_sum(state: ClusterState, event: ClusterEvent) -> Room | None:
     """
     if _of_quotas(state, event) == NOBODY:
         return None
-    ledger, index, nominated = state.ledger, state.index, dict[str, int]()
+    ledger, index = state.ledger, state.index
     # The pod may wait for leaving pods.
     in_use = ledger.in_use(after_leaving=True)
-    for rights, sums in state.nominations.sums.items():
-        # Kept nodes do not block every pod.
-        if not rights.kept and ledger.quota_of(rights.namespace) is not None:
-            shift(nominated, sums)
+    # Kept nodes do not block every pod.
+    nominated, _ = nominated_of_quotas(state)
     free: Int64 = np.full(len(index), _UNBOUNDED, dtype=np.int64)  # [R]
     for name, total in ledger.total_min.items():
         row = index.row(name)

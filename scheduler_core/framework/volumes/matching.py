@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.types import Bool, Int32, Int64
 from scheduler_core.framework.matching import match_any
 from scheduler_core.framework.view import NodeView
+from scheduler_core.model.selectors import NodeTerm
 from scheduler_core.model.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler_core.state.volumes.storage import Storage
 from scheduler_core.state.volumes.volume_table import VolumeTable
@@ -24,11 +25,9 @@ NONE: Final = -1
 _BEYOND: Final = np.iinfo(np.int64).max
 
 
-def reaches(nodes: NodeView, volume: PersistentVolume) -> Bool:
-    """bool [M]: nodes that a volume's node affinity allows."""
-    if volume.terms is None:
-        return np.ones(len(nodes), dtype=np.bool_)
-    return match_any(nodes, volume.terms)
+def allowed_by(nodes: NodeView, terms: Sequence[NodeTerm] | None) -> Bool:
+    """bool [M]: nodes that one of the terms allows; None allows all."""
+    return np.ones(len(nodes), dtype=np.bool_) if terms is None else match_any(nodes, terms)
 
 
 def match_claims(storage: Storage, nodes: NodeView, claims: Sequence[PersistentVolumeClaim]) -> Int64:
@@ -44,7 +43,7 @@ def match_claims(storage: Storage, nodes: NodeView, claims: Sequence[PersistentV
         reserved = _reserved(storage, claim)
         if reserved is not None:
             row = storage.table.row(reserved.name)
-            chosen[number] = np.where(reaches(nodes, reserved), NONE if row is None else row, NONE)
+            chosen[number] = np.where(allowed_by(nodes, reserved.terms), NONE if row is None else row, NONE)
         else:
             rows = storage.table.candidates(claim)
             if len(rows):
@@ -84,8 +83,7 @@ def _ranks(table: VolumeTable, nodes: NodeView, rows: NDArray[np.int64], count: 
     anywhere = np.flatnonzero(keys < 0)
     groups = table.group[rows[anywhere]]
     for group in np.unique(groups):
-        terms = table.groups.values[int(group)]
-        mask = np.ones(len(nodes), dtype=np.bool_) if terms is None else match_any(nodes, terms)
+        mask = allowed_by(nodes, table.groups.values[int(group)])
         for position in anywhere[groups == group][:count]:
             layers.append(np.where(mask, position, _BEYOND))
     return layers

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.matching import match_any
 from scheduler_core.framework.preparation import Preparation
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.obstacles import Obstacle
@@ -26,7 +25,7 @@ from scheduler_core.framework.volumes.claims import (
     prepared,
     volume_may_help,
 )
-from scheduler_core.framework.volumes.matching import NONE, match_claims, reaches
+from scheduler_core.framework.volumes.matching import NONE, allowed_by, match_claims
 from scheduler_core.model import names
 from scheduler_core.model.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from scheduler_core.model.names import VOLUME_BINDING
@@ -102,7 +101,7 @@ class VolumeBinding:
             if volume is None:
                 bits |= np.uint64(4)
             else:
-                conflict |= ~reaches(nodes, volume)
+                conflict |= ~allowed_by(nodes, volume.terms)
         bits |= conflict.astype(np.uint64)
         if claims.waiting:
             _, served = _serve(cycle.state, nodes, claims.waiting)
@@ -203,9 +202,7 @@ def _can_be_made(state: ClusterState, nodes: NodeView, claim: PersistentVolumeCl
     found = state.storage.classes.get(claim.storage_class)
     if found is None or not found.provisions:
         return np.zeros(len(nodes), dtype=np.bool_)
-    if not found.topologies:
-        return np.ones(len(nodes), dtype=np.bool_)
-    return match_any(nodes, found.topologies)
+    return allowed_by(nodes, found.topologies or None)
 
 
 def _pending(

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler_core.arrays.intern import ABSENT, Interner
+from scheduler_core.arrays.intern import ABSENT
 from scheduler_core.arrays.types import Bool
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
+from scheduler_core.framework.matching import is_in
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status, unresolvable
@@ -83,9 +83,9 @@ class VolumeZone:
         fits: Bool = np.ones(len(nodes), dtype=np.bool_)  # [M]
         for key, values in cycle.slots[self.name]:
             own = nodes.label(key)
-            by_own = _among(own, values, nodes.table.column(key).values)
+            by_own = is_in(own, values, nodes.table.column(key).values)
             modern = _LABELS[key]
-            by_modern = _among(nodes.label(modern), values, nodes.table.column(modern).values)
+            by_modern = is_in(nodes.label(modern), values, nodes.table.column(modern).values)
             fits &= np.where(own != ABSENT, by_own, by_modern)
         bits: Bits = (zoned & ~fits).astype(np.uint64)
         return bits
@@ -97,15 +97,6 @@ class VolumeZone:
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """A node was added or relabelled; a claim, volume or class was added or changed."""
         return Obstacle.VOLUMES.hints(volume_may_help)
-
-
-def _among(ids: NDArray[np.int32], values: Sequence[str], known: Interner[str]) -> Bool:
-    out: Bool = np.zeros(len(ids), dtype=np.bool_)  # [M]
-    for value in values:
-        wanted = known.find(value)
-        if wanted != ABSENT:
-            out |= ids == wanted
-    return out
 
 
 def _zones(label: str) -> tuple[str, ...]:
