@@ -11,7 +11,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.config.args.muster import GREATER_OR_EQUAL, AggregatedArgs, LoadAwareSchedulingArgs
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Plugin, RoomPlugin, Scope
-from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
+from scheduler_core.framework.queueing.hints import Hint, Room, StandingHint, slot_of, unless_known
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.queueing.widest_victims import freed_by_victims
 from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Reason, Status
@@ -21,7 +21,6 @@ from scheduler_core.load.priority import PROD, band_of
 from scheduler_core.load.spec import Estimation, LoadSpec, Percentile, Thresholds, aligned
 from scheduler_core.load.usage import points, score
 from scheduler_core.model.names import LOAD_AWARE_SCHEDULING
-from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
@@ -133,12 +132,12 @@ class LoadAwareScheduling:
         of_one_node = EventKind.NODE_METRIC | EventKind.POD_DELETE
         return {
             Obstacle.LOAD.value & ~of_one_node: None,
-            of_one_node: StandingHint(self._may_take, _unless_known, self._room),
+            of_one_node: StandingHint(self._may_take, unless_known, self._room),
         }
 
     def _may_take(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
         """Whether the node of an event may take the pod, as it is or after evictions."""
-        slot = _slot_of(state, event)
+        slot = slot_of(state, event)
         if slot is None:
             return True
         if self.fit is not None and not self.fit.has_room_on(state, pod, slot):
@@ -158,7 +157,7 @@ class LoadAwareScheduling:
 
     def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
         """The free room on the node of an event; None if the node is unknown."""
-        slot = _slot_of(state, event)
+        slot = slot_of(state, event)
         if slot is None:
             return None
         return Room(np.zeros(0, dtype=np.int64), slot) if self.fit is None else self.fit.room_on(state, slot)
@@ -204,18 +203,6 @@ class LoadAwareScheduling:
                 "nodeEstimated": amounts(columns.estimated[:, slot]),
             },
         }
-
-
-def _slot_of(state: ClusterState, event: ClusterEvent) -> int | None:
-    """The node of a report or of a deleted pod."""
-    if event.pod is not None:
-        return state.nodes.slot(event.pod.node_name)
-    return state.nodes.slot(event.obj.name) if isinstance(event.obj, NodeMetric) else None
-
-
-def _unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
-    """All pods if the node is unknown."""
-    return EVERYBODY if _slot_of(state, event) is None else NOBODY
 
 
 def load_aware(args: LoadAwareSchedulingArgs) -> LoadAwareScheduling:

@@ -13,7 +13,7 @@ from scheduler_core.arrays.types import Int64
 from scheduler_core.framework.allocation import LEAST, ResourceScoring
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.interface import Scope
-from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, Reach, Room, StandingHint
+from scheduler_core.framework.queueing.hints import Hint, Room, StandingHint, slot_of, unless_known
 from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.queueing.widest_victims import evictable_requests, freed_by_victims
 from scheduler_core.framework.scoring import DEFAULT_RESOURCES, Numbers, used_after
@@ -125,10 +125,10 @@ class NodeResourcesFit:
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """A new node, more allocatable, or a pod that was deleted or requests less."""
-        return Obstacle.ROOM.hints(_may_make_room, StandingHint(self._has_room, _unless_known, self._room))
+        return Obstacle.ROOM.hints(_may_make_room, StandingHint(self._has_room, unless_known, self._room))
 
     def _has_room(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-        slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
+        slot = slot_of(state, event)
         return slot is None or self.has_room_on(state, pod, slot)
 
     def has_room_on(self, state: ClusterState, pod: Pod, slot: int) -> bool:
@@ -142,7 +142,7 @@ class NodeResourcesFit:
 
     def _room(self, state: ClusterState, event: ClusterEvent) -> Room | None:
         """The room on the node of a deleted pod; None if the node is unknown."""
-        slot = state.nodes.slot(event.pod.node_name) if event.pod is not None else None
+        slot = slot_of(state, event)
         return None if slot is None else self.room_on(state, slot)
 
     def room_on(self, state: ClusterState, slot: int) -> Room:
@@ -156,12 +156,6 @@ class NodeResourcesFit:
             if self._ignores(name):
                 free[row] = MOST_COUNTED
         return free
-
-
-def _unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
-    """All pods if the node is unknown."""
-    node = event.pod.node_name if event.pod is not None else ""
-    return EVERYBODY if state.nodes.slot(node) is None else NOBODY
 
 
 def _may_make_room(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:

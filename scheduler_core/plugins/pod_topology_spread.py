@@ -183,21 +183,18 @@ class PodTopologySpread:
         return Obstacle.NEIGHBOURS.hints(self._may_even_out)
 
     def _may_even_out(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-        if event.pod is None:
-            return self._node_helps(state, pod, event)
-        return self._pod_helps(state, pod, event)
+        """A pod that counts comes or goes; or a node that has, or had, all topology keys changes.
 
-    def _pod_helps(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-        """An update may have removed the counted labels, so any pod of the namespace may help."""
-        if event.pod is None or event.pod.namespace != pod.namespace:
+        An update may have removed the counted labels, so any updated pod of the namespace may help.
+        """
+        if event.pod is not None and event.pod.namespace != pod.namespace:
             return False
-        if event.what & EventKind.POD_UPDATE:
+        if event.pod is not None and event.what & EventKind.POD_UPDATE:
             return True
         constraints = constraints_of(pod, self.defaults, hard=True)
-        return any(constraint.selector.matches(event.pod.labels) for constraint in constraints)
-
-    def _node_helps(self, state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-        """A node that has, or had, all topology keys."""
-        keys = [c.topology_key for c in constraints_of(pod, self.defaults, hard=True)]
+        if event.pod is not None:
+            labels = event.pod.labels
+            return any(constraint.selector.matches(labels) for constraint in constraints)
+        keys = [constraint.topology_key for constraint in constraints]
         forms: tuple[Node | None, ...] = (event.node, event.old_node)
         return any(all(key in node.labels for key in keys) for node in forms if node is not None)

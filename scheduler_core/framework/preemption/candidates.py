@@ -68,7 +68,7 @@ class CandidateSelection:
 
     def _units(self, found: Candidate) -> list[list[int]]:
         """The victims that are evicted together, as places in the order of `_costs`."""
-        rows = self._by_importance(self._rows(found.victims))
+        rows = self._state.table.by_importance(self._rows(found.victims))
         places = {pod.uid: place for place, pod in enumerate(self._state.table.of(rows))}
         units = eviction_units(found.victims, found.disrupted)
         return [[places[pod.uid] for pod in unit] for unit in units]
@@ -76,19 +76,15 @@ class CandidateSelection:
     def _rows(self, pods: Sequence[Pod]) -> Rows:
         return np.array([self._state.placed[pod.uid].row for pod in pods], dtype=np.int64)
 
-    def _by_importance(self, rows: Rows) -> Rows:
-        """Rows from the least important to the most important."""
-        return self._state.table.by_importance(rows)
-
     def _costs(self, victims: Sequence[Pod]) -> VictimCosts:
-        rows = self._by_importance(self._rows(victims))
+        rows = self._state.table.by_importance(self._rows(victims))
         return VictimCosts(self._state.table, self._loans, self._budgets, rows)
 
     # Orders of reprieve
 
     def reprieve_order(self, rows: Rows) -> Rows:
         """The order in which victims are given back; victims of quotas above their max come last."""
-        ordered = self._by_importance(rows)
+        ordered = self._state.table.by_importance(rows)
         stages: Int64 = np.full(len(rows), WITHIN, dtype=np.int64)  # [M]
         if self._loans is not None and self._loans.first.any():
             stages[self._loans.first[self._loans.owners(ordered)]] = FIRST
@@ -99,7 +95,7 @@ class CandidateSelection:
 
         Pods that no stage of the reclaim may evict come first, then those of the last stage.
         """
-        ordered = self._by_importance(rows)
+        ordered = self._state.table.by_importance(rows)
         protected = self._budgets.beyond(ordered)
         stages: Int64 = np.full(len(rows), UNLAWFUL, dtype=np.int64)  # [M]
         if self._loans is not None:
@@ -122,7 +118,7 @@ class CandidateSelection:
         """The order, with the pods of quotas first that the candidate would take below their min."""
         if self._loans is None:
             return order
-        owners = self._loans.owners(self._by_importance(self._rows(found.victims)))
+        owners = self._loans.owners(self._state.table.by_importance(self._rows(found.victims)))
         units, costs = self._units(found), self._costs(found.victims)
         unlawful = [
             quota

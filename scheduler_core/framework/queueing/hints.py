@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from scheduler_core.arrays.types import Int64
+from scheduler_core.model.node_metric import NodeMetric
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent
@@ -68,6 +69,18 @@ class Room(msgspec.Struct, frozen=True, eq=False):
 def to_all_pods(state: ClusterState, event: ClusterEvent) -> Reach:
     """The default reach of a hint: all pods."""
     return EVERYBODY
+
+
+def slot_of(state: ClusterState, event: ClusterEvent) -> int | None:
+    """The slot of the node of a deleted pod, or of the report of a node; None if the node is unknown."""
+    if event.pod is not None:
+        return state.nodes.slot(event.pod.node_name)
+    return state.nodes.slot(event.obj.name) if isinstance(event.obj, NodeMetric) else None
+
+
+def unless_known(state: ClusterState, event: ClusterEvent) -> Reach:
+    """The reach of a hint about freed room: all pods if the node is unknown."""
+    return EVERYBODY if slot_of(state, event) is None else NOBODY
 
 
 class NarrowHint(msgspec.Struct, frozen=True):
