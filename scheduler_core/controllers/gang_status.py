@@ -95,12 +95,17 @@ def _patch(gang: Gang, census: Census, phase: str, conditions: list[dict[str, An
     new = {(c["type"], c["status"], c["reason"], c["message"]) for c in conditions}
     if same and old == new:
         return None
+    return patch_of(gang, {"status": {**status, "conditions": conditions}}, subresource="status")
+
+
+def patch_of(gang: Gang, body: dict[str, Any], *, subresource: str = "") -> Patch:
+    """A patch of the object of a gang, only over the version that was read."""
     return Patch(
         RESOURCES[gang.ref.dialect],
         gang.ref.namespace,
         gang.ref.name,
-        {"status": {**status, "conditions": conditions}},
-        subresource="status",
+        body,
+        subresource=subresource,
         uid=gang.uid,
         resource_version=gang.resource_version,
     )

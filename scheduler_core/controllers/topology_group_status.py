@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.controllers.gang_status import MIN_INTERVAL_SECONDS
+from scheduler_core.controllers.gang_status import MIN_INTERVAL_SECONDS, patch_of
 from scheduler_core.controllers.pacing import portion
 from scheduler_core.controllers.topology_results import results_of, shortened
 from scheduler_core.model import names
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.groups.gang import RESOURCES, Gang
+from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.kinds import CONFIG_MAPS
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
@@ -97,15 +97,7 @@ def _annotated(state: ClusterState, gang: Gang) -> Patch | None:
     text = _annotation(state, gang)
     if text == gang.results:
         return None
-    body = {"metadata": {"annotations": {names.TOPOLOGY_RESULTS_ANNOTATION: text or None}}}
-    return Patch(
-        RESOURCES[gang.ref.dialect],
-        gang.ref.namespace,
-        gang.ref.name,
-        body,
-        uid=gang.uid,
-        resource_version=gang.resource_version,
-    )
+    return patch_of(gang, {"metadata": {"annotations": {names.TOPOLOGY_RESULTS_ANNOTATION: text or None}}})
 
 
 def _annotation(state: ClusterState, gang: Gang) -> str:

@@ -66,14 +66,10 @@ def unresolvable_nodes(profile: Profile, cycle: Cycle, bits: Mapping[str, Bits],
     """bool [N]: nodes that no eviction can make fit, because of a reason that is not resolvable."""
     hopeless = ~alive
     for plugin in profile.filter:
-        own = bits.get(plugin.name)
-        if own is None:
-            continue
-        mask = 0
-        for bit, reason in enumerate(plugin.reasons(cycle)):
-            if not reason.resolvable:
-                mask |= 1 << bit
-        hopeless |= (own & np.uint64(mask)) != 0
+        if plugin.name in bits:
+            reasons = enumerate(plugin.reasons(cycle))
+            mask = sum(1 << bit for bit, reason in reasons if not reason.resolvable)
+            hopeless |= (bits[plugin.name] & np.uint64(mask)) != 0
     return hopeless
 
 

@@ -36,14 +36,16 @@ def _subject(quota: ElasticQuota) -> str:
     return f"ElasticQuota {quota.key}"
 
 
+def _breaks(quota: ElasticQuota, field: str, name: str, value: int, rule: str) -> Violation:
+    """A violation by the amount of one resource in a field."""
+    return Violation(_subject(quota), f"{field}[{name}]", format_resource(name, value), rule)
+
+
 def check_bounds(quota: ElasticQuota) -> list[Violation]:
     """min <= max for every resource that both name."""
     return [
-        Violation(
-            _subject(quota),
-            f"spec.min[{name}]",
-            format_resource(name, low),
-            f"exceeds spec.max[{name}]={format_resource(name, quota.max[name])}",
+        _breaks(
+            quota, "spec.min", name, low, f"exceeds spec.max[{name}]={format_resource(name, quota.max[name])}"
         )
         for name, low in sorted(quota.min.items())
         if name in quota.max and low > quota.max[name]
@@ -53,10 +55,11 @@ def check_bounds(quota: ElasticQuota) -> list[Violation]:
 def check_use(quota: ElasticQuota) -> list[Violation]:
     """used <= max for every resource that max names, by `status.used`, which the scheduler writes."""
     return [
-        Violation(
-            _subject(quota),
-            f"status.used[{name}]",
-            format_resource(name, quota.status_used[name]),
+        _breaks(
+            quota,
+            "status.used",
+            name,
+            quota.status_used[name],
             f"exceeds spec.max[{name}]={format_resource(name, limit)}; pods were placed past Muster's "
             "scheduler, or max was lowered; nothing more of it starts until pods end",
         )
@@ -78,14 +81,8 @@ def check_hard(quota: ElasticQuota, resource_quotas: Iterable[ResourceQuota]) ->
             field = "max" if name in quota.max else "min"
             value = quota.max.get(name, quota.min.get(name, 0))
             if value > hard:
-                found.append(
-                    Violation(
-                        _subject(quota),
-                        f"spec.{field}[{name}]",
-                        format_resource(name, value),
-                        f"exceeds hard[{key}]={format_resource(name, hard)} of ResourceQuota {native.key}",
-                    )
-                )
+                rule = f"exceeds hard[{key}]={format_resource(name, hard)} of ResourceQuota {native.key}"
+                found.append(_breaks(quota, f"spec.{field}", name, value, rule))
     return found
 
 
@@ -137,15 +134,11 @@ def check_capacity(
     for name, value in sorted(quota.min.items()):
         total, room = rest.get(name, 0) + value, allocatable.get(name, 0)
         if value and total > room:
-            found.append(
-                Violation(
-                    _subject(quota),
-                    f"spec.min[{name}]",
-                    format_resource(name, value),
-                    f"makes the sum of min {format_resource(name, total)}, "
-                    f"more than the {format_resource(name, room)} allocatable in the cluster",
-                )
+            rule = (
+                f"makes the sum of min {format_resource(name, total)}, "
+                f"more than the {format_resource(name, room)} allocatable in the cluster"
             )
+            found.append(_breaks(quota, "spec.min", name, value, rule))
     return found
 
 

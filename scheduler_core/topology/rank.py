@@ -27,22 +27,13 @@ class Member:
     leaf: int
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """A member with its rank (its place in the result) and its distance from rank 0, in edges."""
-
-    pod: str
-    leaf: int
-    distance: int
-
-
 def distance(tree: Tree, first: int, second: int) -> int:
     """Edges between two different pods on the leaves `first` and `second`."""
     apart = sum(int(units[first] != units[second]) for units in tree.ancestors)
     return 2 * (apart + 1)
 
 
-def order_members(tree: Tree, members: Sequence[Member]) -> list[Ranked]:
+def order_members(tree: Tree, members: Sequence[Member]) -> list[Member]:
     """Members by distance from the master, rank 0; `members` is in pod index order.
 
     The master is the first pod with "master" in its name, otherwise the first pod. Ties go by tree order,
@@ -57,8 +48,7 @@ def order_members(tree: Tree, members: Sequence[Member]) -> list[Ranked]:
         leaf = members[index].leaf
         return (0 if index == master else distance(tree, home, leaf), leaf, index)
 
-    ranked = sorted(range(len(members)), key=key)
-    return [Ranked(members[index].pod, members[index].leaf, key(index)[0]) for index in ranked]
+    return [members[index] for index in sorted(range(len(members)), key=key)]
 
 
 def hop_cost(tree: Tree, counts: NDArray[np.int64]) -> int:

@@ -78,10 +78,6 @@ class Tree:
         absent = tuple(name for name in self.leaves if name not in present)
         return NodeGap(tuple(sorted(missing, key=name_key)), absent)
 
-    def positions(self, nodes: Sequence[str]) -> NDArray[np.int64]:
-        """The leaf index of each node, int64 [nodes]; -1 for a node that is not in the tree."""
-        return np.array([self.leaf_index.get(name, -1) for name in nodes], dtype=np.int64)
-
 
 @lru_cache(maxsize=1 << 15)
 def name_key(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from scheduler_core.config.args.muster import ClusterTopologyPlacementGroupArgs
@@ -60,7 +61,7 @@ def test_every_label_and_annotation_is_documented(key: str) -> None:
 def test_every_result_is_documented() -> None:
     state = state_of(2)
     tree = state.topology.tree("default-scheduler")
-    idle = (tree, tree.positions(tree.leaves) + 4)
+    idle = (tree, np.arange(len(tree.leaves)) + 4)
     state.topology.runs["a/g ConfigMap"] = GroupRun(begin=1.0, end=2.0, reason="r", idle=idle)
     found = results_of(state, state.gangs.gangs["a/g ConfigMap"])
     assert len(found) == 11

@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler_core.controllers.topology_group_status import MOST_ANNOTATION, TopologyGroupStatus
@@ -162,7 +163,8 @@ def test_something_new_does_not_wait_for_the_retry_of_something_old() -> None:
 def test_constraints_that_no_longer_hold_on_the_tree_cost_only_a_figure() -> None:
     state = state_of(gang(constraints='{"rack": {"type": "pack"}}'))
     tree = state.topology.tree("default-scheduler")
-    run = GroupRun(begin=5.0, end=6.0, idle=(tree, tree.positions(["node-0", "node-1"]) + 4))
+    slots = np.array([tree.leaf_index[node] for node in ("node-0", "node-1")]) + 4
+    run = GroupRun(begin=5.0, end=6.0, idle=(tree, slots))
     state.topology.runs[KEYS["seed"]] = run
     found = written(state)
     assert found["hopCost"] == "4"
@@ -172,7 +174,7 @@ def test_constraints_that_no_longer_hold_on_the_tree_cost_only_a_figure() -> Non
 def test_the_best_hop_cost_is_worked_out_once_and_for_the_tree_of_the_placement() -> None:
     state = state_of(gang(constraints='{"node": {"type": "pack"}}'))
     tree = state.topology.tree("default-scheduler")
-    slots = tree.positions(["node-0", "node-1"]) + 4
+    slots = np.array([tree.leaf_index[node] for node in ("node-0", "node-1")]) + 4
     run = GroupRun(begin=5.0, end=6.0, idle=(tree, slots))
     state.topology.runs[KEYS["seed"]] = run
     assert written(state)["bestHopCost"] == "2"

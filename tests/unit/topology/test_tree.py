@@ -19,12 +19,11 @@ def test_units_stand_by_name_with_numbers_as_numbers() -> None:
     assert [above.tolist() for above in tree.ancestors] == [[0, 0, 1, 1], [0, 1, 2, 3]]
 
 
-def test_paths_totals_and_positions() -> None:
+def test_paths_and_totals() -> None:
     tree = build(("rack", "node"), PATHS)
     assert tree.path(1) == ("rack-2", "node-11")
     assert tree.totals(np.array([1, 2, 3, 4]), 0).tolist() == [3, 7]
     assert [sums.tolist() for sums in tree.sums(np.array([1, 2, 3, 4]))] == [[3, 7], [1, 2, 3, 4]]
-    assert tree.positions(["node-1", "nowhere", "node-2"]).tolist() == [2, -1, 0]
 
 
 def test_units_of_one_name_under_different_parents_are_different_units() -> None:
