@@ -27,11 +27,8 @@ _LAST_BIT = 63
 def _preferences(pod: Pod, taints: tuple[Taint, ...]) -> int:
     """The number of PreferNoSchedule taints that the pod does not tolerate."""
     tolerations = [t for t in pod.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
-    return sum(
-        1
-        for taint in taints
-        if taint.effect == PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in tolerations)
-    )
+    soft = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+    return sum(not any(t.tolerates(taint) for t in tolerations) for taint in soft)
 
 
 class TaintToleration:

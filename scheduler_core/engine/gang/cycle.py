@@ -27,6 +27,7 @@ from scheduler_core.engine.gang.members import (
     forget_member,
     kinds_of,
     largest_first,
+    undone_on_error,
 )
 from scheduler_core.engine.gang.preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
@@ -142,7 +143,7 @@ class GangCycle:
     def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
         """Assume members in this order; none if fewer than `need` find nodes. Raises PluginError."""
         found = _Attempt([], {}, {})
-        try:
+        with undone_on_error(lambda: self._undo(found.assumed)):
             for profile, pod in members:
                 result = self._try(profile, pod, now)
                 if isinstance(result, tuple):
@@ -151,9 +152,6 @@ class GangCycle:
                         break
                 else:
                     found.assumed.append((profile, result))
-        except BaseException:
-            self._undo(found.assumed)
-            raise
         if len(found.assumed) < need:
             self._undo(found.assumed)
         return found

@@ -6,7 +6,8 @@ must be prepared first (volumes) cannot be reserved yet; it is assumed in the st
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -86,6 +87,16 @@ def assume_member(cycles: PodCycle, profile: Profile, attempt: Attempt) -> Assum
     own = attempt.cycle
     cycles.state.assume(own.pod, attempt.slot, own.now, own.vector)
     return UnpreparedMember(own, attempt.slot, status)
+
+
+@contextmanager
+def undone_on_error(undo: Callable[[], None]) -> Iterator[None]:
+    """Undoes what the block has assumed so far if the block raises."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def forget_member(cycles: PodCycle, profile: Profile, member: AssumedMember) -> None:

@@ -27,6 +27,7 @@ from scheduler_core.engine.gang.members import (
     forget_member,
     kinds_of,
     largest_share,
+    undone_on_error,
 )
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
 from scheduler_core.framework.pod_terms import looks_around, selected_by
@@ -66,12 +67,9 @@ class GangSearch:
 
     def run(self) -> AssumedMembers | None:
         """Enough assumed members, or None. Raises PluginError; then, as with None, nothing is assumed."""
-        try:
+        with undone_on_error(self.undo):
             if self._ordered() and (any(map(self._searched, self._orders())) or self._in_one_domain()):
                 return self._reserved
-        except BaseException:
-            self.undo()
-            raise
         self.undo()
         return None
 

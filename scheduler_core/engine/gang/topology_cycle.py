@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler_core.engine.gang.cycle import COSCHEDULING, TOPOLOGY, GangOutcome, unschedulable_plugins
-from scheduler_core.engine.gang.members import Members, in_index_order
+from scheduler_core.engine.gang.members import Members, in_index_order, undone_on_error
 from scheduler_core.engine.gang.topology_placement import (
     PlacementFailure,
     Reserved,
@@ -109,15 +109,12 @@ class TopologyCycle:
         """Members of a PodGroup beyond minMembers, one by one while the constraints allow."""
         uids = {item.cycle.pod.uid for _, item in held}
         reserved: Reserved = []
-        try:
+        with undone_on_error(lambda: self.placer.undo([*held, *reserved])):
             for member in _oldest([pair for pair in members if pair[1].uid not in uids], len(members)):
                 found = self._place(gang, [member], now)
                 if isinstance(found, PlacementFailure):
                     break
                 reserved += found
-        except BaseException:
-            self.placer.undo([*held, *reserved])
-            raise
         return reserved
 
     def _placed(self, gang: Gang, members: Members, reserved: Reserved) -> GangOutcome:

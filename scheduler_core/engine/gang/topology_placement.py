@@ -20,7 +20,7 @@ import numpy as np
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.members import Members, undone_on_error
 from scheduler_core.engine.gang.topology_slots import Slots, leaf_capacity, slots_for
 from scheduler_core.engine.gang.topology_times import record_placement
 from scheduler_core.engine.pod_cycle import Attempt, PodCycle
@@ -189,7 +189,7 @@ class TopologyPlacer:
         """
         kept = np.zeros_like(placement.added)  # [leaves]
         reserved: Reserved = []
-        try:
+        with undone_on_error(lambda: self.undo(reserved)):
             for (profile, pod), leaf in in_layers(task.members, placement.added):
                 if kept[leaf] < 0:
                     continue
@@ -204,9 +204,6 @@ class TopologyPlacer:
                 else:
                     failures[pod.uid] = taken
                     kept[leaf] = -1 - kept[leaf]  # closed: no more than it has
-        except BaseException:
-            self.undo(reserved)
-            raise
         return reserved, np.where(kept < 0, -1 - kept, kept)
 
     def undo(self, reserved: Reserved) -> None:
@@ -305,7 +302,7 @@ def place_singly(placer: TopologyPlacer, task: PlacementTask, now: float) -> Res
     leaf_of = {slot: leaf for leaf, slot in enumerate(task.slots.nodes.tolist()) if slot >= 0}
     counts = task.fixed.copy()  # [leaves]
     reserved: Reserved = []
-    try:
+    with undone_on_error(lambda: placer.undo(reserved)):
         for profile, pod in task.members:
             attempt = placer.cycle.attempt(profile, pod, now, post_filter=False)
             taken = placer.cycle.reserve(profile, attempt) if attempt.slot in leaf_of else None
@@ -316,8 +313,5 @@ def place_singly(placer: TopologyPlacer, task: PlacementTask, now: float) -> Res
         else:
             if can_place(task.tree, np.zeros_like(counts), task.size, task.rules, counts):
                 return reserved
-    except BaseException:
-        placer.undo(reserved)
-        raise
     placer.undo(reserved)
     return None

@@ -93,7 +93,7 @@ class ClassCache:
         if self._newest is not None and found is not self._newest:
             self._weigh(self._newest.cycle.signature, self._newest)
         if found is None:
-            found = self._make(profile, cycle)
+            found = NodeScores(profile, self._own_cycle(profile, cycle), self._static_part(profile, cycle))
             self._keep(cycle.signature, found)
         elif found is not self._newest:
             self._classes.move_to_end(cycle.signature)
@@ -127,10 +127,6 @@ class ClassCache:
             if not self._users[serial]:
                 del self._users[serial]
             self._weight -= self._weights.pop(signature, 0)
-
-    def _make(self, profile: Profile, cycle: Cycle) -> NodeScores:
-        """A new class, with a cycle of its own for the first pod of the class."""
-        return NodeScores(profile, self._own_cycle(profile, cycle), self._static_part(profile, cycle))
 
     def _own_cycle(self, profile: Profile, cycle: Cycle) -> Cycle:
         """A cycle of its own for a class: plugin data of one class must not reach another."""

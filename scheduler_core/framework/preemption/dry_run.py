@@ -6,6 +6,7 @@ minMembers is evicted as a whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -36,13 +37,10 @@ def disrupted_gangs(state: ClusterState, victims: Iterable[Pod]) -> list[Disrupt
 
     A gang that is below minMembers already is not among them: it loses single members.
     """
-    leaving: dict[str, tuple[Gang, int]] = {}
-    for pod in victims:
-        gang = state.gangs.of(pod)
-        if gang is not None:
-            leaving[gang.key] = (gang, leaving.get(gang.key, (gang, 0))[1] + 1)
+    leaving = Counter(gang.key for pod in victims if (gang := state.gangs.of(pod)) is not None)
     found = []
-    for gang, count in leaving.values():
+    for key, count in leaving.items():
+        gang = state.gangs.gangs[key]
         members = _running(state, gang)
         if len(members) >= gang.min_members > len(members) - count:
             found.append(DisruptedGang(gang.key, tuple(members), gang.min_members))
