@@ -24,10 +24,6 @@ class RecentWrites:
         self._ends: dict[str, float] = {}
         self._swept = _FEW
 
-    def __len__(self) -> int:
-        """The number of remembered objects."""
-        return len(self._ends)
-
     def end(self, key: str) -> float:
         """When an object may be written again; 0 if it may be now."""
         return self._ends.get(key, 0.0)

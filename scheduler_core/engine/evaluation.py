@@ -47,6 +47,12 @@ class FilterRunner(Protocol):
         """uint64 [N] per filter, in the profile's order."""
 
 
+def remove_leaving(trial: Trial, state: ClusterState, slot: int) -> None:
+    """Count the leaving pods of a node as gone."""
+    for uid in [u for u in state.nodes.pods[slot] if state.table.leaving[state.placed[u].row]]:
+        trial.remove_placed(uid)
+
+
 class Reevaluation:
     """`framework.evaluation.Evaluation` for one pod under one profile."""
 
@@ -83,7 +89,7 @@ class Reevaluation:
         if self._is_closed(slot):
             return False
         with Trial(self._cycles.state, self._cycle.now) as trial:
-            self._lift_leaving(trial, slot)
+            remove_leaving(trial, self._cycles.state, slot)
             return self.passes(slot) and not (self._place_ahead(trial, slot) and any(self._refusals(slot)))
 
     def fits_beside_nominated(self, slot: int) -> bool:
@@ -100,18 +106,13 @@ class Reevaluation:
             refusals = set(self._refusals(slot))
             if not refusals:
                 return True
-            self._lift_leaving(trial, slot)
+            remove_leaving(trial, self._cycles.state, slot)
             return refusals.isdisjoint(self._refusals(slot))
 
     def passes(self, slot: int) -> bool:
         """Whether PreFilter and every filter pass the pod on one node in the current state."""
         cycle, alive = self._fresh(), self._cycles.state.nodes.alive[slot]
         return bool(alive) and self._pre_filter(cycle) and not any(self._refused_by(cycle, slot))
-
-    def _lift_leaving(self, trial: Trial, slot: int) -> None:
-        state = self._cycles.state
-        for uid in [u for u in state.nodes.pods[slot] if state.table.leaving[state.placed[u].row]]:
-            trial.remove_placed(uid)
 
     def _place_ahead(self, trial: Trial, slot: int) -> bool:
         """Place the nominated pods of a node that go before the pod; False if there are none."""

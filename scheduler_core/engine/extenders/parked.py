@@ -56,9 +56,6 @@ class Parked:
         # Units that were called from their line, until they are tried.
         self._called: dict[str, Wait] = {}
 
-    def __len__(self) -> int:
-        return len(self._waits)
-
     def is_full(self, line: Hashable) -> bool:
         """Whether a line has the maximum of questions in flight."""
         return self._under_way[line] >= MOST_QUESTIONS

@@ -70,15 +70,13 @@ class NodeKeeper:
             self._kept_for = ""
         elif outcome.need and outcome.preemption is None:
             self._consider(unit, members, outcome.need, now)
-        elif outcome.preemption is None and not outcome.preparing and not outcome.reserved:
-            self._give_up_unless_victims_leave(unit, members)
+        elif not (outcome.preemption or outcome.preparing or outcome.reserved) and not gang_waits(
+            self._cycle.state, (pod for _, pod in members)
+        ):
+            # It waits for no leaving pods either.
+            self._give_up(unit)
         if outcome.reserved:
             self._cycle.state.restored_nominations.release(unit.key)
-
-    def _give_up_unless_victims_leave(self, unit: QueuedUnit, members: Members) -> None:
-        """Release the kept nodes unless the gang waits for leaving pods."""
-        if not gang_waits(self._cycle.state, (pod for _, pod in members)):
-            self._give_up(unit)
 
     def members_tried_singly(self, unit: QueuedUnit) -> None:
         """Release the kept nodes of a unit whose pods are tried one by one."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from scheduler_core.arrays.reprieve import minimal_subset, reprieve_order
 from scheduler_core.arrays.types import Int64
-from scheduler_core.engine.evaluation import Reevaluation
+from scheduler_core.engine.evaluation import Reevaluation, remove_leaving
 from scheduler_core.engine.gang.capacity import (
     CAPACITY,
     capacity_limit,
@@ -196,8 +196,7 @@ class _OneByOne:
                 self.victims[victim.uid] = (victim, pod)
                 self.cleared = slot
                 trial.remove_placed(victim.uid)
-            for uid in [u for u in state.nodes.pods[slot] if state.table.leaving[state.placed[u].row]]:
-                trial.remove_placed(uid)
+            remove_leaving(trial, state, slot)
             if not Reevaluation(cycle, profile, attempt.cycle).fits(slot):
                 return False
         trial.place(pod, slot)

@@ -142,7 +142,9 @@ class DryRun:
         self, slot: int, pods: Sequence[Pod], leaving: Sequence[str], look: Callable[[int], int]
     ) -> Candidate | None:
         """`look` gives the slot on which the pod fits now, the given one if possible, or -1."""
-        leaving = self._all_leaving() if self._demand.pod.pod_affinity.required else leaving
+        # A pod with required affinity must not rely on pods that leave anywhere.
+        if self._demand.pod.pod_affinity.required:
+            leaving = [pod.uid for pod in self._state.table.leaving_pods()]
         needed = self._reprieve(slot, [[[pod]] for pod in pods], leaving, look)
         if needed is None:
             return None
@@ -184,10 +186,6 @@ class DryRun:
                         slot, again = at, again or failed
                         del unit[0]
         return slot, [pod for unit in units for step in unit for pod in step]
-
-    def _all_leaving(self) -> list[str]:
-        """Uids of all leaving pods: a pod with required affinity must not rely on them."""
-        return [pod.uid for pod in self._state.table.leaving_pods()]
 
     def _eligible(self, pod: Pod) -> bool:
         return bool(self._demand.eligible[self._state.placed[pod.uid].row])

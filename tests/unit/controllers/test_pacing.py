@@ -40,4 +40,4 @@ def test_what_has_rested_is_forgotten() -> None:
         assert rests.end(str(number)) == 0.0
         rests.begin(str(number), now)
         assert rests.end(str(number)) == now + 1.0
-        assert len(rests) <= 400
+        assert len(rests._ends) <= 400

@@ -299,7 +299,7 @@ def test_what_was_answered_about_pods_that_went_is_forgotten() -> None:
     made.answer(made.asked()[0])
     made.step()
     assert len(made.state.extending.nodes) < 100
-    assert len(made.scheduler.asking._parked) < 100
+    assert len(made.scheduler.asking._parked._waits) < 100
 
 
 def test_an_answer_is_not_used_for_a_form_of_the_pod_that_came_after_it() -> None:
