@@ -105,35 +105,23 @@ def up(
     except ModelError as error:
         raise click.UsageError(f"--node-...: {error}") from None
     try:
-        layout = read_topology(topology, shape) if topology else _numbered(nodes, shape)
-        _serve(layout, port, kubeconfig, everything, config, binaries)
+        if topology:
+            layout = read_topology(topology, shape)
+        else:
+            layout = Topology(numbered_nodes(DEFAULT_NODES if nodes is None else nodes, shape))
+        # Imported here because `--help`, `version` and usage errors need no server.
+        from sandbox import scheduler_config
+        from sandbox.real.control_plane import binaries_in
+        from sandbox.serve import ServeOptions, serve
+
+        if config:
+            scheduler_config.check(config)
+        found = binaries_in(binaries) if binaries else None
+        asyncio.run(serve(ServeOptions(layout, port, kubeconfig, everything, config, found), click.echo))
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(_os_text(error, port)) from None
-
-
-def _numbered(nodes: int | None, shape: NodeShape) -> Topology:
-    return Topology(numbered_nodes(DEFAULT_NODES if nodes is None else nodes, shape))
-
-
-def _serve(
-    layout: Topology,
-    port: int,
-    kubeconfig: Path | None,
-    everything: bool,
-    config: Path | None,
-    binaries: Path | None,
-) -> None:
-    # Imported here because `--help`, `version` and usage errors need no server.
-    from sandbox import scheduler_config
-    from sandbox.real.control_plane import binaries_in
-    from sandbox.serve import ServeOptions, serve
-
-    if config:
-        scheduler_config.check(config)
-    found = binaries_in(binaries) if binaries else None
-    asyncio.run(serve(ServeOptions(layout, port, kubeconfig, everything, config, found), click.echo))
 
 
 def _os_text(error: OSError, port: int) -> str:

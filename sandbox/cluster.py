@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sandbox.admission.priority import SYSTEM_CLASSES
 from sandbox.api.server import ApiServer, ServerOptions
@@ -14,7 +13,6 @@ from sandbox.initial_objects import create_objects
 from sandbox.kinds.builtin import NODES, PRIORITY_CLASSES
 from sandbox.nodes.kubelet import Kubelet
 from sandbox.objects import Obj, copy_json
-from sandbox.store.object_store import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -27,43 +25,17 @@ class ClusterOptions:
 
 
 class SandboxCluster:
-    """Lifecycle of one cluster: `start`, use `server`, `stop`. All calls belong to one event loop."""
+    """Lifecycle of one cluster: `start`, use `server`, `stop`. All calls belong to one event loop.
+
+    `store` has all objects of the cluster.
+    """
 
     def __init__(self, options: ClusterOptions) -> None:
         self._options = options
         self.server = ApiServer(options.server)
+        self.store = self.server.store
         self.kubelet = Kubelet(self.server.registry)
         self._controllers: Controllers | None = None
-
-    @property
-    def store(self) -> ObjectStore:
-        """Store with all objects of the cluster."""
-        return self.server.store
-
-    @property
-    def url(self) -> str:
-        """`https://127.0.0.1:port`."""
-        return self.server.url
-
-    @property
-    def token(self) -> str:
-        """Bearer token of a cluster admin."""
-        return self.server.token
-
-    @property
-    def ca_file(self) -> Path:
-        """PEM file of the authority that signed the serving certificate."""
-        return self.server.ca_file
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Kubeconfig file for kubectl and client libraries."""
-        return self.server.kubeconfig
-
-    @property
-    def directory(self) -> Path:
-        """Directory with certificates and kubeconfig."""
-        return self.server.directory
 
     async def start(self) -> None:
         """Start serving. Raises OSError if the port is in use, ConfigError if an object is refused."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
+from sandbox.kinds.api_kinds import ApiKind
 from scheduler_core.errors import MusterError
 
 
@@ -19,25 +21,6 @@ class StatusCause(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" if self.field else self.message
-
-
-class Named(Protocol):
-    """Names of a kind that error messages contain; implemented by `kinds.api_kinds.ApiKind`."""
-
-    @property
-    def group(self) -> str:
-        """API group."""
-        ...
-
-    @property
-    def plural(self) -> str:
-        """Plural name in URLs."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Kind of the object."""
-        ...
 
 
 class StatusError(MusterError):
@@ -84,17 +67,27 @@ class StatusError(MusterError):
         return status
 
 
-def resource_text(kind: Named) -> str:
+@contextmanager
+def ignoring(*reasons: str) -> Iterator[None]:
+    """Suppress a StatusError with one of these reasons."""
+    try:
+        yield
+    except StatusError as error:
+        if error.reason not in reasons:
+            raise
+
+
+def resource_text(kind: ApiKind) -> str:
     """`pods`, or `elasticquotas.scheduling.x-k8s.io` outside the core group."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
-def _details(kind: Named, name: str, *, use_kind: bool = False) -> dict[str, Any]:
+def _details(kind: ApiKind, name: str, *, use_kind: bool = False) -> dict[str, Any]:
     details = {"name": name, "group": kind.group, "kind": kind.kind if use_kind else kind.plural}
     return {key: value for key, value in details.items() if value}
 
 
-def not_found(kind: Named, name: str) -> StatusError:
+def not_found(kind: ApiKind, name: str) -> StatusError:
     """404 for a named object."""
     return StatusError(404, "NotFound", f'{resource_text(kind)} "{name}" not found', _details(kind, name))
 
@@ -104,7 +97,7 @@ def no_such_path() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(kind: Named, name: str) -> StatusError:
+def already_exists(kind: ApiKind, name: str) -> StatusError:
     """409 for a create request whose name is in use."""
     text = f'{resource_text(kind)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, _details(kind, name))
@@ -116,14 +109,14 @@ OBJECT_MODIFIED = (
 
 
 def conflict(
-    kind: Named, name: str, why: str = OBJECT_MODIFIED, causes: Iterable[StatusCause] = ()
+    kind: ApiKind, name: str, why: str = OBJECT_MODIFIED, causes: Iterable[StatusCause] = ()
 ) -> StatusError:
     """409 for a concurrent change or a failed precondition."""
     text = f'Operation cannot be fulfilled on {resource_text(kind)} "{name}": {why}'
     return StatusError(409, "Conflict", text, _details(kind, name), causes)
 
 
-def invalid(kind: Named, name: str, causes: Sequence[StatusCause]) -> StatusError:
+def invalid(kind: ApiKind, name: str, causes: Sequence[StatusCause]) -> StatusError:
     """422 with all invalid fields."""
     full_kind = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     texts = [str(cause) for cause in causes]
@@ -132,7 +125,7 @@ def invalid(kind: Named, name: str, causes: Sequence[StatusCause]) -> StatusErro
     return StatusError(422, "Invalid", message, _details(kind, name, use_kind=True), causes)
 
 
-def needs_resource_version(kind: Named, name: str) -> StatusError:
+def needs_resource_version(kind: ApiKind, name: str) -> StatusError:
     """422 for an update without metadata.resourceVersion, for kinds that require it."""
     cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     message = f'{resource_text(kind)} "{name}" is invalid: {cause}'
@@ -145,7 +138,7 @@ def invalid_patch(value: str, problem: str) -> StatusError:
     return StatusError(422, "Invalid", f' "" is invalid: {cause}', None, [cause])
 
 
-def undeclared_field(kind: Named, place: str, version: str, paths: Sequence[str]) -> StatusError:
+def undeclared_field(kind: ApiKind, place: str, version: str, paths: Sequence[str]) -> StatusError:
     """500 for an applied configuration with fields that the schema lacks; `place` is namespace/name."""
     texts = [f".{path}: field not declared in schema" for path in paths]
     text = texts[0] if len(texts) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in texts)
@@ -153,14 +146,10 @@ def undeclared_field(kind: Named, place: str, version: str, paths: Sequence[str]
     return StatusError(500, "", f"{what}: {text}")
 
 
-def forbidden(kind: Named, name: str, why: str, causes: Iterable[StatusCause] = ()) -> StatusError:
+def forbidden(kind: ApiKind, name: str, why: str, causes: Iterable[StatusCause] = ()) -> StatusError:
     """403 with the reason `why`."""
-    text = (
-        f'{resource_text(kind)} "{name}" is forbidden: {why}'
-        if name
-        else f"{resource_text(kind)} is forbidden: {why}"
-    )
-    return StatusError(403, "Forbidden", text, _details(kind, name), causes)
+    what = f'{resource_text(kind)} "{name}"' if name else resource_text(kind)
+    return StatusError(403, "Forbidden", f"{what} is forbidden: {why}", _details(kind, name), causes)
 
 
 def bad_request(message: str) -> StatusError:

@@ -1,4 +1,4 @@
-"""Initial objects of a cluster: Muster's CRDs from the chart, and objects that the caller gives."""
+"""Initial objects: Muster's CRDs from the chart, objects that the caller gives, and ServiceAccounts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from sandbox.errors import StatusError
-from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SERVICE_ACCOUNTS
 from sandbox.objects import Obj
 from sandbox.store.registry import Registry
 from scheduler_core.errors import ConfigError
@@ -35,6 +35,13 @@ async def _create(registry: Registry, obj: Obj) -> None:
     except StatusError as error:
         name = "/".join(filter(None, (namespace, str(meta.get("name", "")))))
         raise ConfigError(f"{kind.kind} {name}", str(error), kind=error.reason) from None
+
+
+async def create_service_account(registry: Registry, namespace: str) -> None:
+    """Create the default ServiceAccount of a namespace unless it exists."""
+    if registry.store.get(SERVICE_ACCOUNTS, namespace, "default") is None:
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        await registry.create(SERVICE_ACCOUNTS, body, namespace=namespace)
 
 
 def crd_dir() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import Any
 
 import msgspec
@@ -43,10 +44,30 @@ def at(obj: Any, *path: str) -> Any:
     return obj
 
 
+def absolute(value: object, total: int, *, up: bool) -> int:
+    """An int-or-percent field as a number; `up` rounds a percentage of `total` up, otherwise down."""
+    text = str(value)
+    if not text.endswith("%"):
+        return int(text)
+    share = total * int(text[:-1]) / 100
+    return math.ceil(share) if up else math.floor(share)
+
+
 def with_meta(obj: Obj, **fields: Any) -> Obj:
     """A shallow copy of the object with changed metadata fields; None removes a field."""
     meta = {**obj["metadata"], **fields}
     return {**obj, "metadata": {key: value for key, value in meta.items() if value is not None}}
+
+
+def condition_now(kind: str, status: bool, reason: str, message: str) -> Obj:
+    """A condition whose last transition is now."""
+    return {
+        "type": kind,
+        "status": str(status),
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": rfc3339(now()),
+    }
 
 
 def with_condition(status: Obj, condition: Obj) -> Obj:

@@ -43,21 +43,23 @@ class ServeOptions:
     binaries: Binaries | None = None
 
 
+class ClusterServer(Protocol):
+    """How the API server of a started cluster is reached; `folder` goes away with the cluster."""
+
+    url: str
+    token: str
+    ca_file: Path
+    kubeconfig: Path
+    folder: Path
+
+
 class Cluster(Protocol):
     """Interface of a served cluster: SandboxCluster, or RealCluster with a real kube-apiserver."""
 
     @property
+    def server(self) -> ClusterServer: ...
+    @property
     def store(self) -> ObjectStore: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def token(self) -> str: ...
-    @property
-    def ca_file(self) -> Path: ...
-    @property
-    def kubeconfig(self) -> Path: ...
-    @property
-    def directory(self) -> Path: ...
     async def start(self) -> None: ...
     async def ended(self) -> None: ...
     async def stop(self) -> None: ...
@@ -79,14 +81,14 @@ async def serve(request: ServeOptions, say: Say) -> None:
     cluster = _cluster(request, objects)
     await cluster.start()
     try:
-        path = _publish(cluster, request.kubeconfig)
+        path = _publish(cluster.server, request.kubeconfig)
         count = len(request.topology.nodes)
         nodes = f"{count} node" if count == 1 else f"{count} nodes"
         what = "A real kube-apiserver" if request.binaries else "A sandbox"
-        say(f"{what} with {nodes} serves at {cluster.url} (loopback only, nothing is kept).")
+        say(f"{what} with {nodes} serves at {cluster.server.url} (loopback only, nothing is kept).")
         say(f"export KUBECONFIG={path}")
         say("Ctrl-C stops it.")
-        programs = _programs(request, path, cluster.directory)
+        programs = _programs(request, path, cluster.server.folder)
         if programs:
             _announce(cluster.store, say)
         await _wait(stop, cluster, ChildProcesses(programs, say))
@@ -108,10 +110,10 @@ def _programs(request: ServeOptions, kubeconfig: Path, state: Path) -> dict[str,
     return commands(kubeconfig, state, at_this_server(request.config, kubeconfig, state))
 
 
-def _publish(cluster: Cluster, path: Path | None) -> Path:
+def _publish(server: ClusterServer, path: Path | None) -> Path:
     if path is None:
-        return cluster.kubeconfig
-    write_kubeconfig(path, cluster.url, cluster.ca_file.read_bytes(), cluster.token)
+        return server.kubeconfig
+    write_kubeconfig(path, server.url, server.ca_file.read_bytes(), server.token)
     return path.resolve()
 
 

@@ -12,9 +12,8 @@ from sandbox.admission.resource_quota import QuotaAccounts, ResourceQuotaCheck
 from sandbox.admission.runtime_class import RuntimeClassResolution
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.admission.webhooks import WebhookAdmission, check_configuration
-from sandbox.kinds.api_kinds import KindTable
 from sandbox.objects import Obj
-from sandbox.store.object_store import ObjectStore
+from sandbox.store.registry import Registry
 from sandbox.store.requests import AdmissionRequest
 from scheduler_core.errors import ModelError
 
@@ -23,10 +22,12 @@ class Chain:
     """Mutating: LimitRanger, Priority, RuntimeClass, webhooks. Validating: the same and ResourceQuota.
 
     The registry itself does the work of NamespaceLifecycle, before the chain. `ledger` holds the current use
-    of every ResourceQuota.
+    of every ResourceQuota. `services` maps (namespace, name) of a webhook's `clientConfig.service` to its
+    address (host, port).
     """
 
-    def __init__(self, store: ObjectStore, kinds: KindTable, services: ServiceTable | None = None) -> None:
+    def __init__(self, registry: Registry, services: ServiceTable | None = None) -> None:
+        store, kinds = registry.store, registry.kinds
         self.ledger = QuotaAccounts(store, kinds)
         self._limits = LimitRanger(store)
         self._priority = PriorityResolution(store)
@@ -70,9 +71,6 @@ class Chain:
         with _readable():
             self._quota.validate(req)
         return warnings
-
-    async def release(self, req: AdmissionRequest) -> None:
-        """Nothing to undo: the store's event charges a quota, so a failed write is not charged."""
 
 
 @contextmanager

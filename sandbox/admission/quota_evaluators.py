@@ -14,7 +14,8 @@ from sandbox.objects import Obj
 from scheduler_core.decoding import convert
 from scheduler_core.model.names import POD_RESIZE_PENDING
 from scheduler_core.model.pods.requests import PodResourcesWire, effective_limits, requests_of
-from scheduler_core.model.quantity import format_resource, parse_resource
+from scheduler_core.model.quantity import parse_resource
+from scheduler_core.quota.reservations.usage import amounts_text
 
 Amounts = dict[str, int]  # quota resource name to amount, in the resource's own unit (milli for cpu)
 
@@ -178,11 +179,6 @@ def _set_values(holder: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(
         [*requests, *(f"requests.{name}" for name in requests), *(f"limits.{name}" for name in limits)]
     )
-
-
-def amounts_text(amounts: Mapping[str, int]) -> str:
-    """`cpu=4,memory=1Gi`: sorted amounts as kube-apiserver prints them."""
-    return ",".join(f"{name}={format_resource(name, amounts[name])}" for name in sorted(amounts))
 
 
 def refusal_of(name: str, hard: Amounts, used: Amounts, change: Amounts) -> str | None:

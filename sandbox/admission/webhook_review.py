@@ -44,10 +44,10 @@ def review_of(req: AdmissionRequest, matched: ApiKind, uid: str) -> Obj:
         "requestKind": _kind_of_body(req, req.kind),
         "requestResource": _resource(req.kind),
         "operation": req.operation,
-        "userInfo": {"username": req.user, "groups": list(req.groups)},
+        "userInfo": {"username": req.context.user, "groups": list(req.context.groups)},
         "object": _in_version(req.obj, matched, req),
         "oldObject": _in_version(req.old, matched, req),
-        "dryRun": req.dry_run,
+        "dryRun": req.context.dry_run,
         "options": {**req.options, **_options_kind(req.operation)},
     }
     if req.name:

@@ -115,7 +115,7 @@ class WebhookAdmission:
         review = review_of(req, matched, uid)
         if not self._conditions(hook, req, review["request"]):
             return None
-        if req.dry_run and not hook.dry_run_safe:
+        if req.context.dry_run and not hook.dry_run_safe:
             raise dry_run_unsupported(hook.name)
         try:
             verdict = read_answer(await self._client.post(hook, review), uid, mutating=mutating)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from sandbox.kinds.api_kinds import ApiKind
-from sandbox.kinds.builtin import REVIEWS
 from sandbox.objects import Obj
 
 _RULES = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-
-
-def is_review(kind: ApiKind) -> bool:
-    """True if objects of this kind are reviews, which are answered and not stored."""
-    return kind in REVIEWS
 
 
 def answered(kind: ApiKind, review: Obj, user: str, groups: tuple[str, ...]) -> Obj:

@@ -77,10 +77,8 @@ def check_type(kind: ApiKind, obj: Obj, name: str = "") -> None:
     if kind.custom and not obj.get("kind"):
         text = f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing"
         raise errors.bad_request(text)
-    found_kind, found_version = (
-        obj.setdefault("kind", kind.kind),
-        obj.setdefault("apiVersion", kind.api_version),
-    )
+    found_kind = obj.setdefault("kind", kind.kind)
+    found_version = obj.setdefault("apiVersion", kind.api_version)
     if found_kind != kind.kind or found_version != kind.api_version:
         raise errors.bad_request(
             f'{found_kind} in version "{str(found_version).rpartition("/")[2]}" cannot be handled as a '
@@ -92,10 +90,8 @@ def check_type(kind: ApiKind, obj: Obj, name: str = "") -> None:
         raise errors.bad_request(
             f"the name of the object ({meta.get('name')}) does not match the name on the URL ({name})"
         )
-    if name and not isinstance(meta, dict):
-        obj["metadata"] = {"name": name}
-    elif name and isinstance(meta, dict):
-        meta["name"] = name
+    if name:
+        obj["metadata"] = {**(meta if isinstance(meta, dict) else {}), "name": name}
 
 
 def decode_options(body: bytes, content_type: str) -> Obj:

@@ -18,9 +18,9 @@ from sandbox.api.request_bodies import (
 )
 from sandbox.api.request_info import Representation, ResourcePath, parse_accept
 from sandbox.api.responses import json_response, object_response
-from sandbox.api.watch import Encoder, WatchStream, parse_watch_params, plain_encoder
+from sandbox.api.watch import Encoder, WatchStream, parse_watch_params
 from sandbox.kinds.api_kinds import ApiKind
-from sandbox.kinds.builtin import PODS
+from sandbox.kinds.builtin import PODS, REVIEWS
 from sandbox.objects import Obj, encode_json
 from sandbox.store import patching
 from sandbox.store.conversion import kind_view
@@ -89,9 +89,7 @@ class ResourceApi:
         if "get" not in target.kind.verbs:
             raise errors.method_not_allowed()
         if target.name:
-            version = self._registry.store.version(target.kind, target.namespace, target.name)
-            if version is None:
-                raise errors.not_found(target.kind, target.name)
+            version = self._registry.store.current(target.kind, target.namespace, target.name)
             return self._shown(target.kind, version, shape, query)
         page = self._lister.page(target, lists.parse_list_params(query))
         return self._shown_page(target.kind, page, shape, query)
@@ -143,12 +141,11 @@ class ResourceApi:
             raise errors.method_not_allowed()
         body = await request_bodies.whole_object(request, kind, context)
         check_type(kind, body)
-        if access_reviews.is_review(kind):
+        if kind in REVIEWS:
             if parse_accept(request.headers.get("Accept", "")).as_kind:
                 raise errors.not_acceptable()
-            return json_response(
-                encode_json(access_reviews.answered(kind, body, context.user, context.groups)), 201
-            )
+            answer = access_reviews.answered(kind, body, context.user, context.groups)
+            return object_response(answer, 201)
         created = await self._registry.create(
             kind, body, namespace=target.namespace, context=context, owned=True
         )
@@ -308,4 +305,4 @@ def _encoder(kind: ApiKind, shape: Representation, query: Mapping[str, str]) -> 
         return table.table_encoder(kind, table.table_form(shape.version, query.get("includeObject", "")))
     if shape.as_kind == "PartialObjectMetadata":
         return lambda version: encode_json(table.partial(version.obj))
-    return plain_encoder(kind)
+    return lambda version: lists.encode_version(kind, version)

@@ -15,13 +15,14 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
-from sandbox.admission import build_chain
+from sandbox.admission.chain import Chain
 from sandbox.admission.webhook_client import ServiceTable
 from sandbox.api.http import HttpApi
 from sandbox.api.request_bodies import BODY_LIMIT
 from sandbox.certificates import ServerCertificate, write_certificates
+from sandbox.initial_objects import create_service_account
 from sandbox.kinds import crd, kubernetes_service
-from sandbox.kinds.builtin import NAMESPACES, SERVICE_ACCOUNTS, builtin_table
+from sandbox.kinds.builtin import NAMESPACES, builtin_table
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.objects import now
 from sandbox.store.object_store import ObjectStore
@@ -60,12 +61,12 @@ class ApiServer:
         self.store = ObjectStore(self._options.log_length)
         self.kinds = builtin_table()
         self.registry = Registry(self.store, self.kinds)
-        self._chain = build_chain(self.registry, self._options.services)
+        self._chain = Chain(self.registry, self._options.services)
         self.registry.admission = self._chain
         crd.keep_served(self.store, self.kinds)
         self.token = self._options.token or secrets.token_urlsafe(24)
         self.url = ""
-        self.directory = Path()
+        self.folder = Path()
         self.ca_file = Path()
         self.kubeconfig = Path()
         self._http: HttpApi | None = None
@@ -76,10 +77,10 @@ class ApiServer:
         if self._files is None:
             if self._options.directory is None:
                 self._temporary = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
-                self.directory = Path(self._temporary.name)
+                self.folder = Path(self._temporary.name)
             else:
-                self.directory = self._options.directory
-            self._files = write_certificates(self.directory, now())
+                self.folder = self._options.directory
+            self._files = write_certificates(self.folder, now())
             self.ca_file = self._files.ca
         return self._files
 
@@ -104,7 +105,7 @@ class ApiServer:
         self.url = f"https://{HOST}:{port}"
         for kind, obj in kubernetes_service.objects(HOST, port):
             await self.registry.create(kind, obj, namespace="default", owned=True)
-        self.kubeconfig = self.directory / "kubeconfig"
+        self.kubeconfig = self.folder / "kubeconfig"
         write_kubeconfig(self.kubeconfig, self.url, files.ca.read_bytes(), self.token)
 
     async def _first_objects(self) -> None:
@@ -112,14 +113,7 @@ class ApiServer:
             if self.store.get(NAMESPACES, "", name) is None:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.registry.create(NAMESPACES, body)
-                await self.create_service_account(name)
-
-    async def create_service_account(self, namespace: str) -> None:
-        """Create the default ServiceAccount of a namespace unless it exists."""
-        if self.store.get(SERVICE_ACCOUNTS, namespace, "default"):
-            return
-        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        await self.registry.create(SERVICE_ACCOUNTS, body, namespace=namespace)
+                await create_service_account(self.registry, name)
 
     def compact(self) -> None:
         """Drop past events and list snapshots; old watches and continue tokens get 410."""

@@ -8,9 +8,9 @@ from sandbox import errors
 from sandbox.kinds import disruption, pods
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin import POD_DISRUPTION_BUDGETS, PODS, REPLICATION_CONTROLLERS
-from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from sandbox.objects import Obj, at, condition_now, with_condition
 from sandbox.store.registry import Registry
-from sandbox.store.requests import RequestContext, admission_request
+from sandbox.store.requests import AdmissionRequest, RequestContext
 from scheduler_core.model.names import DISRUPTION_TARGET
 from scheduler_core.printing.jsonpath import values_at
 
@@ -53,19 +53,14 @@ async def evict(registry: Registry, namespace: str, name: str, eviction: Obj, co
     if at(options, "dryRun"):
         context.dry_run = True
     pod = registry.get(PODS, namespace, name)
-    request = admission_request("CREATE", PODS, namespace, name, eviction, None, context, "eviction")
+    request = AdmissionRequest("CREATE", PODS, namespace, name, eviction, None, context, "eviction")
     context.warnings += (await registry.admission.mutate(request))[1]
     context.warnings += await registry.admission.validate(request)
     if disruption.needs_budget(pod):
         _spend_budget(registry, pod, context)
     if not context.dry_run:
-        condition = {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-            "lastTransitionTime": rfc3339(now()),
-        }
+        message = "Eviction API: evicting"
+        condition = condition_now(DISRUPTION_TARGET, True, "EvictionByEvictionAPI", message)
         await registry.modify(
             PODS,
             namespace,
@@ -101,8 +96,7 @@ def _spend_budget(registry: Registry, pod: Obj, context: RequestContext) -> None
 
 def scale_of(kind: ApiKind, obj: Obj) -> Obj:
     """GET scale: the replicas of a workload as an autoscaling/v1 Scale."""
-    paths = (kind.custom.scale or {}) if kind.custom else {}
-    meta = obj["metadata"]
+    paths, meta = _scale_paths(kind), obj["metadata"]
     selector = at(obj, "spec", "selector") or {}
     if kind is not REPLICATION_CONTROLLERS:
         selector = selector.get("matchLabels") or {}
@@ -124,6 +118,10 @@ def scale_of(kind: ApiKind, obj: Obj) -> Obj:
     }
 
 
+def _scale_paths(kind: ApiKind) -> Obj:
+    return (kind.custom.scale or {}) if kind.custom else {}
+
+
 def _first(found: list[Any]) -> Any:
     return found[0] if found else None
 
@@ -136,11 +134,7 @@ def scaled(kind: ApiKind, obj: Obj, scale: Obj) -> Obj:
         raise errors.invalid(
             kind, obj["metadata"]["name"], [errors.invalid_value("spec.replicas", replicas, text)]
         )
-    path = (
-        (kind.custom.scale or {}).get("specReplicasPath", ".spec.replicas")
-        if kind.custom
-        else ".spec.replicas"
-    )
+    path = _scale_paths(kind).get("specReplicasPath", ".spec.replicas")
     meta = dict(obj["metadata"])
     if at(scale, "metadata", "resourceVersion"):
         meta["resourceVersion"] = scale["metadata"]["resourceVersion"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sandbox import errors
-from sandbox.api.lists import Lister, ListParams, encode_version, parse_list_params
+from sandbox.api.lists import Lister, ListParams, parse_list_params
 from sandbox.api.request_info import ResourcePath
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj, encode_json
@@ -181,8 +181,3 @@ def _frame(event: str, body: bytes) -> bytes:
 
 def _batched(lines: list[bytes]) -> Iterator[bytes]:
     return (b"".join(lines[start : start + _BATCH]) for start in range(0, len(lines), _BATCH))
-
-
-def plain_encoder(kind: ApiKind) -> Encoder:
-    """Encoder of whole objects."""
-    return lambda version: encode_version(kind, version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sandbox.admission import Chain
+from sandbox.admission.chain import Chain
 from sandbox.admission.resource_quota import QuotaAccounts
 from sandbox.controllers.controller import SandboxController
 from sandbox.controllers.deployments import DeploymentController

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sandbox.controllers.controller import SandboxController
-from sandbox.errors import StatusError
+from sandbox.errors import ignoring
 from sandbox.kinds import disruption
 from sandbox.kinds.builtin import POD_DISRUPTION_BUDGETS, PODS
 from sandbox.objects import Obj
@@ -40,9 +40,6 @@ class DisruptionBudgetController(SandboxController[tuple[str, str]]):
             status = disruption.status_of(self.store, seen)
             return None if seen.get("status") == status else {**seen, "status": status}
 
-        try:
+        with ignoring("NotFound"):
             await self.registry.modify(POD_DISRUPTION_BUDGETS, *key, change, subresource="status")
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
         return None

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from sandbox.controllers.controller import SandboxController
 from sandbox.errors import StatusError
+from sandbox.initial_objects import create_service_account
 from sandbox.kinds.api_kinds import ApiKind
-from sandbox.kinds.builtin import NAMESPACES, PODS, SERVICE_ACCOUNTS
-from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from sandbox.kinds.builtin import NAMESPACES, PODS
+from sandbox.objects import Obj, at, condition_now, with_condition
 from sandbox.store.object_store import EventType
 
 FINALIZER = "kubernetes"
@@ -40,7 +41,7 @@ class NamespaceController(SandboxController[str]):
         if namespace is None:
             return None
         if not namespace["metadata"].get("deletionTimestamp"):
-            await self._create_service_account(key)
+            await create_service_account(self.registry, key)
             return None
         refused = await self._delete_contents(key)
         left = self._contents(key)
@@ -51,11 +52,6 @@ class NamespaceController(SandboxController[str]):
         if not left:
             await self._finalize(key)
         return None
-
-    async def _create_service_account(self, name: str) -> None:
-        if self.store.get(SERVICE_ACCOUNTS, name, "default") is None:
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-            await self.registry.create(SERVICE_ACCOUNTS, account, namespace=name)
 
     async def _delete_contents(self, name: str) -> StatusError | None:
         """Delete the pods and, after the last pod is removed, all other objects; returns a refusal."""
@@ -132,13 +128,4 @@ _GONE = {
 def _condition(name: str, reason: str, what: list[str]) -> Obj:
     """A condition that is True if `what` is not empty."""
     text = ", ".join(filter(None, what))
-    shown = (reason, text) if text else _GONE[name]
-    status = "True" if text else "False"
-    stamp = rfc3339(now())
-    return {
-        "type": name,
-        "status": status,
-        "reason": shown[0],
-        "message": shown[1],
-        "lastTransitionTime": stamp,
-    }
+    return condition_now(name, bool(text), *((reason, text) if text else _GONE[name]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sandbox.controllers.controller import SandboxController
-from sandbox.errors import StatusError
+from sandbox.errors import ignoring
 from sandbox.kinds.builtin import NODES, PODS
 from sandbox.nodes.pod_status import FINISHED
-from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from sandbox.objects import Obj, at, condition_now, now, with_condition
 from sandbox.store.object_store import EventType
 from sandbox.store.registry import Registry
 from scheduler_core.model.names import DISRUPTION_TARGET
@@ -57,20 +57,12 @@ class PodGarbageCollector(SandboxController[str]):
         def fail(seen: Obj) -> Obj | None:
             if at(seen, "status", "phase") in FINISHED:
                 return None
-            condition = {
-                "type": DISRUPTION_TARGET,
-                "status": "True",
-                "reason": "DeletionByPodGC",
-                "message": "PodGC: node no longer exists",
-                "lastTransitionTime": rfc3339(now()),
-            }
+            message = "PodGC: node no longer exists"
+            condition = condition_now(DISRUPTION_TARGET, True, "DeletionByPodGC", message)
             status = with_condition(seen.get("status") or {}, condition)
             return {**seen, "status": {**status, "phase": "Failed"}}
 
-        try:
+        with ignoring("NotFound", "Conflict"):
             await self.registry.modify(PODS, *place, fail, subresource="status")
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
             await self.registry.delete(PODS, *place, options=options)
-        except StatusError as error:
-            if error.reason not in ("NotFound", "Conflict"):
-                raise

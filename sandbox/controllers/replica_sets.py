@@ -8,7 +8,7 @@ from sandbox.controllers.workload import Key, WorkloadController, is_active, pha
 from sandbox.errors import StatusError
 from sandbox.kinds.builtin import REPLICA_SETS, REPLICATION_CONTROLLERS
 from sandbox.kinds.pods import is_ready
-from sandbox.objects import Obj, at, now, rfc3339
+from sandbox.objects import Obj, at, condition_now
 
 
 class ReplicaSetController(WorkloadController):
@@ -62,14 +62,7 @@ def with_failure(conditions: list[Obj], refusal: StatusError | None) -> list[Obj
         return kept
     # Keep the first refusal: each one names another pod, and changing messages would cause endless updates.
     found = next((c for c in conditions if c not in kept), None)
-    failure = {
-        "type": "ReplicaFailure",
-        "status": "True",
-        "reason": "FailedCreate",
-        "message": str(refusal),
-        "lastTransitionTime": rfc3339(now()),
-    }
-    return [*kept, found or failure]
+    return [*kept, found or condition_now("ReplicaFailure", True, "FailedCreate", str(refusal))]
 
 
 def status_of(replica_set: Obj, active: Sequence[Obj]) -> Obj:

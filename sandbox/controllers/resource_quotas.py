@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sandbox.admission.resource_quota import QuotaAccounts, status_of
 from sandbox.controllers.controller import SandboxController
-from sandbox.errors import StatusError
+from sandbox.errors import ignoring
 from sandbox.kinds.builtin import RESOURCE_QUOTAS
 from sandbox.objects import Obj
 from sandbox.store.object_store import EventType
@@ -68,9 +68,6 @@ class ResourceQuotaController(SandboxController[tuple[str, str]]):
             status = self._wanted_status(key, seen)
             return None if status is None else {**seen, "status": status}
 
-        try:
+        with ignoring("NotFound"):
             await self.registry.modify(RESOURCE_QUOTAS, *key, change, subresource="status")
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
         return None

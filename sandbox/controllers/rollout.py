@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 
 import msgspec
 
-from sandbox.objects import Obj
+from sandbox.objects import Obj, absolute
+from sandbox.store.metadata import GENERATED_CHARACTERS
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: Obj) -> str:
@@ -20,18 +19,9 @@ def template_hash(template: Obj) -> str:
     number = int.from_bytes(hashlib.sha256(msgspec.json.encode(template, order="deterministic")).digest()[:6])
     text = ""
     for _ in range(9):
-        number, digit = divmod(number, len(_ALPHABET))
-        text += _ALPHABET[digit]
+        number, digit = divmod(number, len(GENERATED_CHARACTERS))
+        text += GENERATED_CHARACTERS[digit]
     return text
-
-
-def absolute(value: object, total: int, *, up: bool) -> int:
-    """An int-or-percent field as a number of pods."""
-    text = str(value)
-    if not text.endswith("%"):
-        return int(text)
-    share = total * int(text[:-1]) / 100
-    return math.ceil(share) if up else math.floor(share)
 
 
 def replicas_of(replica_set: Obj) -> int:

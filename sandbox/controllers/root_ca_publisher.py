@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sandbox.controllers.controller import SandboxController
-from sandbox.errors import StatusError
+from sandbox.errors import ignoring
 from sandbox.kinds.builtin import CONFIG_MAPS, NAMESPACES
 from sandbox.objects import Obj, copy_json
 from sandbox.store.object_store import EventType
@@ -47,7 +47,8 @@ class RootCaPublisher(SandboxController[str]):
         if self.store.get(CONFIG_MAPS, key, NAME) is None:
             meta = {"name": NAME, "annotations": copy_json(_NOTE)}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-            await self._create(body, key)
+            with ignoring("AlreadyExists"):
+                await self.registry.create(CONFIG_MAPS, body, namespace=key)
             return None
 
         def change(seen: Obj) -> Obj | None:
@@ -55,10 +56,3 @@ class RootCaPublisher(SandboxController[str]):
 
         await self.registry.modify(CONFIG_MAPS, key, NAME, change)
         return None
-
-    async def _create(self, body: Obj, namespace: str) -> None:
-        try:
-            await self.registry.create(CONFIG_MAPS, body, namespace=namespace)
-        except StatusError as error:
-            if error.reason != "AlreadyExists":
-                raise

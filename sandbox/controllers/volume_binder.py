@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sandbox.controllers.controller import SandboxController
-from sandbox.errors import StatusError
+from sandbox.errors import ignoring
 from sandbox.kinds.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from sandbox.kinds.disruption import selects
 from sandbox.objects import Obj, at
@@ -111,7 +111,8 @@ class VolumeBinder(SandboxController[Key]):
                 continue
             name = volume["metadata"]["name"]
             if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-                await self._remove(name)
+                with ignoring("NotFound"):
+                    await self.registry.delete(PERSISTENT_VOLUMES, "", name)
             elif at(volume, "status", "phase") != "Released":
                 await self.registry.modify(
                     PERSISTENT_VOLUMES,
@@ -120,13 +121,6 @@ class VolumeBinder(SandboxController[Key]):
                     lambda seen: {**seen, "status": {"phase": "Released"}},
                     subresource="status",
                 )
-
-    async def _remove(self, name: str) -> None:
-        try:
-            await self.registry.delete(PERSISTENT_VOLUMES, "", name)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
 
 
 def claims_of(pod: Obj) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from sandbox.controllers.controller import SandboxController
 from sandbox.controllers.event_recorder import SandboxRecorder
 from sandbox.controllers.owner_index import OwnerIndex, controller_of, owned_by
-from sandbox.errors import StatusError
+from sandbox.errors import StatusError, ignoring
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin import PODS
 from sandbox.nodes.pod_status import FINISHED
@@ -75,15 +75,11 @@ class WorkloadController(SandboxController[Key]):
     async def delete_pod(self, owner: Obj, pod: Obj) -> None:
         """Delete a pod of the workload; a missing pod is not an error."""
         meta = pod["metadata"]
-        try:
+        with ignoring("NotFound", "Conflict"):
             await self.registry.delete(
                 PODS, meta["namespace"], meta["name"], options={"preconditions": {"uid": meta["uid"]}}
             )
-        except StatusError as error:
-            if error.reason not in ("NotFound", "Conflict"):
-                raise
-            return
-        await self.recorder.record(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta['name']}")
+            await self.recorder.record(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta['name']}")
 
     async def write_status(self, obj: Obj, status: Obj) -> None:
         """Write a status if it has changed; a missing object is not an error."""
@@ -94,13 +90,10 @@ class WorkloadController(SandboxController[Key]):
                 return None
             return {**seen, "status": status}
 
-        try:
+        with ignoring("NotFound"):
             await self.registry.modify(
                 self.kind, meta["namespace"], meta["name"], change, subresource="status"
             )
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
 
 
 def pod_from(owner: Obj, template: Obj, **meta: Any) -> Obj:

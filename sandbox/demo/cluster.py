@@ -125,7 +125,7 @@ class DemoCluster:
         cluster = SandboxCluster(ClusterOptions(ServerOptions(), nodes, read_crds(crd_dir())))
         await cluster.start()
         try:
-            self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.directory
+            self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.folder
             signs = asyncio.create_task(_signs(cluster.server.store))
             config = at_this_server(self._config, self.kubeconfig, self.directory)
             programs = commands(self.kubeconfig, self.directory, config)

@@ -9,6 +9,7 @@ from sandbox.kinds.api_kinds import ApiKind, KindTable
 
 _STATUS = ("status",)
 _SCALED = ("scale", "status")
+_REVIEW_VERBS = ("create",)
 
 
 def _kind(api_version: str, plural: str, kind: str, short_names: str = "", **fields: Any) -> ApiKind:
@@ -18,7 +19,7 @@ def _kind(api_version: str, plural: str, kind: str, short_names: str = "", **fie
 
 _workload = partial(_kind, categories=("all",), generation=True)
 _extension = partial(_kind, namespaced=False, categories=("api-extensions",))
-_review = partial(_kind, verbs=("create",))
+_review = partial(_kind, verbs=_REVIEW_VERBS)
 
 PODS = _workload(
     "v1",
@@ -191,21 +192,13 @@ SELF_SUBJECT_REVIEWS = _review(
     "authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 
-REVIEWS = frozenset(
-    {
-        SUBJECT_ACCESS_REVIEWS,
-        SELF_SUBJECT_ACCESS_REVIEWS,
-        SELF_SUBJECT_RULES_REVIEWS,
-        LOCAL_SUBJECT_ACCESS_REVIEWS,
-        TOKEN_REVIEWS,
-        SELF_SUBJECT_REVIEWS,
-    }
-)
-"""Review kinds, which the server answers and does not store."""
-
 BUILTIN: tuple[ApiKind, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, ApiKind)
 )
+
+
+REVIEWS = frozenset(kind for kind in BUILTIN if kind.verbs == _REVIEW_VERBS)
+"""Review kinds, which the server answers and does not store."""
 
 
 def builtin_table() -> KindTable:

@@ -20,7 +20,7 @@ from scheduler_core.errors import MusterError
 from scheduler_core.model.quantity import parse_quantity
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class BuiltinField(msgspec.Struct, frozen=True):
@@ -177,7 +177,7 @@ def _prune_value(owner: str, wanted: str, value: Any, path: str, unknown: list[s
         try:
             parse_quantity(value)
         except MusterError:
-            raise _Mismatch(_QUANTITY_RULE) from None
+            raise _Mismatch(QUANTITY_RULE) from None
 
 
 _GO_TYPES = {"integer": "int32", "boolean": "bool", "number": "float64", "quantity": "resource.Quantity"}

@@ -12,7 +12,7 @@ from sandbox.cel.rule_compilation import rule_causes
 from sandbox.errors import StatusCause
 from sandbox.kinds.api_kinds import ApiKind, CustomVersion, KindTable
 from sandbox.kinds.builtin import CUSTOM_RESOURCE_DEFINITIONS
-from sandbox.objects import Obj, at, now, rfc3339
+from sandbox.objects import Obj, at, condition_now
 from sandbox.store.object_store import EventType, ObjectStore
 from sandbox.store.structural_schema import has_defaults
 
@@ -31,7 +31,6 @@ def prepare(crd: Obj, old: Obj | None) -> None:
     names.setdefault("listKind", f"{kind}List")
     spec = crd["spec"] = {**spec, "names": names}
     spec.setdefault("conversion", {"strategy": "None"})
-    stamp = rfc3339(now())
     status = (old or {}).get("status") or {}
     storage = [v["name"] for v in _versions(crd) if v.get("storage")]
     stored = [
@@ -43,17 +42,10 @@ def prepare(crd: Obj, old: Obj | None) -> None:
         "storedVersions": stored,
         "conditions": status.get("conditions")
         or [
-            {
-                "type": kind_of_condition,
-                "status": "True",
-                "lastTransitionTime": stamp,
-                "reason": reason,
-                "message": message,
-            }
-            for kind_of_condition, reason, message in (
-                ("NamesAccepted", "NoConflicts", "no conflicts found"),
-                ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            )
+            condition_now("NamesAccepted", True, "NoConflicts", "no conflicts found"),
+            condition_now(
+                "Established", True, "InitialNamesAccepted", "the initial names have been accepted"
+            ),
         ],
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from sandbox import errors
@@ -16,7 +15,7 @@ from sandbox.kinds.builtin import (
     STATEFUL_SETS,
 )
 from sandbox.kinds.pods import is_ready
-from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from sandbox.objects import Obj, absolute, at, now, rfc3339, with_condition
 from sandbox.store.object_store import ObjectStore
 
 _SCALABLE = {
@@ -117,17 +116,10 @@ def _expected(store: ObjectStore, namespace: str, pods: list[Obj]) -> int:
 
 def _desired(spec: Obj, expected: int) -> int:
     if spec.get("maxUnavailable") is not None:
-        return max(expected - _amount(spec["maxUnavailable"], expected), 0)
+        return max(expected - absolute(spec["maxUnavailable"], expected, up=True), 0)
     if spec.get("minAvailable") is not None:
-        return _amount(spec["minAvailable"], expected)
+        return absolute(spec["minAvailable"], expected, up=True)
     return expected
-
-
-def _amount(value: int | str, total: int) -> int:
-    """A count, or a percentage rounded up."""
-    if isinstance(value, str) and value.endswith("%"):
-        return math.ceil(int(value[:-1]) * total / 100)
-    return int(value)
 
 
 def unready_may_go(budget: Obj, pod: Obj, status: Obj) -> bool:

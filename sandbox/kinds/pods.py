@@ -6,7 +6,7 @@ from typing import Any
 
 from sandbox import errors
 from sandbox.errors import StatusCause
-from sandbox.objects import Obj, at, now, rfc3339, with_condition
+from sandbox.objects import Obj, at, condition_now, now, rfc3339, with_condition
 from scheduler_core.errors import ModelError
 from scheduler_core.model.quantity import parse_resource
 
@@ -68,15 +68,8 @@ def prepare_create(pod: Obj) -> None:
     """Set the status of a new pod in place; the client's status is discarded."""
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod.get("spec") or {})}
     if at(pod, "spec", "schedulingGates"):
-        pod["status"]["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "lastTransitionTime": rfc3339(now()),
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-            }
-        ]
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        pod["status"]["conditions"] = [condition_now("PodScheduled", False, "SchedulingGated", message)]
 
 
 def create_causes(pod: Obj) -> list[StatusCause]:

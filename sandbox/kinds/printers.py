@@ -242,14 +242,15 @@ def _service_ports(service: Obj) -> str:
     return ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or NONE
 
 
-def _crd_created(crd: Obj) -> str:
-    return str(crd["metadata"].get("creationTimestamp"))
-
-
 def _size(*keys: str) -> Callable[[Obj], int]:
     return lambda obj: sum(len(obj.get(key) or ()) for key in keys)
 
 
+_CREATED = (
+    NAME,
+    Column("Created At", lambda obj, now: str(obj["metadata"].get("creationTimestamp")), "date"),
+)
+_WEBHOOKS = (NAME, computed("Webhooks", _size("webhooks"), "integer"), AGE)
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "nodes": (
         NAME,
@@ -297,7 +298,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         computed("Limit", _hard_and_used(("limits.",))),
         AGE,
     ),
-    "limitranges": (NAME, Column("Created At", lambda o, now: _crd_created(o), "date")),
+    "limitranges": _CREATED,
     "persistentvolumes": (
         NAME,
         field("Capacity", "spec", "capacity", "storage", unset=""),
@@ -338,20 +339,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         computed("Drivers", lambda node: len(at(node, "spec", "drivers") or ()), "integer"),
         AGE,
     ),
-    "customresourcedefinitions.apiextensions.k8s.io": (
-        NAME,
-        Column("Created At", lambda crd, now: _crd_created(crd), "date"),
-    ),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": (
-        NAME,
-        computed("Webhooks", _size("webhooks"), "integer"),
-        AGE,
-    ),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": (
-        NAME,
-        computed("Webhooks", _size("webhooks"), "integer"),
-        AGE,
-    ),
+    "customresourcedefinitions.apiextensions.k8s.io": _CREATED,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "pods": POD_COLUMNS,
     "jobs.batch": (
         NAME,
@@ -386,7 +376,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Desired", "status", "desiredNumberScheduled", unset=0),
         field("Current", "status", "currentNumberScheduled", unset=0),
         field("Ready", "status", "numberReady", unset=0),
-        time_since("Age", "metadata", "creationTimestamp"),
+        AGE,
     ),
     "poddisruptionbudgets.policy": (
         NAME,

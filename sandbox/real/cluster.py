@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from sandbox.controllers import Controllers, start_controllers
@@ -17,7 +16,6 @@ from sandbox.real.client import TokenClient
 from sandbox.real.control_plane import Binaries, ControlPlane
 from sandbox.real.reflector import MirrorReflectors, MirrorStore
 from sandbox.real.registry import RemoteRegistry
-from sandbox.store.object_store import ObjectStore
 
 # The sandbox has no controllers that remove the taint of new nodes or the finalizers of claims and volumes.
 _FLAGS: Final = (
@@ -28,12 +26,15 @@ _POLL_SECONDS: Final = 0.5
 
 
 class RealCluster:
-    """Lifecycle of one cluster: `start`, use the attributes, `stop`. All calls belong to one event loop."""
+    """Lifecycle of one cluster: `start`, use `server`, `stop`. All calls belong to one event loop.
+
+    `store` is a local copy of the server's objects, which lags slightly behind.
+    """
 
     def __init__(
         self, binaries: Binaries, nodes: Sequence[Obj] = (), objects: Sequence[Obj] = (), port: int = 0
     ) -> None:
-        self._plane = ControlPlane(binaries, _FLAGS, port)
+        self.server = ControlPlane(binaries, _FLAGS, port)
         self._nodes = nodes
         self._objects = objects
         self._client: TokenClient | None = None
@@ -41,41 +42,11 @@ class RealCluster:
         self._kubelet: Kubelet | None = None
         self._controllers: Controllers | None = None
         self._up = False
-        self._mirror = MirrorStore()
-
-    @property
-    def store(self) -> ObjectStore:
-        """Local copy of the server's objects, which lags slightly behind."""
-        return self._mirror
-
-    @property
-    def url(self) -> str:
-        """`https://127.0.0.1:port`."""
-        return self._plane.url
-
-    @property
-    def token(self) -> str:
-        """Bearer token of a cluster admin."""
-        return self._plane.token
-
-    @property
-    def ca_file(self) -> Path:
-        """PEM file of the authority that signed the serving certificate."""
-        return self._plane.ca_file
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Kubeconfig file for kubectl and client libraries."""
-        return self._plane.kubeconfig
-
-    @property
-    def directory(self) -> Path:
-        """Directory that is removed with the cluster."""
-        return self._plane.folder
+        self.store = MirrorStore()
 
     async def start(self) -> None:
         """Start serving. Raises ControlPlaneFailed, or ConfigError if the server refuses an object."""
-        await asyncio.to_thread(self._plane.__enter__)
+        await asyncio.to_thread(self.server.__enter__)
         self._up = True
         try:
             await self._start_components()
@@ -84,11 +55,11 @@ class RealCluster:
             raise
 
     async def _start_components(self) -> None:
-        self._client = TokenClient(self.url, self.token, self.ca_file)
-        registry = RemoteRegistry(self._client, self._mirror)
-        self._followers = MirrorReflectors(self._client, self._mirror, registry.kinds)
+        self._client = TokenClient(self.server.url, self.server.token, self.server.ca_file)
+        registry = RemoteRegistry(self._client, self.store)
+        self._followers = MirrorReflectors(self._client, self.store, registry.kinds)
         await self._followers.start()
-        authority = self.ca_file.read_text()
+        authority = self.server.ca_file.read_text()
         self._controllers = start_controllers(registry, authority, settle=_SETTLE_SECONDS)
         self._kubelet = Kubelet(registry)
         self._kubelet.start()
@@ -99,7 +70,7 @@ class RealCluster:
     async def ended(self) -> None:
         """Wait until etcd or kube-apiserver ends unexpectedly; raises ProcessEnded."""
         while True:
-            found = self._plane.ended()
+            found = self.server.ended()
             if found:
                 raise ProcessEnded(*found)
             await asyncio.sleep(_POLL_SECONDS)
@@ -117,4 +88,4 @@ class RealCluster:
         self._kubelet = self._controllers = self._followers = self._client = None
         if self._up:
             self._up = False
-            await asyncio.to_thread(self._plane.__exit__, None, None, None)
+            await asyncio.to_thread(self.server.__exit__, None, None, None)

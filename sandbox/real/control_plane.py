@@ -31,14 +31,7 @@ NAMES: Final = ("etcd", "kube-apiserver")
 
 
 class ControlPlaneFailed(MusterError):
-    """etcd or kube-apiserver did not start; `problem` ends with the last lines of its log."""
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(problem)
-
-    def __str__(self) -> str:
-        return self.problem
+    """etcd or kube-apiserver did not start; the message ends with the last lines of its log."""
 
 
 @dataclass(frozen=True)

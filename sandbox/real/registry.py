@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sandbox import errors
 from sandbox.errors import StatusError
 from sandbox.kinds.api_kinds import ApiKind
@@ -10,11 +12,13 @@ from sandbox.objects import Obj, copy_json
 from sandbox.real.client import TokenClient, path_of
 from sandbox.real.reflector import MirrorStore
 from sandbox.store.registry import Change, Registry
-from sandbox.store.requests import RequestContext
 
 
 class RemoteRegistry(Registry):
-    """Registry for controllers and kubelet; defaulting, validation and admission happen in the server."""
+    """Registry for controllers and kubelet; defaulting, validation and admission happen in the server.
+
+    So it has no use for the arguments of Registry that concern them (`context`, `owned`, `admit`).
+    """
 
     def __init__(self, client: TokenClient, mirror: MirrorStore) -> None:
         super().__init__(mirror, builtin_table())
@@ -36,15 +40,7 @@ class RemoteRegistry(Registry):
         self._mirror.learn(kind, found)
         return found
 
-    async def create(
-        self,
-        kind: ApiKind,
-        obj: Obj,
-        *,
-        namespace: str = "",
-        context: RequestContext | None = None,
-        owned: bool = False,
-    ) -> Obj:
+    async def create(self, kind: ApiKind, obj: Obj, *, namespace: str = "", **_: Any) -> Obj:
         """Create an object in `namespace` or the namespace in its metadata. Returns the stored object."""
         place = namespace or obj["metadata"].get("namespace", "")
         made = await self._client.call("POST", path_of(kind, place), obj)
@@ -52,21 +48,11 @@ class RemoteRegistry(Registry):
         return made
 
     async def modify(
-        self,
-        kind: ApiKind,
-        namespace: str,
-        name: str,
-        change: Change,
-        *,
-        subresource: str = "",
-        context: RequestContext | None = None,
-        admit: Obj | None = None,
+        self, kind: ApiKind, namespace: str, name: str, change: Change, *, subresource: str = "", **_: Any
     ) -> Obj:
         """Read, change and write an object; retries after a concurrent write."""
         while True:
-            seen = self.store.get(kind, namespace, name)
-            if seen is None:
-                raise errors.not_found(kind, name)
+            seen = self.get(kind, namespace, name)
             new = change(seen)
             if new is None:
                 return seen
@@ -82,13 +68,7 @@ class RemoteRegistry(Registry):
             return written
 
     async def delete(
-        self,
-        kind: ApiKind,
-        namespace: str,
-        name: str,
-        *,
-        options: Obj | None = None,
-        context: RequestContext | None = None,
+        self, kind: ApiKind, namespace: str, name: str, *, options: Obj | None = None, **_: Any
     ) -> Obj:
         """Delete or begin to delete. `options` is a DeleteOptions object."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **(options or {})}

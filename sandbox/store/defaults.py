@@ -32,9 +32,8 @@ def default_pod_spec(spec: Obj) -> None:
         dnsPolicy="ClusterFirst",
         terminationGracePeriodSeconds=30,
         schedulerName="default-scheduler",
+        securityContext={},
     )
-    if spec.get("securityContext") is None:
-        spec["securityContext"] = {}
     for key in ("initContainers", "containers"):
         containers = spec.get(key)
         if not isinstance(containers, list):

@@ -53,7 +53,7 @@ _KEY_RULE = (
 )
 _LABEL_VALUE_PATTERN = re.compile(_LABEL_VALUE)
 _KEY_PATTERN = re.compile(rf"({_SUBDOMAIN}/)?(?=.{{1,63}}$){_QUALIFIED}")
-_GENERATED = "bcdfghjklmnpqrstvwxz2456789"
+GENERATED_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE_LIMIT = 58
 ANNOTATIONS_LIMIT = 256 * 1024
 
@@ -169,7 +169,7 @@ def check_types(obj: Obj) -> None:
 
 def generated_name(base: str) -> str:
     """`base` with five random characters, for generateName."""
-    suffix = "".join(random.choices(_GENERATED, k=5))
+    suffix = "".join(random.choices(GENERATED_CHARACTERS, k=5))
     return base[:_GENERATED_BASE_LIMIT] + suffix
 
 

@@ -103,6 +103,13 @@ class ObjectStore:
         by_name = self._storage(kind).objects.get(namespace)
         return by_name.get(name) if by_name else None
 
+    def current(self, kind: ApiKind, namespace: str, name: str) -> Version:
+        """Like `version`; raises StatusError (NotFound) for a missing object."""
+        found = self.version(kind, namespace, name)
+        if found is None:
+            raise errors.not_found(kind, name)
+        return found
+
     def list(self, kind: ApiKind, namespace: str | None = None) -> Objects:
         """Objects in name order; None selects all namespaces."""
         return [version.obj for version in self.versions(kind, namespace)]
@@ -144,21 +151,21 @@ class ObjectStore:
         self._publish(kind, LogEntry(version.rv, "ADDED", version, None))
         return version.obj
 
-    def update(self, kind: ApiKind, obj: Obj, expected_rv: int | None = None) -> Obj:
-        """Replace an object. Raises StatusError NotFound, or Conflict if its version is not `expected_rv`.
+    def update(self, kind: ApiKind, obj: Obj) -> Obj:
+        """Replace an object. Raises StatusError (NotFound).
 
         The store keeps `obj` itself, with `metadata` replaced by a copy that has the new resourceVersion.
         """
         meta = obj["metadata"]
-        old = self._current(kind, meta.get("namespace", ""), meta["name"], expected_rv)
+        old = self.current(kind, meta.get("namespace", ""), meta["name"])
         version = self._stamped(obj)
         self._storage(kind).objects[version.namespace][version.name] = version
         self._publish(kind, LogEntry(version.rv, "MODIFIED", version, old))
         return version.obj
 
-    def remove(self, kind: ApiKind, namespace: str, name: str, expected_rv: int | None = None) -> Obj:
+    def remove(self, kind: ApiKind, namespace: str, name: str) -> Obj:
         """Remove an object; returns its last version with the resourceVersion of the removal."""
-        old = self._current(kind, namespace, name, expected_rv)
+        old = self.current(kind, namespace, name)
         last = self._stamped(dict(old.obj))
         by_name = self._storage(kind).objects[namespace]
         del by_name[name]
@@ -166,14 +173,6 @@ class ObjectStore:
             del self._storage(kind).objects[namespace]
         self._publish(kind, LogEntry(last.rv, "DELETED", last, old))
         return last.obj
-
-    def _current(self, kind: ApiKind, namespace: str, name: str, expected_rv: int | None) -> Version:
-        old = self.version(kind, namespace, name)
-        if old is None:
-            raise errors.not_found(kind, name)
-        if expected_rv is not None and old.rv != expected_rv:
-            raise errors.conflict(kind, name)
-        return old
 
     def _stamped(self, obj: Obj) -> Version:
         self.revision += 1

@@ -23,7 +23,6 @@ from sandbox.store.requests import (
     OpenAdmission,
     Operation,
     RequestContext,
-    admission_request,
     report_unknown,
 )
 
@@ -45,10 +44,7 @@ class Registry:
 
     def get(self, kind: ApiKind, namespace: str, name: str) -> Obj:
         """The stored object, which callers must not change. Raises NotFound."""
-        found = self.store.get(kind, namespace, name)
-        if found is None:
-            raise errors.not_found(kind, name)
-        return found
+        return self.store.current(kind, namespace, name).obj
 
     async def read(self, kind: ApiKind, namespace: str, name: str) -> Obj | None:
         """The current object, even if the store is a delayed copy; None if it does not exist."""
@@ -74,7 +70,7 @@ class Registry:
         namespace = self._place(kind, obj, namespace)
         report_unknown(kind, strategy.apply_defaults(kind, obj), context)
         meta = obj["metadata"]
-        request = admission_request("CREATE", kind, namespace, meta.get("name", ""), obj, None, context)
+        request = AdmissionRequest("CREATE", kind, namespace, meta.get("name", ""), obj, None, context)
         mutated, warnings = await self.admission.mutate(request)
         context.warnings += warnings
         if mutated is not None and mutated is not obj:
@@ -136,13 +132,7 @@ class Registry:
             raise errors.already_exists(kind, name)
         request.obj, request.name = obj, name
         context.warnings += await self.admission.validate(request)
-        try:
-            if context.dry_run:
-                return obj
-            return self.store.create(kind, stored_form(kind, obj))
-        except errors.StatusError:
-            await self.admission.release(request)
-            raise
+        return obj if context.dry_run else self.store.create(kind, stored_form(kind, obj))
 
     async def update(
         self, kind: ApiKind, obj: Obj, *, subresource: str = "", context: RequestContext | None = None
@@ -178,9 +168,7 @@ class Registry:
         """
         context = context or RequestContext()
         while True:
-            version = self.store.version(kind, namespace, name)
-            if version is None:
-                raise errors.not_found(kind, name)
+            version = self.store.current(kind, namespace, name)
             seen = kind_view(kind, version.obj)
             new = change(seen)
             if new is None:
@@ -209,7 +197,7 @@ class Registry:
         operation: Operation = "CREATE" if admit else "UPDATE"
         judged, before = (admit, None) if admit else (new, old)
         place = version.namespace
-        request = admission_request(operation, kind, place, name, judged, before, context, subresource)
+        request = AdmissionRequest(operation, kind, place, name, judged, before, context, subresource)
         mutated, warnings = await self.admission.mutate(request)
         context.warnings += warnings
         if mutated is not None and not admit:
@@ -220,7 +208,6 @@ class Registry:
         request.obj = admit or new
         context.warnings += await self.admission.validate(request)
         if self.store.version(kind, version.namespace, name) is not version:
-            await self.admission.release(request)
             return None
         if context.dry_run or new == old:
             return new
@@ -286,19 +273,16 @@ class Registry:
         context = context or RequestContext()
         options = options or {}
         while True:
-            version = self.store.version(kind, namespace, name)
-            if version is None:
-                raise errors.not_found(kind, name)
+            version = self.store.current(kind, namespace, name)
             deletion.namespace_forbidden(kind, name)
             preconditions.check_delete(kind, version, options.get("preconditions") or {})
-            request = admission_request(
+            request = AdmissionRequest(
                 "DELETE", kind, namespace, name, None, kind_view(kind, version.obj), context, options=options
             )
             context.warnings += (await self.admission.mutate(request))[1]
             context.warnings += await self.admission.validate(request)
             if self.store.version(kind, namespace, name) is version:
                 break
-            await self.admission.release(request)
         marked = deletion.marked(kind, version.obj, options)
         if context.dry_run:
             return kind_view(kind, marked or version.obj)

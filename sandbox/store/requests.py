@@ -14,60 +14,6 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 @dataclass(slots=True)
-class AdmissionRequest:
-    """Attributes of one write request for admission.
-
-    `kind` is the kind of the resource in the URL (Pod for `pods/binding`) and `obj` the body of the request,
-    which is a Binding, Eviction or Scale for subresources with a body of their own. `obj` is None for DELETE,
-    `old` is None for CREATE. Plugins may change `obj` in place but not `old`. `options` are the
-    CreateOptions, UpdateOptions or DeleteOptions.
-    """
-
-    operation: Operation
-    kind: ApiKind
-    namespace: str
-    name: str
-    obj: Obj | None
-    old: Obj | None
-    subresource: str = ""
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    dry_run: bool = False
-    options: Obj = field(default_factory=dict)
-
-
-class AdmissionChain(Protocol):
-    """Admission interface of the registry. Every method may raise StatusError to refuse the request."""
-
-    async def mutate(self, req: AdmissionRequest) -> tuple[Obj | None, list[str]]:
-        """The object after mutating admission, and warnings. Runs after defaulting and before validation."""
-        ...
-
-    async def validate(self, req: AdmissionRequest) -> list[str]:
-        """Warnings of validating admission. Runs directly before storage and may charge a quota."""
-        ...
-
-    async def release(self, req: AdmissionRequest) -> None:
-        """Undo the charges of `validate` if the write fails afterwards."""
-        ...
-
-
-class OpenAdmission:
-    """Admission chain without plugins: allows all requests unchanged."""
-
-    async def mutate(self, req: AdmissionRequest) -> tuple[Obj | None, list[str]]:
-        """The unchanged object."""
-        return req.obj, []
-
-    async def validate(self, req: AdmissionRequest) -> list[str]:
-        """No warnings."""
-        return []
-
-    async def release(self, req: AdmissionRequest) -> None:
-        """No charges to undo."""
-
-
-@dataclass(slots=True)
 class RequestContext:
     """Caller, options and collected warnings of one write request.
 
@@ -84,6 +30,51 @@ class RequestContext:
     warnings: list[str] = field(default_factory=list)
     duplicates: Duplicates = NONE
     patch: str | None = None
+
+
+@dataclass(slots=True)
+class AdmissionRequest:
+    """Attributes of one write request for admission.
+
+    `kind` is the kind of the resource in the URL (Pod for `pods/binding`) and `obj` the body of the request,
+    which is a Binding, Eviction or Scale for subresources with a body of their own. `obj` is None for DELETE,
+    `old` is None for CREATE. Plugins may change `obj` in place but not `old`. `options` are the
+    CreateOptions, UpdateOptions or DeleteOptions.
+    """
+
+    operation: Operation
+    kind: ApiKind
+    namespace: str
+    name: str
+    obj: Obj | None
+    old: Obj | None
+    context: RequestContext = field(default_factory=RequestContext)
+    subresource: str = ""
+    options: Obj = field(default_factory=dict)
+
+
+class AdmissionChain(Protocol):
+    """Admission interface of the registry. Every method may raise StatusError to refuse the request."""
+
+    async def mutate(self, req: AdmissionRequest) -> tuple[Obj | None, list[str]]:
+        """The object after mutating admission, and warnings. Runs after defaulting and before validation."""
+
+    async def validate(self, req: AdmissionRequest) -> list[str]:
+        """Warnings of validating admission. Runs directly before storage and must not charge a quota: the
+        write may still fail.
+        """
+
+
+class OpenAdmission:
+    """Admission chain without plugins: allows all requests unchanged."""
+
+    async def mutate(self, req: AdmissionRequest) -> tuple[Obj | None, list[str]]:
+        """The unchanged object."""
+        return req.obj, []
+
+    async def validate(self, req: AdmissionRequest) -> list[str]:
+        """No warnings."""
+        return []
 
 
 def report_unknown(kind: ApiKind, paths: list[str], context: RequestContext) -> None:
@@ -108,30 +99,3 @@ def report_unknown(kind: ApiKind, paths: list[str], context: RequestContext) -> 
         what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise errors.bad_request(f"{what}: {problem}")
     raise errors.invalid_patch(context.patch, problem)
-
-
-def admission_request(
-    operation: Operation,
-    kind: ApiKind,
-    namespace: str,
-    name: str,
-    obj: Obj | None,
-    old: Obj | None,
-    context: RequestContext,
-    subresource: str = "",
-    options: Obj | None = None,
-) -> AdmissionRequest:
-    """The admission attributes of a write request."""
-    return AdmissionRequest(
-        operation,
-        kind,
-        namespace,
-        name,
-        obj,
-        old,
-        subresource,
-        context.user,
-        context.groups,
-        context.dry_run,
-        options or {},
-    )

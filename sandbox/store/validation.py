@@ -9,6 +9,7 @@ from sandbox import errors
 from sandbox.errors import StatusCause
 from sandbox.kinds import crd, pods
 from sandbox.kinds.api_kinds import ApiKind
+from sandbox.kinds.builtin_types import QUANTITY_RULE
 from sandbox.objects import Obj, at
 from sandbox.store import metadata
 from scheduler_core.errors import MusterError
@@ -37,10 +38,7 @@ def _amounts(table: Any, path: str) -> list[StatusCause]:
     found = []
     for name, amount in (table or {}).items():
         if not isinstance(amount, str | int | float) or not _is_quantity(str(amount)):
-            text = (
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            )
-            found.append(errors.invalid_value(f"{path}[{name}]", amount, text))
+            found.append(errors.invalid_value(f"{path}[{name}]", amount, QUANTITY_RULE))
     return found
 
 
@@ -63,10 +61,15 @@ def _workload(obj: Obj, old: Obj | None) -> list[StatusCause]:
     labels = at(obj, "spec", "template", "metadata", "labels") or {}
     wanted = selector.get("matchLabels") or {}
     found = pods.pod_spec_causes(at(obj, "spec", "template", "spec"), "spec.template.spec")
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        text = "`selector` does not match template `labels`"
-        found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
-    return found + _immutable(obj, old, [("spec", "selector")])
+    return found + _label_causes(wanted, labels) + _immutable(obj, old, [("spec", "selector")])
+
+
+def _label_causes(wanted: Obj, labels: Obj) -> list[StatusCause]:
+    """The error of a workload whose selector `wanted` does not match the labels of its template."""
+    if all(labels.get(key) == value for key, value in wanted.items()):
+        return []
+    text = "`selector` does not match template `labels`"
+    return [errors.invalid_value("spec.template.metadata.labels", labels, text)]
 
 
 def _replication_controller(obj: Obj, old: Obj | None) -> list[StatusCause]:
@@ -76,9 +79,7 @@ def _replication_controller(obj: Obj, old: Obj | None) -> list[StatusCause]:
     if not template:
         return [*found, errors.required("spec.template")]
     labels = at(template, "metadata", "labels") or {}
-    if any(labels.get(key) != value for key, value in (selector or {}).items()):
-        text = "`selector` does not match template `labels`"
-        found.append(errors.invalid_value("spec.template.metadata.labels", labels, text))
+    found += _label_causes(selector or {}, labels)
     return found + pods.pod_spec_causes(template.get("spec"), "spec.template.spec")
 
 
@@ -101,13 +102,7 @@ def _job(obj: Obj, old: Obj | None) -> list[StatusCause]:
     policy = at(obj, "spec", "template", "spec", "restartPolicy")
     if not found and policy not in ("Never", "OnFailure"):
         path = "spec.template.spec.restartPolicy"
-        found.append(
-            StatusCause(
-                "FieldValueRequired",
-                'Required value: valid values: "OnFailure", "Never"',
-                path,
-            )
-        )
+        found.append(errors.required(path, 'valid values: "OnFailure", "Never"'))
     return found + _immutable(obj, old, [("spec", "selector"), ("spec", "completionMode")])
 
 
@@ -119,13 +114,9 @@ def _config(obj: Obj, old: Obj | None) -> list[StatusCause]:
 
 
 def _priority_class(obj: Obj, old: Obj | None) -> list[StatusCause]:
-    if old is None:
+    if old is None or obj.get("value") == old.get("value"):
         return []
-    return [
-        errors.forbidden_field(key, "may not be changed in an update.")
-        for key in ("value",)
-        if obj.get(key) != old.get(key)
-    ]
+    return [errors.forbidden_field("value", "may not be changed in an update.")]
 
 
 def _webhooks(obj: Obj, old: Obj | None) -> list[StatusCause]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from sandbox.admission import Chain, build_chain
+from sandbox.admission.chain import Chain
 from sandbox.controllers import start_controllers
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin import NAMESPACES, NODES, PODS, builtin_table
@@ -25,7 +25,7 @@ class World:
 
     def __init__(self) -> None:
         self.registry = Registry(ObjectStore(), builtin_table())
-        self.chain: Chain = build_chain(self.registry)
+        self.chain = Chain(self.registry)
         self.registry.admission = self.chain
 
     async def create(self, kind: ApiKind, name: str, **body: Any) -> Obj:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sandbox.admission.quota_evaluators import (
-    amounts_text,
     difference,
     hard_of,
     missing_values,
@@ -160,7 +159,3 @@ def test_hard_is_read_in_the_unit_of_the_resource() -> None:
         "spec": {"hard": {"requests.cpu": "1500m", "limits.memory": "1Gi", "requests.nvidia.com/gpu": 4}}
     }
     assert hard_of(quota) == {"requests.cpu": 1500, "limits.memory": 2**30, "requests.nvidia.com/gpu": 4}
-
-
-def test_amounts_are_sorted_and_human() -> None:
-    assert amounts_text({"memory": 2**31, "cpu": 1500}) == "cpu=1500m,memory=2Gi"

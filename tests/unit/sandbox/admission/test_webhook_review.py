@@ -12,7 +12,7 @@ from sandbox.admission.webhook_client import WebhookCallFailed, target_of
 from sandbox.admission.webhook_review import InvalidResponse, denial, patched, read_answer, review_of
 from sandbox.admission.webhook_rules import read_webhooks
 from sandbox.kinds.builtin import EVENTS, EVENTS_V1, PODS
-from sandbox.store.requests import AdmissionRequest
+from sandbox.store.requests import AdmissionRequest, RequestContext
 
 
 def answer(**response: Any) -> bytes:
@@ -30,7 +30,8 @@ def encoded(operations: Any) -> str:
 
 def test_a_review_names_the_matched_and_the_requested_kind() -> None:
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
-    req = AdmissionRequest("CREATE", EVENTS, "ns", "e", event, None, user="me", groups=("g",), dry_run=True)
+    context = RequestContext(user="me", groups=("g",), dry_run=True)
+    req = AdmissionRequest("CREATE", EVENTS, "ns", "e", event, None, context)
     sent = review_of(req, EVENTS_V1, "uid-1")["request"]
     assert sent["uid"] == "uid-1"
     assert sent["kind"] == {"group": "events.k8s.io", "version": "v1", "kind": "Event"}

@@ -45,20 +45,18 @@ def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
 
 
 class Recording(OpenAdmission):
-    """Counts releases, and lets a test act while a request is being judged."""
+    """Records the judged names, and lets a test act while a request is being judged."""
 
     def __init__(self, act: Any = None) -> None:
-        self.released: list[str] = []
+        self.judged: list[str] = []
         self.act = act
 
     async def validate(self, req: AdmissionRequest) -> list[str]:
+        self.judged.append(req.name)
         if self.act:
             act, self.act = self.act, None
             act()
         return []
-
-    async def release(self, req: AdmissionRequest) -> None:
-        self.released.append(req.name)
 
 
 def test_a_new_object_gets_what_the_server_owns(registry: Registry) -> None:
@@ -151,7 +149,7 @@ def test_a_lost_race_is_repeated_on_the_new_version(registry: Registry) -> None:
     done = run(registry.modify(CONFIG_MAPS, "a", "c", change))
     assert seen == [None, {"other": "1"}]
     assert done["data"] == {"other": "1", "mine": "1"}
-    assert admission.released == ["c"]
+    assert admission.judged == ["c", "c"]
 
 
 def test_a_lost_race_with_a_stated_version_conflicts(registry: Registry) -> None:
@@ -161,16 +159,16 @@ def test_a_lost_race_with_a_stated_version_conflicts(registry: Registry) -> None
     )
     with pytest.raises(StatusError, match="the object has been modified"):
         run(registry.update(CONFIG_MAPS, {**made, "data": {"mine": "1"}}))
-    assert admission.released == ["c"]
+    assert admission.judged == ["c"]
 
 
-def test_a_creation_that_lost_its_name_releases_its_charge(registry: Registry) -> None:
+def test_a_creation_that_lost_its_name_is_refused(registry: Registry) -> None:
     registry.admission = admission = Recording(
         lambda: registry.store.create(CONFIG_MAPS, {**config(uid="x", creationTimestamp="")})
     )
     with pytest.raises(StatusError, match="already exists"):
         run(registry.create(CONFIG_MAPS, config()))
-    assert admission.released == ["c"]
+    assert admission.judged == ["c"]
 
 
 def test_a_write_without_a_change_makes_no_version(registry: Registry) -> None:
