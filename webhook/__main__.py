@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
@@ -82,6 +83,9 @@ class _ServeByDefault(click.Group):
 
 _kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig file.")
 _context = click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig.")
+_address = partial(click.option, show_default=True, callback=to_address, metavar="HOST:PORT")
+_slashed = partial(click.option, default="", callback=to_slashed, metavar="NAMESPACE/NAME")
+_directory = partial(click.option, type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 
 
 def _names(flag: str, parameter: str, help_text: str) -> Callable[[_Function], _Function]:
@@ -97,21 +101,12 @@ def cli() -> None:
 @cli.command()
 @_kubeconfig
 @_context
-@click.option(
-    "--listen",
-    "address",
-    default="127.0.0.1:9443",
-    show_default=True,
-    callback=to_address,
-    metavar="HOST:PORT",
-    help="Where to listen; port 0 lets the system choose.",
+@_address(
+    "--listen", "address", default="127.0.0.1:9443", help="Where to listen; port 0 lets the system choose."
 )
-@click.option(
+@_address(
     "--metrics-listen",
     default="127.0.0.1:10260",
-    show_default=True,
-    callback=to_address,
-    metavar="HOST:PORT",
     help="Where /metrics, /livez and /readyz are, over plain HTTP; port 0 lets the system choose.",
 )
 @click.option(
@@ -165,31 +160,18 @@ def cli() -> None:
     metavar="URL",
     help="URL at which the API server reaches the webhook.  [default: the listening address]",
 )
-@click.option(
-    "--service",
-    default="",
-    callback=to_slashed,
-    metavar="NAMESPACE/NAME",
-    help="Service through which the API server reaches the webhook; replaces --url.",
-)
+@_slashed("--service", help="Service through which the API server reaches the webhook; replaces --url.")
 @click.option("--service-port", type=click.IntRange(1, 65535), default=443, show_default=True)
-@click.option(
+@_directory(
     "--cert-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
     help="Directory for the certificates of a single process.  [default: ~/.local/state/muster/webhook]",
 )
-@click.option(
+@_slashed(
     "--certificate-secret",
-    default="",
-    callback=to_slashed,
-    metavar="NAMESPACE/NAME",
     help="Secret for the certificates that replicas share; replaces --cert-dir.",
 )
-@click.option(
+@_directory(
     "--certificate-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
     help="Directory of tls.crt and tls.key that cert-manager, for example, renews; replaces --cert-dir.",
 )
 @click.option(

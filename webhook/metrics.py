@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -19,6 +20,7 @@ class WebhookMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
         self._duration = Histogram(
             "muster_admission_review_duration_seconds",
             "Time from the whole request read to the answer made.",
@@ -26,61 +28,43 @@ class WebhookMetrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self._denials = Counter(
-            "muster_admission_denials_total",
-            "Requests refused, by the rule they break.",
-            ("rule",),
-            registry=self.registry,
+        self._denials = counter(
+            "muster_admission_denials_total", "Requests refused, by the rule they break.", ("rule",)
         )
-        self._failures = Counter(
+        self._failures = counter(
             "muster_admission_failures_total",
             "Reviews not decided, by the HTTP code of the answer.",
             ("code",),
-            registry=self.registry,
         )
-        self._synced = Gauge(
-            "muster_webhook_cache_synced",
-            "1 if all watched resources were listed once, else 0.",
-            registry=self.registry,
+        self._synced = gauge(
+            "muster_webhook_cache_synced", "1 if all watched resources were listed once, else 0."
         )
-        self._in_flight = Gauge(
-            "muster_admission_reviews_in_flight",
-            "Reviews that are being decided.",
-            registry=self.registry,
-        )
-        self._staleness = Gauge(
+        self._in_flight = gauge("muster_admission_reviews_in_flight", "Reviews that are being decided.")
+        self._staleness = gauge(
             "muster_webhook_watch_staleness_seconds",
             "Time since the API server was last heard of by the watch of a resource.",
             ("resource",),
-            registry=self.registry,
         )
-        self._expiry = Gauge(
+        self._expiry = gauge(
             "muster_webhook_cert_expiry_timestamp_seconds",
             "When the serving certificate ends, in seconds since the epoch.",
-            registry=self.registry,
         )
-        self._reload_failures = Counter(
+        self._reload_failures = counter(
             "muster_webhook_cert_reload_failures_total",
             "Times that new certificates could not be made or loaded and the last good ones were kept.",
-            registry=self.registry,
         )
 
-        self._authority = Gauge(
+        self._authority = gauge(
             "muster_webhook_ca_expiry_timestamp_seconds",
             "When the CA that signs serving certificates ends, in seconds since the epoch.",
-            registry=self.registry,
         )
-        self._bundle_writes = Counter(
+        self._bundle_writes = counter(
             "muster_webhook_ca_bundle_writes_total",
             "Webhook configurations whose CA bundle had to be written.",
-            registry=self.registry,
         )
 
-        Gauge(
-            "muster_log_lines_dropped",
-            "Log lines that nobody took since the start.",
-            registry=self.registry,
-        ).set_function(dropped_lines)
+        dropped = gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.")
+        dropped.set_function(dropped_lines)
 
     def reviewed(self, answer: ReviewResponse, seconds: float) -> None:
         """Count one answered review."""

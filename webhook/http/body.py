@@ -125,12 +125,10 @@ def read_body(
 def _read(stream: Readable) -> bytes:
     try:
         return stream.read(_STEP)
-    except (BodyTooLarge, BodyUnreadable):
+    except (BodyTooLarge, BodyUnreadable, MemoryError):
         raise
     except TimeoutError:
         raise BodyUnreadable("the body did not come in time") from None
-    except MemoryError:
-        raise
     except Exception as error:
         # Each server has its own errors for this; only the text tells an oversized chunk.
         if "too large" in str(error).lower():

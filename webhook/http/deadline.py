@@ -11,12 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
-from typing import Final
+from typing import Any, Final
 
-from scheduler_core.kube.http.response import ANY_SIZE
 from scheduler_core.kube.http.response_parser import ApiResponse
 from scheduler_core.kube.http.session import Session
-from scheduler_core.kube.requests import JSON
 from scheduler_core.model.duration import parse_duration
 
 MOST_SECONDS: Final = 3.0
@@ -57,15 +55,8 @@ def remaining() -> float:
 class BoundedSession(Session):
     """A session that sends no request whose answer could arrive after the deadline."""
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        content_type: str = JSON,
-        most: int = ANY_SIZE,
-    ) -> ApiResponse:
+    def request(self, method: str, path: str, *args: Any, **kwargs: Any) -> ApiResponse:
         """One exchange, as in Session; raises Unreachable at once if too little time is left."""
         if remaining() < self.limits.read:
             raise self.unreachable(TimeoutError(), method, path, sent=False)
-        return super().request(method, path, body, content_type, most)
+        return super().request(method, path, *args, **kwargs)

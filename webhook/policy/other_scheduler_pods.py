@@ -21,7 +21,7 @@ from scheduler_core.quota.validation import Violation
 from webhook.http.admission_review import ReviewRequest, UserInfo, require_identity
 from webhook.policy.pod_group_membership import NewPod, check_move
 from webhook.policy.pods import read_pod
-from webhook.policy.verdict import ALLOW, FORBIDDEN, Cause, Finding, Verdict, allow, deny, refuse_malformed
+from webhook.policy.verdict import ALLOW, Finding, Verdict, allow, deny, refuse, refuse_malformed
 from webhook.reservations.quota_usage import risen
 
 ForeignPods = Literal["Enforce", "Warn", "Allow"]
@@ -126,14 +126,7 @@ def _answer(
     message = f"{subject}: {refusal}"
     if mode == "Warn":
         return allow([message], quota=refusal.quota)
-    return Verdict(
-        allowed=False,
-        code=FORBIDDEN,
-        message=f"{message}; {help}",
-        causes=(Cause("FieldValueForbidden", str(refusal), "spec.containers"),),
-        rules=("max",),
-        audit={"quota": refusal.quota},
-    )
+    return refuse(f"{message}; {help}", "spec.containers", [refusal], "max", quota=refusal.quota)
 
 
 def _subject(pod: NewPod, namespace: str) -> str:

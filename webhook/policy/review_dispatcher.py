@@ -190,14 +190,15 @@ class ReviewDispatcher:
 
     def _validate_pod(self, request: ReviewRequest) -> Verdict:
         """Judge a new, updated or resized pod; without reservations this needs no request."""
-        if request.operation == "UPDATE" and not request.sub_resource:
-            return self._validate_move(request)
+        updated = request.operation == "UPDATE" and not request.sub_resource
         resized = request.operation == "UPDATE" and request.sub_resource == _RESIZE
         new = request.operation == "CREATE" and not request.sub_resource
         namespace = request.namespace or ""
-        if not (new or resized) or namespace in self.settings.exempt_namespaces:
+        if not (new or updated or resized) or namespace in self.settings.exempt_namespaces:
             return ALLOW
         _require_objects(request)
+        if updated:
+            return judge_pod_update(request.object, request.old_object, namespace)
         pod = read_pod(request.object)
         other_scheduler = new and is_for_other_scheduler(pod, self._ours)
         broken = check_name(pod, namespace) if new else None
@@ -237,13 +238,6 @@ class ReviewDispatcher:
             return judge(request, admit, self.settings.foreign_pods)
         except Undecided as error:
             return refuse_for_now(f"Pod {namespace}/{request.name or ''}: {error}", "max")
-
-    def _validate_move(self, request: ReviewRequest) -> Verdict:
-        namespace = request.namespace or ""
-        if namespace in self.settings.exempt_namespaces:
-            return ALLOW
-        _require_objects(request)
-        return judge_pod_update(request.object, request.old_object, namespace)
 
     def _validate_group(self, request: ReviewRequest) -> Verdict:
         if request.operation == "DELETE":

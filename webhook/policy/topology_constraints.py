@@ -19,7 +19,7 @@ from scheduler_core.model.groups.topology import parse_constraints
 from scheduler_core.model.kinds import CONFIG_MAPS, NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.topology.admission import TopologyRequest, refusals
-from webhook.policy.verdict import ALLOW, FORBIDDEN, Cause, Verdict, refuse_malformed
+from webhook.policy.verdict import ALLOW, Verdict, refuse, refuse_malformed
 
 CONFIG_MAP: Final = (CONFIG_MAPS.group, CONFIG_MAPS.kind)
 _PARSERS: Final[dict[str, Callable[[msgspec.Raw], Gang]]] = {
@@ -77,13 +77,7 @@ def judge_constraints(
     found = refusals(request, [(topology.key, topology.content) for topology in known], labels)
     if not found:
         return ALLOW
-    return Verdict(
-        allowed=False,
-        code=FORBIDDEN,
-        message=f"{subject}: {request.field}: {'; '.join(found)}",
-        causes=tuple(Cause("FieldValueForbidden", text, request.field) for text in found),
-        rules=("topology",),
-    )
+    return refuse(f"{subject}: {request.field}: {'; '.join(found)}", request.field, found, "topology")
 
 
 def _asks(gang: Gang) -> tuple[str, int]:

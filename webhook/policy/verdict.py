@@ -105,6 +105,12 @@ def deny(findings: list[Finding], warnings: Iterable[str] = (), **audit: str) ->
     )
 
 
+def refuse(message: str, field: str, reasons: Iterable[object], rule: Rule, **audit: str) -> Verdict:
+    """Refuse for reasons that concern one field, each of which is a cause."""
+    causes = tuple(Cause("FieldValueForbidden", str(reason), field) for reason in reasons)
+    return Verdict(False, FORBIDDEN, message, causes, rules=(rule,), audit=audit)
+
+
 def refuse_malformed(error: ModelError) -> Verdict:
     """Refuse an object that cannot be parsed, with the message of the parser."""
     return Verdict(
@@ -124,10 +130,4 @@ def refuse_for_now(message: str, rule: Rule = "reserved") -> Verdict:
 def refuse_lacking(subject: str, field: str, short: Sequence[ReservationRefusal]) -> Verdict:
     """Refuse a request for which quota is lacking beside what is used and reserved."""
     message = "; ".join(str(shortage) for shortage in short)
-    return Verdict(
-        allowed=False,
-        code=FORBIDDEN,
-        message=f"{subject}: {message}",
-        causes=tuple(Cause("FieldValueForbidden", str(shortage), field) for shortage in short),
-        rules=("reserved",),
-    )
+    return refuse(f"{subject}: {message}", field, short, "reserved")

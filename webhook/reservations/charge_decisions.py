@@ -48,10 +48,7 @@ class Claim(Waiter):
 
 
 class ChargeView(NamedTuple):
-    """The data on which a batch is decided; `fresh` if all of it was just read from the server.
-
-    `ledger` has only charges without a visible pod.
-    """
+    """The data on which a batch is decided; `fresh` if all of it was just read from the server."""
 
     ledger: ReservationLedger
     pods: Mapping[str, PodUse]
@@ -67,6 +64,7 @@ class ChargeView(NamedTuple):
 def judge(view: ChargeView, claims: Sequence[Claim]) -> ReservationLedger:
     """Set the outcome of each claim; returns the ledger to be written.
 
+    The ledger of the view has only charges without a visible pod.
     Claims to be verified come first, then new ones, each of which sees those before it; dry runs see all.
     """
     charges = {charge.uid: charge for charge in view.ledger.charges}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -48,16 +47,6 @@ class QuotaStandings(NamedTuple):
 
     known: Callable[[str], QuotaStanding | None]
     fresh: Callable[[str], QuotaStanding | None]
-
-
-@dataclass(frozen=True)
-class _Snapshot:
-    """The data on which a batch is decided; `fresh` if all of it was just read from the server."""
-
-    ledger: ReservationLedger
-    pods: Mapping[str, PodUse]
-    where: QuotaStanding | None
-    fresh: bool
 
 
 class ChargeStore(LedgerWriter):
@@ -170,10 +159,10 @@ class ChargeStore(LedgerWriter):
                 return ""
         return f"the ledger of charges of namespace {namespace} was not written in time: {problem}"
 
-    def _judge(self, namespace: str, snapshot: _Snapshot, claims: Sequence[Claim]) -> ReservationLedger:
+    def _judge(self, namespace: str, snapshot: ChargeView, claims: Sequence[Claim]) -> ReservationLedger:
         """The ledger with the claims, without unconfirmed charges where their room is needed."""
         base = self._settled(namespace, snapshot)
-        view = ChargeView(base, snapshot.pods, snapshot.where, self._ours, snapshot.fresh)
+        view = snapshot._replace(ledger=base)
         wanted = judge(view, claims)
         if not snapshot.fresh:
             return wanted
@@ -186,13 +175,14 @@ class ChargeStore(LedgerWriter):
 
     # State
 
-    def _snapshot(self, namespace: str, *, fresh: bool, reread: bool = False) -> _Snapshot:
+    def _snapshot(self, namespace: str, *, fresh: bool, reread: bool = False) -> ChargeView:
         """The state of a namespace, from the cache unless `fresh`. Raises ApiError."""
         ledger = None if fresh or reread else self._ledgers.ledger(namespace)
         if ledger is None:
             ledger = self._read(namespace)
         where = (self._quotas.fresh if fresh else self._quotas.known)(namespace)
-        return _Snapshot(ledger, self._pods(namespace, None if fresh else ledger.pods_version), where, fresh)
+        pods = self._pods(namespace, None if fresh else ledger.pods_version)
+        return ChargeView(ledger, pods, where, self._ours, fresh)
 
     def _listed(self, namespace: str) -> Mapping[str, PodUse]:
         """The pods as listed. Namespaces with many pods wait between lists, to leave time for others."""
@@ -205,7 +195,7 @@ class ChargeStore(LedgerWriter):
         self._pause_ends[namespace] = self._monotonic() + REST_FACTOR * spent
         return pods
 
-    def _settled(self, namespace: str, snapshot: _Snapshot) -> ReservationLedger:
+    def _settled(self, namespace: str, snapshot: ChargeView) -> ReservationLedger:
         uids = [charge.uid for charge in snapshot.ledger.charges]
         seen = self._watches.follow(namespace)
         return settled(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from scheduler_core.kube.watch.reading import is_older
@@ -80,11 +80,7 @@ class PodWatches:
     def keep(self, namespaces: Collection[str]) -> None:
         """Stop the watches of all other namespaces."""
         with self._lock:
-            leaving: Mapping[str, NamespacePods] = {
-                name: seen for name, seen in self._seen.items() if name not in namespaces
-            }
-            for name in leaving:
-                del self._seen[name]
-        for seen in leaving.values():
+            leaving = [self._seen.pop(name) for name in list(self._seen) if name not in namespaces]
+        for seen in leaving:
             if seen.watch is not None:
                 seen.watch.stop()

@@ -22,13 +22,14 @@ from prometheus_client import CollectorRegistry, Gauge
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import REFUSALS, AlreadyExists, ApiError, KubeconfigError
 from scheduler_core.kube.writes.correlator import event_name, truncate
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS, PODS
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, EVENTS, PODS, Resource
 from scheduler_core.model.names import MUSTER_NAMESPACE
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Create
 from scheduler_core.quota.validation import validate_capacity, validate_stored
 from webhook.policy.review_dispatcher import Settings
-from webhook.view.bypassing_pods import BypassingPod, BypassSearch
+from webhook.view.bypassing_pods import BypassingPod, BypassSearch, DefaultSchedulerPod
 from webhook.view.cache import Cache, StoredQuotas
 
 PASSED_BY: Final = "passed-by"
@@ -52,23 +53,18 @@ def broken_rules(stored: StoredQuotas, *, capacity: bool) -> list[AuditFinding]:
     broken = validate_stored(stored.quotas, stored.natives)
     if capacity:
         broken += validate_capacity(stored.total_min, stored.allocatable)
-    found = []
-    for item in broken:
-        finding = AuditFinding(item.rule, str(item.violation))
-        quota = item.quota
-        if quota is not None:
-            kind = ELASTIC_QUOTAS
-            finding = AuditFinding(
-                item.rule,
-                finding.message,
-                kind.kind,
-                kind.api_version,
-                quota.namespace,
-                quota.name,
-                quota.uid,
-            )
-        found.append(finding)
-    return found
+    return [
+        _about(ELASTIC_QUOTAS, item.quota, item.rule, item.violation)
+        if item.quota is not None
+        else AuditFinding(item.rule, str(item.violation))
+        for item in broken
+    ]
+
+
+def _about(
+    kind: Resource, obj: ElasticQuota | DefaultSchedulerPod, rule: str, message: object
+) -> AuditFinding:
+    return AuditFinding(rule, str(message), kind.kind, kind.api_version, obj.namespace, obj.name, obj.uid)
 
 
 INTERVAL_SECONDS: Final = 5.0
@@ -82,11 +78,7 @@ log = logging.getLogger("muster.webhook")
 
 def passed_by(found: Iterable[BypassingPod]) -> list[AuditFinding]:
     """The findings about bypassing pods."""
-    return [
-        AuditFinding(PASSED_BY, str(item), PODS.kind, PODS.api_version, pod.namespace, pod.name, pod.uid)
-        for item in found
-        for pod in (item.pod,)
-    ]
+    return [_about(PODS, item.pod, PASSED_BY, item) for item in found]
 
 
 class Auditor:

@@ -160,11 +160,8 @@ class BypassingPod(NamedTuple):
 
 def adopt_command(namespace: str, group: str) -> str:
     """The kubectl command that adopts pods."""
-    return (
-        f"kubectl podgroup adopt {group} -n {namespace}"
-        if group
-        else (f"kubectl elasticquota adopt -n {namespace}")
-    )
+    command = f"podgroup adopt {group}" if group else "elasticquota adopt"
+    return f"kubectl {command} -n {namespace}"
 
 
 class BypassSearch:

@@ -11,7 +11,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -68,10 +68,9 @@ class FreshList:
 
 
 class StoredQuotas(NamedTuple):
-    """All stored ElasticQuotas, those in effect, and what bounds them."""
+    """All stored ElasticQuotas, and what bounds them."""
 
     quotas: tuple[ElasticQuota, ...]
-    binding: Mapping[str, ElasticQuota]
     natives: tuple[ResourceQuota, ...]
     total_min: ResourceList
     allocatable: ResourceList
@@ -229,12 +228,10 @@ class Cache:
     def stored(self) -> StoredQuotas:
         """All quotas and their bounds, as the watches have them."""
         with self.lock:
-            binding = {quota.namespace: quota for quota in self._ledger.quotas()}
-            quotas = tuple(quota for namespace in binding for quota in _stored(self._ledger, namespace))
+            binding = list(self._ledger.quotas())
+            quotas = tuple(one for quota in binding for one in _stored(self._ledger, quota.namespace))
             natives = tuple(native for known in self._native.values() for native in known.values())
-            return StoredQuotas(
-                quotas, binding, natives, dict(self._ledger.total_min), dict(self._allocatable)
-            )
+            return StoredQuotas(quotas, natives, dict(self._ledger.total_min), dict(self._allocatable))
 
     def admitted(self, quota: ElasticQuota | ResourceQuota, base: str) -> int:
         """Add a quota that was just allowed as provisional, until the watch shows it. Not for dry runs.

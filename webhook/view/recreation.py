@@ -103,10 +103,8 @@ class Recreation:
             if backoff is None:
                 self._backoffs[uid] = _Backoff(pods, now)
             elif not pods <= backoff.pods:
-                backoff.after, backoff.pause = (
-                    now + backoff.pause,
-                    min(2 * backoff.pause, LONGEST_PAUSE_SECONDS),
-                )
+                backoff.after = now + backoff.pause
+                backoff.pause = min(2 * backoff.pause, LONGEST_PAUSE_SECONDS)
                 backoff.pods |= pods
         return {uid for uid in waiting if self._backoffs[uid].after <= now}
 
