@@ -72,19 +72,17 @@ def _report(error: Exception, prog: str, context: click.Context | None) -> int:
         return USAGE
     if isinstance(error, MusterError):
         _say(describe(error))
-        return FAILED
-    if isinstance(error, OSError):
+    elif isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         _say(f"error: {name}{error.strerror or error}")
-        return FAILED
-    if isinstance(error, click.ClickException):
+    elif isinstance(error, click.ClickException):
         _say(f"error: {error.format_message()}")
-        return FAILED
-    if context is not None and connection_of(context).verbosity >= _TRACEBACK_LEVEL:
-        import traceback
+    else:
+        if context is not None and connection_of(context).verbosity >= _TRACEBACK_LEVEL:
+            import traceback
 
-        print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
-    _say(f"error: internal error, please report it: {type(error).__name__}: {error}")
+            print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+        _say(f"error: internal error, please report it: {type(error).__name__}: {error}")
     return FAILED
 
 

@@ -11,15 +11,18 @@ from kubectl_plugin.cli.global_flags import global_flags
 
 
 class LazyGroup(click.Group):
-    """A group of commands from `table`: command name -> ("module:attribute", one line of help, hidden)."""
+    """A group of commands from `table`: command name -> ("module:attribute", one line of help).
 
-    def __init__(self, name: str, table: Mapping[str, tuple[str, str, bool]], **settings: object) -> None:
+    Commands whose name begins with an underscore are hidden.
+    """
+
+    def __init__(self, name: str, table: Mapping[str, tuple[str, str]], **settings: object) -> None:
         super().__init__(name, **settings)  # type: ignore[arg-type]
         self._table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands that are not hidden, in the order of the table."""
-        return [name for name, (_, _, hidden) in self._table.items() if not hidden]
+        return [name for name in self._table if not name.startswith("_")]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command; None for an unknown name."""
@@ -35,17 +38,18 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, self._table[name][1]) for name in self.list_commands(ctx)])
 
 
-def plugin(name: str, table: Mapping[str, tuple[str, str, bool]], help_text: str) -> LazyGroup:
-    """The group of a kubectl plugin: its own commands, those of every plugin, kubectl's global flags."""
+def plugin(name: str, commands: Mapping[str, str], help_text: str) -> LazyGroup:
+    """The group of a kubectl plugin: its own commands, those of every plugin, kubectl's global flags.
+
+    `commands` has one line of help for each own command, which `kubectl_plugin/commands/<name>_<command>.py`
+    defines.
+    """
+    own = {key: (f"kubectl_plugin.commands.{name}_{key}:{key}", text) for key, text in commands.items()}
     everything = {
-        **table,
-        "completion": (
-            "kubectl_plugin.cli.completion:completion",
-            "Install or print shell completion.",
-            False,
-        ),
-        "version": ("kubectl_plugin.commands.version:version", "Print the version.", False),
-        "__complete": ("kubectl_plugin.cli.completion:complete", "", True),
+        **own,
+        "completion": ("kubectl_plugin.cli.completion:completion", "Install or print shell completion."),
+        "version": ("kubectl_plugin.commands.version:version", "Print the version."),
+        "__complete": ("kubectl_plugin.cli.completion:complete", ""),
     }
     settings = {"help_option_names": ["-h", "--help"]}
     return global_flags(LazyGroup(name, everything, help=help_text, context_settings=settings))

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -16,11 +16,9 @@ from kubectl_plugin.cli.global_flags import ConnectionFlags, all_namespaces, con
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, Target, resolve_target
 from scheduler_core.kube.http.endpoint import ClientCertificate
-from scheduler_core.kube.http.response import ANY_SIZE
 from scheduler_core.kube.http.response_parser import ApiResponse
 from scheduler_core.kube.http.session import Credentials, Limits, Session
 from scheduler_core.kube.http.stream import StreamWatcher
-from scheduler_core.kube.requests import JSON
 from scheduler_core.model.duration import parse_duration
 
 USER_AGENT: Final = "kubectl-muster"
@@ -62,16 +60,9 @@ class _AsUid:
 class TracedSession(Session):
     """Prints every request to stderr, as kubectl does from -v=6 on."""
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        content_type: str = JSON,
-        most: int = ANY_SIZE,
-    ) -> ApiResponse:
+    def request(self, method: str, path: str, *args: Any, **kwargs: Any) -> ApiResponse:
         began = time.monotonic()
-        answer = super().request(method, path, body, content_type, most)
+        answer = super().request(method, path, *args, **kwargs)
         milliseconds = int((time.monotonic() - began) * 1000)
         print(f"{method} {self.endpoint.server}{path} {answer.status} in {milliseconds} ms", file=sys.stderr)
         return answer

@@ -64,15 +64,11 @@ def carry_out(client: Client, steps: Sequence[AdoptionStep], *, dry_run: bool) -
     for step in steps:
         try:
             _carry_out(client, step, dry_run=dry_run)
-        except ApiError as error:
+        except (ApiError, CommandFailed) as error:
             failed.append(step)
-            _say(f"{_pod(step)}: {describe(error)}")
-            continue
-        except CommandFailed as error:
-            failed.append(step)
-            _say(f"{_pod(step)}: {error}")
-            continue
-        _print(step, "server" if dry_run else "none")
+            _say(f"{_pod(step)}: {describe(error) if isinstance(error, ApiError) else error}")
+        else:
+            _print(step, "server" if dry_run else "none")
     if backup and not any(step.action == "create" for step in failed):
         os.unlink(backup)
     elif backup:

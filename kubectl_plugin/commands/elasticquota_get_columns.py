@@ -5,10 +5,9 @@ A separate module, so that `get --help` and completion start without the imports
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from kubectl_plugin.cluster.nominated_nodes import NominatedNodes
 from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.render.quantity_text import human
 from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style
@@ -39,22 +38,14 @@ def _shared(row: QuotaRow, value: int | None) -> Cell:
 
 
 def _kept(row: QuotaRow) -> Cell:
-    """The amount that nodes are kept for, and the groups."""
+    """The amount that nodes are kept for, and the groups: `6 (train: 2 nodes since ... until ...)`."""
     amount = sum(item.requests.get(row.resource, 0) for item in row.nominated)
     if not row.resource or not amount:
         return Cell(ABSENT)
-    nominated = [item for item in row.nominated if item.requests.get(row.resource)]
-    return Cell(_kept_text(human(row.resource, amount), nominated))
-
-
-def _kept_text(amount: str, groups: Iterable[NominatedNodes]) -> str:
-    """`6 (train: 2 nodes since ... until ...)`."""
-    found = list(groups)
-    if not found:
-        return amount
+    found = [item for item in row.nominated if item.requests.get(row.resource)]
     texts = [f"{item.group}: {item.short}" for item in found[:_GROUPS_IN_CELL]]
     more = [f"{len(found) - _GROUPS_IN_CELL} more"] if len(found) > _GROUPS_IN_CELL else []
-    return f"{amount} ({'; '.join([*texts, *more])})"
+    return Cell(f"{human(row.resource, amount)} ({'; '.join([*texts, *more])})")
 
 
 COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {

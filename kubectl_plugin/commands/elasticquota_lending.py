@@ -46,23 +46,17 @@ def lending(ctx: click.Context, /, output: str, no_headers: bool) -> None:
       kubectl elasticquota lending -A
       kubectl elasticquota lending -n team-a -o json
     """
-    run_lending(ctx, output, show_headers=not no_headers)
-
-
-def run_lending(ctx: click.Context, output: str, *, show_headers: bool) -> None:
-    """Carry out the command. Raises the ApiError tree, KubeconfigError, AlreadyReported."""
     from kubectl_plugin.cluster.diagnostics import Diagnostics
     from kubectl_plugin.cluster.session import CommandSession
-    from kubectl_plugin.render.structured import to_json, to_yaml
+    from kubectl_plugin.render.structured import encoded
 
     session = CommandSession.of(ctx)
     diagnostics = Diagnostics()
     found = balances(gather(session.client, diagnostics), session.scope)
     if output != "table":
-        write = to_json if output == "json" else to_yaml
-        sys.stdout.write(write(document(found)))
+        sys.stdout.write(encoded(document(found), output))
     elif found:
-        _print_table(found, MOST_LENDERS if session.all_namespaces else None, show_headers=show_headers)
+        _print_table(found, MOST_LENDERS if session.all_namespaces else None, show_headers=not no_headers)
     else:
         where = "" if session.all_namespaces else f" in {session.namespace} namespace"
         diagnostics.note(f"Nothing is borrowed or lent{where}.")

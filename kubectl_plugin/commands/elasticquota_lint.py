@@ -29,11 +29,6 @@ def lint(ctx: click.Context, /, output: str) -> None:
       kubectl elasticquota lint -A
       kubectl elasticquota lint -n team-a -o json
     """
-    run_lint(ctx, output)
-
-
-def run_lint(ctx: click.Context, output: str) -> None:
-    """Carry out the command. Raises the ApiError tree, KubeconfigError, AlreadyReported."""
     import msgspec
 
     from kubectl_plugin.cluster.diagnostics import Diagnostics

@@ -59,9 +59,9 @@ def simulate(files: tuple[str, ...], more: tuple[str, ...], output: str, explain
             for line in scenario_lines(result):
                 print(line)
     else:
-        from kubectl_plugin.render.structured import to_json, to_yaml
+        from kubectl_plugin.render.structured import encoded
 
-        sys.stdout.write((to_json if output == "json" else to_yaml)({"scenarios": results}))
+        sys.stdout.write(encoded({"scenarios": results}, output))
     for problem in problems:
         print(visible(problem), file=sys.stderr)
     if problems or any(step.get("mismatches") for result in results for step in result["steps"]):

@@ -15,7 +15,7 @@ from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, select_raw
 from kubectl_plugin.cluster.reading import ListScope
 from kubectl_plugin.cluster.session import CommandSession
-from kubectl_plugin.render.structured import decoded, listed, name_line, to_json, to_yaml
+from kubectl_plugin.render.structured import decoded, encoded, listed, name_line
 from scheduler_core.kube.client import Client
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.printable import visible, visible_lines
@@ -108,13 +108,11 @@ def print_objects(
         return
     document = objects[0] if single else listed(objects)
     match options.output.format:
-        case "json":
-            sys.stdout.write(to_json(document))
-        case "yaml":
-            sys.stdout.write(to_yaml(document))
+        case "json" | "yaml" as form:
+            sys.stdout.write(encoded(document, form))
         case "name":
             for item in objects:
-                print(visible(name_line(item, resource)))
+                print(visible(name_line(item["metadata"]["name"], resource)))
         case "jsonpath":
             from kubectl_plugin.render.jsonpath_template import render
 

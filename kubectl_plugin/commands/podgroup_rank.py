@@ -46,17 +46,11 @@ def rank(ctx: click.Context, /, name: str, output: str, no_headers: bool, topolo
       kubectl podgroup rank group-a
       kubectl podgroup rank group-a -n team-a -o hostfile
     """
-    run_rank(ctx, name, output, topology_namespace, show_headers=not no_headers)
-
-
-def run_rank(
-    ctx: click.Context, name: str, output: str, topology_namespace: str, *, show_headers: bool
-) -> None:
-    """Carry out the command. Raises the ApiError tree, KubeconfigError, CommandFailed."""
     from kubectl_plugin.cluster.diagnostics import Diagnostics
     from kubectl_plugin.cluster.group_ranks import ranked_members
     from kubectl_plugin.cluster.group_view import read_groups
     from kubectl_plugin.cluster.session import CommandSession
+    from kubectl_plugin.render.structured import encoded
 
     check_segment("group", name)
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
@@ -68,9 +62,11 @@ def run_rank(
     if output == "table" and not members:
         diagnostics.note(f"No member of {gang.ref} is placed.")
     elif output == "table":
-        _print_table(members, view.tree(gang).levels[:-1], show_headers=show_headers)
+        _print_table(members, view.tree(gang).levels[:-1], show_headers=not no_headers)
+    elif output in FORMS:
+        sys.stdout.write(FORMS[output](members))
     else:
-        sys.stdout.write(FORMS[output](gang, members))
+        sys.stdout.write(encoded(document(gang, members), output))
     if diagnostics.failed:
         raise AlreadyReported
 
@@ -96,19 +92,7 @@ def document(gang: Gang, members: Sequence[RankedMember]) -> dict[str, Any]:
     }
 
 
-def _json(gang: Gang, members: Sequence[RankedMember]) -> str:
-    from kubectl_plugin.render.structured import to_json
-
-    return to_json(document(gang, members))
-
-
-def _yaml(gang: Gang, members: Sequence[RankedMember]) -> str:
-    from kubectl_plugin.render.structured import to_yaml
-
-    return to_yaml(document(gang, members))
-
-
-def hostfile(gang: Gang, members: Sequence[RankedMember]) -> str:
+def hostfile(members: Sequence[RankedMember]) -> str:
     """An MPI hostfile: nodes in order of their lowest rank, with a slot per member."""
     slots: dict[str, int] = {}
     for member in members:
@@ -116,7 +100,7 @@ def hostfile(gang: Gang, members: Sequence[RankedMember]) -> str:
     return "".join(f"{visible(node)} slots={number}\n" for node, number in slots.items())
 
 
-def torchrun(gang: Gang, members: Sequence[RankedMember]) -> str:
+def torchrun(members: Sequence[RankedMember]) -> str:
     """One line of environment variables per rank, quoted for a shell; rank 0 is the master."""
     return "".join(
         f"RANK={member.rank} WORLD_SIZE={len(members)} MASTER_ADDR={quote(visible(members[0].address))}"
@@ -125,9 +109,7 @@ def torchrun(gang: Gang, members: Sequence[RankedMember]) -> str:
     )
 
 
-FORMS: Final[dict[str, Callable[[Gang, Sequence[RankedMember]], str]]] = {
-    "json": _json,
-    "yaml": _yaml,
+FORMS: Final[dict[str, Callable[[Sequence[RankedMember]], str]]] = {
     "hostfile": hostfile,
     "torchrun": torchrun,
 }

@@ -77,17 +77,13 @@ def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
       kubectl podgroup status training -n team-a
       kubectl podgroup status -w
     """
-    run_status(ctx, name, StatusOptions(**flags))
-
-
-def run_status(ctx: click.Context, name: str | None, options: StatusOptions) -> None:
-    """Carry out the command. Raises the ApiError tree, KubeconfigError, CommandFailed, click.UsageError."""
     from kubectl_plugin.cluster.diagnostics import Diagnostics
     from kubectl_plugin.cluster.group_status import read_quotas, read_reservations, status_of
     from kubectl_plugin.cluster.group_view import read_groups
     from kubectl_plugin.cluster.session import CommandSession
 
     check_segment("group", name or "")
+    options = StatusOptions(**flags)
     output, wide = options.output, options.output == "wide"
     if options.watch and output not in TABLES:
         raise click.UsageError(f"-o {output} cannot be used with --watch.")
@@ -124,19 +120,16 @@ def _print_all(
 ) -> None:
     from kubectl_plugin.cluster.group_status import status_of
     from kubectl_plugin.commands.get import no_resources
-    from kubectl_plugin.render.structured import to_json, to_yaml
+    from kubectl_plugin.render.structured import encoded, name_line
 
     statuses = [status_of(view, gang) for gang in groups]
     documents = [status.document() for status in statuses]
     match output:
         case "json" | "yaml":
-            text = to_json if output == "json" else to_yaml
-            sys.stdout.write(text(documents[0] if single else {"groups": documents}))
+            sys.stdout.write(encoded(documents[0] if single else {"groups": documents}, output))
         case "name":
             for item in statuses:
-                kind = item.resource.kind.lower()
-                suffix = f".{item.resource.group}" if item.resource.group else ""
-                print(visible(f"{kind}{suffix}/{item.gang.ref.name}"))
+                print(visible(name_line(item.gang.ref.name, item.resource)))
         case _:
             if not statuses:
                 no_resources(session)

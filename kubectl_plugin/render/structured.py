@@ -83,11 +83,12 @@ def to_yaml(document: Any) -> str:
     return _harmless(text)
 
 
-def name_line(item: dict[str, Any], resource: Resource) -> str:
+def encoded(document: Any, form: str) -> str:
+    """The document as `json` or `yaml`."""
+    return to_json(document) if form == "json" else to_yaml(document)
+
+
+def name_line(name: str, resource: Resource) -> str:
     """`elasticquota.scheduling.x-k8s.io/name`."""
-    kind = resource.kind.lower()
-    return (
-        f"{kind}.{resource.group}/{item['metadata']['name']}"
-        if resource.group
-        else f"{kind}/{item['metadata']['name']}"
-    )
+    group = f".{resource.group}" if resource.group else ""
+    return f"{resource.kind.lower()}{group}/{name}"

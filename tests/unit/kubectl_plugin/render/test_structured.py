@@ -80,6 +80,5 @@ def test_several_objects_are_kubectls_list() -> None:
 
 
 def test_names_carry_kind_and_group() -> None:
-    item = {"metadata": {"name": "x"}}
-    assert name_line(item, ELASTIC_QUOTAS) == "elasticquota.scheduling.x-k8s.io/x"
-    assert name_line(item, PODS) == "pod/x"
+    assert name_line("x", ELASTIC_QUOTAS) == "elasticquota.scheduling.x-k8s.io/x"
+    assert name_line("x", PODS) == "pod/x"
