@@ -7,15 +7,13 @@ Every 100 ms the watch contains a pod of the other namespace that can start imme
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_process import await_true, scheduler
+from benchmarks.bench_process import synced_scheduler
 from benchmarks.bench_restart import MOST_SECONDS, QUOTAS_PATH, await_rest, change, plain_pod, quota
 from benchmarks.support.canned_server import PODS_PATH, CannedServer, node, pages
 from benchmarks.support.row import Row
@@ -105,9 +103,7 @@ class Flood:
 def waits(size: Size, make: Callable[[int], dict[str, Any]], at_once: bool) -> list[float]:
     """Sorted waiting times of the quiet namespace's pods in milliseconds."""
     flood = Flood(size)
-    log = Path(tempfile.mkdtemp()) / "scheduler.log"
-    with flood.server, scheduler(flood.server, log) as process:
-        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+    with flood.server, synced_scheduler(flood.server) as process:
         await_rest(process)
         pods = list(map(make, range(size.pods)))
         began, done, probed = time.monotonic(), 0, 0

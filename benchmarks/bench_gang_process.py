@@ -6,7 +6,6 @@ Coscheduling plugin needs 8 to 9 s for the same work on a similar machine.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,17 +19,23 @@ from benchmarks.bench_process import (
     cpu_seconds,
     create_all,
     events_posted,
+    is_served,
     node,
     pod,
     require_apiserver,
     scheduler,
     start,
+    synced_scheduler,
 )
 from benchmarks.support.row import Row
-from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.errors import NotFound
-from scheduler_core.model.kinds import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, POD_GROUPS, PODS
+from scheduler_core.model.kinds import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+)
 from scheduler_core.model.names import GROUP_NAME_ANNOTATION
 from scheduler_core.model.writes import Create
 from tests.support.clusters.server import Server
@@ -73,25 +78,14 @@ def group(number: int, members: int) -> dict[str, Any]:
     }
 
 
-def is_served(client: Client) -> bool:
-    """True if PodGroups can be listed."""
-    try:
-        client.get_page(POD_GROUPS, NAMESPACE, limit=1)
-    except NotFound:
-        return False
-    return True
-
-
 def measure(server: Server, size: Size) -> Result:
     """One run on a fresh server."""
     client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
     client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", yaml.safe_load(CRD.read_text())))
     client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
     create_all(client, [Create(NODES, "", node(number)) for number in range(size.nodes)])
-    await_true("PodGroups are served", lambda: is_served(client))
-    log = Path(tempfile.mkdtemp()) / "scheduler.log"
-    with scheduler(server, log) as process:
-        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+    await_true("PodGroups are served", lambda: is_served(client, POD_GROUPS, NAMESPACE))
+    with synced_scheduler(server) as process:
         idle = cpu_seconds(process.pid)
     groups = [group(number, size.members) for number in range(size.gangs)]
     create_all(client, [Create(POD_GROUPS, NAMESPACE, made) for made in groups])
@@ -99,7 +93,7 @@ def measure(server: Server, size: Size) -> Result:
     members = [member(gang, number, size.members) for number in turns for gang in gangs]
     create_all(client, [Create(PODS, NAMESPACE, made) for made in members])
     watcher = Watcher(client)
-    with scheduler(server, log) as process:
+    with scheduler(server) as process:
         await_true("all bound", lambda: len(watcher.bound) == len(members))
         await_true("all events", lambda: events_posted(client) >= len(members))
         time.sleep(0.3)

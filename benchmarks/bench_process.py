@@ -25,9 +25,10 @@ import msgspec
 from benchmarks.support.row import NotHere, Row
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
+from scheduler_core.kube.errors import NotFound
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
-from scheduler_core.model.kinds import NAMESPACES, NODES, PODS
+from scheduler_core.model.kinds import NAMESPACES, NODES, PODS, Resource
 from scheduler_core.model.writes import Create
 from tests.support.clusters.control_plane import ControlPlane
 from tests.support.clusters.full_sandbox import FullSandbox
@@ -82,24 +83,47 @@ def create_all(client: Client, writes: list[Create]) -> None:
             pass
 
 
+def is_served(client: Client, kind: Resource, namespace: str) -> bool:
+    """True if objects of the kind can be listed."""
+    try:
+        client.get_page(kind, namespace, limit=1)
+    except NotFound:
+        return False
+    return True
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its threads so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def new_log() -> Path:
+    """A file for the log of a scheduler."""
+    return Path(tempfile.mkdtemp()) / "scheduler.log"
+
+
 @contextmanager
-def scheduler(server: Addressed, log: Path) -> Iterator[subprocess.Popen[str]]:
-    """A scheduler process that writes to `log`."""
+def scheduler(server: Addressed, log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A scheduler process that writes to `log`, or to a new file."""
     flags = ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--secure-port=0"]
     command = [sys.executable, "-m", "scheduler_core.app", "--kubeconfig", str(server.kubeconfig), *flags]
-    with log.open("w") as output:
+    with (log or new_log()).open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, text=True)
     try:
         yield process
     finally:
         process.terminate()
         process.wait(20)
+
+
+@contextmanager
+def synced_scheduler(server: Addressed) -> Iterator[subprocess.Popen[str]]:
+    """A scheduler process that has read all lists."""
+    log = new_log()
+    with scheduler(server, log) as process:
+        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+        yield process
 
 
 class Watcher:
@@ -150,13 +174,11 @@ def measure(server: Server, nodes: int, pods: int) -> Result:
     client, _ = connect(Overrides(kubeconfig=str(server.kubeconfig)))
     client.create(Create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}}))
     create_all(client, [Create(NODES, "", node(number)) for number in range(nodes)])
-    log = Path(tempfile.mkdtemp()) / "scheduler.log"
-    with scheduler(server, log) as process:
-        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
+    with synced_scheduler(server) as process:
         idle = cpu_seconds(process.pid)
     create_all(client, [Create(PODS, NAMESPACE, pod(number)) for number in range(pods)])
     watcher = Watcher(client)
-    with scheduler(server, log) as process:
+    with scheduler(server) as process:
         await_true("all bound", lambda: len(watcher.bound) == pods)
         await_true("all events", lambda: events_posted(client) >= pods)
         time.sleep(0.3)

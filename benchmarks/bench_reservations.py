@@ -22,6 +22,7 @@ import yaml
 
 from benchmarks.bench_webhook import SECONDS, envelope, filled_cache, in_process, percentile, pod
 from benchmarks.support.row import Row
+from benchmarks.support.threads import run_all
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import ApiError, Forbidden
@@ -108,7 +109,8 @@ def prepare(client: Client, members: int) -> None:
 def reserve(client: Client, members: int) -> None:
     """Create the group, and check that a pod outside of the group is refused."""
     spec = {"minMembers": members, "totalResources": {"cpu": str(members)}}
-    body = {**_identity(), "metadata": {"name": "train"}, "spec": spec}
+    kind = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind}
+    body = {**kind, "metadata": {"name": "train"}, "spec": spec}
     client.create(Create(POD_GROUPS, NAMESPACE, body))
     stranger = member(0)
     stranger["metadata"] = {"name": "stranger"}
@@ -118,10 +120,6 @@ def reserve(client: Client, members: int) -> None:
     except Forbidden:
         return
     raise RuntimeError("a stranger took what was reserved: the webhook is not asked")
-
-
-def _identity() -> dict[str, str]:
-    return {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind}
 
 
 def create_members(client: Client, members: int) -> list[float]:
@@ -140,11 +138,7 @@ def create_members(client: Client, members: int) -> list[float]:
                 failures.append(error)
             times[first].append(time.perf_counter() - due)
 
-    threads = [threading.Thread(target=run, args=(first,)) for first in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all([threading.Thread(target=run, args=(first,)) for first in range(CONNECTIONS)])
     if failures:
         raise RuntimeError(f"{len(failures)} members were refused: {failures[0]}")
     return sorted(taken for own in times for taken in own)

@@ -8,19 +8,16 @@ is measured when all pods have been tried and the process is idle.
 
 from __future__ import annotations
 
-import re
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
 import msgspec
 
-from benchmarks.bench_process import await_true, cpu_seconds, scheduler
-from benchmarks.bench_startup import most_resident
+from benchmarks.bench_process import cpu_seconds, synced_scheduler
+from benchmarks.bench_startup import memory
 from benchmarks.support.canned_server import PODS_PATH, VERSION, CannedServer, metadata, node, pages
 from benchmarks.support.row import Row
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
@@ -119,14 +116,6 @@ def change(kind: str, pod: dict[str, Any], number: int) -> bytes:
     return msgspec.json.encode({"type": kind, "object": pod}) + b"\n"
 
 
-def resident(pid: int) -> float:
-    """Resident memory of a process, in MiB."""
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
-    if found is None:
-        raise OSError(f"/proc/{pid}/status does not say VmRSS")
-    return int(found[1]) / 1024
-
-
 def await_rest(process: Popen[str]) -> None:
     """Wait until the process is almost idle. Raises TimeoutError."""
     until = time.monotonic() + MOST_SECONDS
@@ -142,19 +131,17 @@ def await_rest(process: Popen[str]) -> None:
 def measured(size: Size, different: bool) -> Started:
     """The figures of one start."""
     bound = threading.Event()
-    log = Path(tempfile.mkdtemp()) / "scheduler.log"
     with (
         CannedServer(backlog(size, different), lambda key, node: bound.set()) as server,
-        scheduler(server, log) as process,
+        synced_scheduler(server) as process,
     ):
-        await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
         began, used = time.monotonic(), cpu_seconds(process.pid)
         server.tell(PODS_PATH, change("ADDED", plain_pod("new", "first"), 1))
         if not bound.wait(MOST_SECONDS):
             raise TimeoutError("the new pod was not bound")
         first, cpu = time.monotonic() - began, cpu_seconds(process.pid) - used
         await_rest(process)
-        return Started(first, cpu, resident(process.pid), most_resident(process.pid))
+        return Started(first, cpu, memory(process.pid, "VmRSS"), memory(process.pid, "VmHWM"))
 
 
 def main(small: bool = False) -> list[Row]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -173,10 +172,9 @@ def measure(server: Server, pods: int, arrivals: float, rest: float = REST_SECON
     time.sleep(rest)
     at_rest = (cpu_seconds(api) - rested) / rest
     said = Said(client)
-    log = Path(tempfile.mkdtemp()) / "scheduler.log"
     asked = _requests(client)
     before, began = cpu_seconds(api), time.monotonic()
-    with scheduler(server, log) as process:
+    with scheduler(server) as process:
         coming = Arrivals(client, arrivals) if arrivals else None
         while len(said.waiting) < pods and time.monotonic() < began + _MOST_SECONDS:
             time.sleep(0.2)

@@ -7,12 +7,11 @@ process, so that interpreter and imports are included, and ends with its report 
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.bench_process import await_true, cpu_seconds, scheduler
+from benchmarks.bench_process import cpu_seconds, synced_scheduler
 from benchmarks.support.canned_server import CannedServer, running_cluster
 from benchmarks.support.row import Row
 
@@ -33,22 +32,20 @@ CLUSTERS = (Size(1_000, 10_000, 8, 3, 250), Size(5_000, 50_000, 20, 10, 600))
 SMALL = (Size(20, 200, 8, 3, 250),)
 
 
-def most_resident(pid: int) -> float:
-    """Maximum resident memory of a process in MiB."""
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
+def memory(pid: int, field: str) -> float:
+    """Resident memory of a process in MiB: now (`VmRSS`) or at most (`VmHWM`)."""
+    found = re.search(rf"^{field}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
     if found is None:
-        raise OSError(f"/proc/{pid}/status does not say VmHWM")
+        raise OSError(f"/proc/{pid}/status does not say {field}")
     return int(found[1]) / 1024
 
 
 def measured(nodes: int, pods: int) -> tuple[float, float, float]:
     """Seconds, CPU seconds and MiB of one start."""
-    log = Path(tempfile.mkdtemp()) / "scheduler.log"
     with CannedServer(running_cluster(nodes, pods)) as server:
         began = time.monotonic()
-        with scheduler(server, log) as process:
-            await_true("synced", lambda: "synced" in log.read_text() or process.poll() is not None)
-            return time.monotonic() - began, cpu_seconds(process.pid), most_resident(process.pid)
+        with synced_scheduler(server) as process:
+            return time.monotonic() - began, cpu_seconds(process.pid), memory(process.pid, "VmHWM")
 
 
 def main(small: bool = False) -> list[Row]:

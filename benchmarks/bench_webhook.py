@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.support.row import Row
+from benchmarks.support.threads import run_all
 from scheduler_core.certificates import issue_serving, make_authority
 from scheduler_core.kube.watch.tracker import Event
 from webhook.http.admission_review import ReviewRequest, review
@@ -200,13 +201,6 @@ def post(link: http.client.HTTPSConnection, body: bytes) -> None:
     answer = link.getresponse()
     answer.read()
     assert answer.status == 200
-
-
-def run_all(threads: list[threading.Thread]) -> None:
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def over_tls(body: bytes, windows: int, seconds: float) -> Iterator[Row]:

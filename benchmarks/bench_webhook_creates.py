@@ -26,6 +26,7 @@ import yaml
 from benchmarks.bench_process import require_apiserver
 from benchmarks.bench_webhook import percentile, pod, quota
 from benchmarks.support.row import NotHere, Row
+from benchmarks.support.threads import run_all
 from tests.support.clusters.control_plane import ControlPlane
 from tests.support.clusters.server import Server, request
 from tests.support.eventually import eventually
@@ -170,11 +171,7 @@ def rate(server: Server, namespace: str, seconds: float) -> float:
             counts[number] += 1
         creator.close()
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all([threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)])
     return sum(counts) / seconds
 
 

@@ -14,8 +14,9 @@ from typing import Any, Self
 import msgspec
 import yaml
 
-from benchmarks.bench_process import cpu_seconds, create_all, node
+from benchmarks.bench_process import cpu_seconds, create_all, is_served, node
 from benchmarks.peers.programs import NAMES
+from benchmarks.support.threads import run_all
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import NotFound
@@ -29,7 +30,6 @@ from scheduler_core.model.kinds import (
     NODES,
     PODS,
     X_POD_GROUPS,
-    Resource,
 )
 from scheduler_core.model.names import X_POD_GROUP_LABEL
 from scheduler_core.model.writes import Bind, Create
@@ -142,18 +142,11 @@ class Bed:
         for body in (yaml.safe_load(QUOTA_CRD.read_text()), pod_group_crd()):
             self.client.create(Create(CUSTOM_RESOURCE_DEFINITIONS, "", body))
         for kind in (ELASTIC_QUOTAS, X_POD_GROUPS):
-            eventually(lambda kind=kind: self._served(kind), timeout=SYNC_SECONDS)
+            eventually(lambda kind=kind: is_served(self.client, kind, "default"), timeout=SYNC_SECONDS)
         return self
 
     def __exit__(self, *error: Any) -> None:
         self.server.__exit__(*error)
-
-    def _served(self, kind: Resource) -> bool:
-        try:
-            self.client.get_page(kind, "default", limit=1)
-        except NotFound:
-            return False
-        return True
 
     def turn(self) -> int:
         """A unique number for the next run."""
@@ -225,11 +218,7 @@ def paced(rate: float, jobs: list[Callable[[], object]], threads: int = THREADS)
             except Exception as error:
                 failures.append(error)
 
-    workers = [threading.Thread(target=work, args=(first,)) for first in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    run_all([threading.Thread(target=work, args=(first,)) for first in range(threads)])
     if failures:
         raise failures[0]
 
