@@ -46,7 +46,7 @@ def different(number: int) -> dict[str, Any]:
     return plain_pod(FLOOD, f"pod-{number}", f"{1000 + number}m")
 
 
-def hopeless(number: int) -> dict[str, Any]:
+def unschedulable(number: int) -> dict[str, Any]:
     """A pod like all others, within its quota, which fits no node."""
     return plain_pod(FLOOD, f"pod-{number}", "1m", nodeSelector={"disk": "none"})
 
@@ -54,7 +54,7 @@ def hopeless(number: int) -> dict[str, Any]:
 KINDS: dict[str, Callable[[int], dict[str, Any]]] = {
     "equal, max is full": equal,
     "different, max is full": different,
-    "equal, a selector refuses": hopeless,
+    "equal, a selector refuses": unschedulable,
 }
 
 
@@ -68,7 +68,7 @@ class Flood:
         self._changes = 0
         self._lock = threading.Lock()
         quotas = [quota(FLOOD, "100"), quota(QUIET, "1000")]
-        # The first pod leaves only the requests of the hopeless pods in the quota.
+        # The first pod leaves only the requests of the unschedulable pods in the quota.
         running = [plain_pod(FLOOD, "runs", "99500m", nodeName="node-0")]
         lists = {
             "/api/v1/nodes": pages(size.nodes, node),

@@ -74,7 +74,7 @@ def main(small: bool = False) -> list[Row]:
     nodes, least, most, crowd = (200, 100, 400, 20) if small else (5_000, 1_000, 20_000, 1_000)
     made = full_cluster(nodes)
     single, several = attempt_ms(made, "t90", "4", 4), attempt_ms(made, "t91", "10", 10)
-    hopeless, too_large = attempt_ms(made, "t1", "4", 0), attempt_ms(made, "t92", "11", 0)
+    nobody_eligible, too_large = attempt_ms(made, "t1", "4", 0), attempt_ms(made, "t92", "11", 0)
     quota = pre_filter_us(made)
     seconds = storm(made, crowd)
     across = attempt_ms(full_cluster(nodes, cpu=2 * PODS_PER_NODE), "t90", "12", 12)
@@ -84,7 +84,7 @@ def main(small: bool = False) -> list[Row]:
         Row(f"victims on one node, {nodes:,} nodes", single, "ms CPU", ceiling=15.0),
         Row("ten victims on one node", several, "ms CPU", ceiling=30.0),
         Row("twelve victims on several nodes", across, "ms CPU", ceiling=100.0),
-        Row("nothing helps: nobody may go", hopeless, "ms CPU", ceiling=2.0),
+        Row("nothing helps: nobody may go", nobody_eligible, "ms CPU", ceiling=2.0),
         Row("nothing helps: no node is large enough", too_large, "ms CPU", ceiling=2.0),
         Row("PreFilter", quota, "us CPU", ceiling=20.0),
         Row(f"storm of {crowd:,} preempting pods", seconds, "s CPU", ceiling=15.0),

@@ -64,7 +64,7 @@ class Result:
     latencies: list[float]
 
 
-def hopeless(number: int) -> dict[str, Any]:
+def unschedulable(number: int) -> dict[str, Any]:
     """A pod that fits no node."""
     container = {"name": "main", "image": "registry.example/pause:3",
                  "resources": {"requests": {"cpu": "100m"}}}  # fmt: skip
@@ -165,7 +165,7 @@ def measure(server: Server, pods: int, arrivals: float, rest: float = REST_SECON
     for name in (NAMESPACE, PLAIN):
         client.create(Create(NAMESPACES, "", {"metadata": {"name": name}}))
     create_all(client, [Create(NODES, "", node(number)) for number in range(_NODES)])
-    create_all(client, [Create(PODS, NAMESPACE, hopeless(number)) for number in range(pods)])
+    create_all(client, [Create(PODS, NAMESPACE, unschedulable(number)) for number in range(pods)])
     api = _child("kube-apiserver")
     time.sleep(rest)
     rested = cpu_seconds(api)

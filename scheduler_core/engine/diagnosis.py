@@ -64,13 +64,13 @@ def diagnose(
 
 def unresolvable_nodes(profile: Profile, cycle: Cycle, bits: Mapping[str, Bits], alive: Bool) -> Bool:
     """bool [N]: nodes that no eviction can make fit, because of a reason that is not resolvable."""
-    hopeless = ~alive
+    found = ~alive
     for plugin in profile.filter:
         if plugin.name in bits:
             reasons = enumerate(plugin.reasons(cycle))
             mask = sum(1 << bit for bit, reason in reasons if not reason.resolvable)
-            hopeless |= (bits[plugin.name] & np.uint64(mask)) != 0
-    return hopeless
+            found |= (bits[plugin.name] & np.uint64(mask)) != 0
+    return found
 
 
 def reason_texts(plugin: FilterPlugin, cycle: Cycle, bits: int) -> str:

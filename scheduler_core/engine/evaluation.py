@@ -158,12 +158,12 @@ class Reevaluation:
             self._bits_cycle = cycle
         return self._first_bits
 
-    def hopeless(self) -> Bool:
-        """bool [N]: nodes that no eviction can make fit."""
+    def unresolvable(self) -> Bool:
+        """bool [N]: nodes on which no eviction can make the pod fit."""
         nodes = self._cycles.state.nodes
         bits = self._bits()
-        hopeless = unresolvable_nodes(self._profile, self._bits_cycle, bits, nodes.alive[: nodes.size])
-        return hopeless if self._closed is None else hopeless | self._closed
+        found = unresolvable_nodes(self._profile, self._bits_cycle, bits, nodes.alive[: nodes.size])
+        return found if self._closed is None else found | self._closed
 
     def refusing(self) -> frozenset[str]:
         """Filters that refuse some node; empty until the bits have been computed."""

@@ -128,10 +128,10 @@ class PodCycle:
             if status.code is not Code.SKIP:
                 cycle.refused.add(plugin.name)
                 # A refusal that no eviction can resolve precedes one that an eviction might.
-                hopeless = (
+                precedes = (
                     status.code is Code.UNRESOLVABLE and first is not None and first.code is not status.code
                 )
-                first = status.of(plugin.name) if first is None or hopeless else first
+                first = status.of(plugin.name) if first is None or precedes else first
         return first
 
     def feasible(self, profile: Profile, pod: Pod, now: float) -> Int64:

@@ -20,7 +20,7 @@ class Evaluation(Protocol):
         Leaving pods count as gone; nominated pods of at least the pod's priority count as placed.
         """
 
-    def hopeless(self) -> Bool:
+    def unresolvable(self) -> Bool:
         """bool [N]: nodes on which no eviction can make the pod fit."""
 
     def beyond_resources(self) -> Bool:

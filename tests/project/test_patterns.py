@@ -27,7 +27,7 @@ LADDER: Final = (15, 20, 25, 100, 1_000, 10_000)
 GROWTH: Final = 10
 FLOOR_SECONDS: Final = 0.005
 # For a hundred characters, and for as many as there are.
-HOPELESS_SECONDS: Final = (0.05, 0.5)
+TOO_SLOW_SECONDS: Final = (0.05, 0.5)
 TRIES: Final = 5
 PAIRS: Final = 24
 TAILS: Final = ("", "\x00", "!", "\n")
@@ -217,7 +217,7 @@ def seconds(action: Callable[[], object], tries: int = TRIES) -> float:
         began = time.thread_time()
         action()
         best = min(best, time.thread_time() - began)
-        if best < FLOOR_SECONDS / GROWTH or best > max(HOPELESS_SECONDS):
+        if best < FLOOR_SECONDS / GROWTH or best > max(TOO_SLOW_SECONDS):
             break
     return best
 
@@ -228,7 +228,7 @@ def slow(ask: Callable[[str], object], head: str, piece: str, tail: str) -> str:
     for length in LADDER:
         text = head + (piece * length)[:length] + tail
         costs[length] = seconds(lambda text=text: ask(text))  # type: ignore[misc]
-        if costs[length] > HOPELESS_SECONDS[length > 100]:
+        if costs[length] > TOO_SLOW_SECONDS[length > 100]:
             return f"{length} characters of {piece!r} before {tail!r}: {costs[length]:.2f} s"
     if costs[LADDER[-1]] <= GROWTH * costs[LADDER[-2]] + FLOOR_SECONDS:
         return ""

@@ -51,7 +51,7 @@ class GangOutcome(msgspec.Struct):
     - `reserved`: members that hold their nodes. `refused`: the message of every other member, by uid.
     - `plugins`: the plugins whose hints may wake the gang.
     - `preemption`: the evictions that make room for the whole gang, if any.
-    - `too_few`: pods are missing. `hopeless`: the quota can never give enough.
+    - `too_few`: pods are missing. `beyond_quota`: the quota can never give enough.
     - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
     - `need`: how many must start together if time may bring the room for them, else 0.
     - `preparing`: all members have found nodes, and some must be prepared first.
@@ -62,7 +62,7 @@ class GangOutcome(msgspec.Struct):
     plugins: frozenset[str]
     preemption: GangPreemption | None = None
     too_few: bool = False
-    hopeless: bool = False
+    beyond_quota: bool = False
     on_topology: bool = False
     need: int = 0
     preparing: tuple[MemberToPrepare, ...] = ()
@@ -117,9 +117,9 @@ class GangCycle:
         need = missing(gang, census)
         if need > len(members):
             return _refuse_all(members, too_few(gang, census, len(members)), too_few=True)
-        hopeless = self._beyond_quota(gang, members, need)
-        if hopeless:
-            outcome = _refuse_all(members, f"{gang.ref}: {hopeless}", hopeless=True)
+        refusal = self._beyond_quota(gang, members, need)
+        if refusal:
+            outcome = _refuse_all(members, f"{gang.ref}: {refusal}", beyond_quota=True)
             outcome.plugins |= {CAPACITY}
             return outcome
         equal = need > 1 and equal_members(self.state, members)
@@ -225,11 +225,11 @@ class GangCycle:
 
 
 def _refuse_all(
-    members: Members, text: str, *, need: int = 0, too_few: bool = False, hopeless: bool = False
+    members: Members, text: str, *, need: int = 0, too_few: bool = False, beyond_quota: bool = False
 ) -> GangOutcome:
     refused = {pod.uid: text for _, pod in members}
     plugins = frozenset({COSCHEDULING})
-    return GangOutcome([], refused, plugins, too_few=too_few, hopeless=hopeless, need=need)
+    return GangOutcome([], refused, plugins, too_few=too_few, beyond_quota=beyond_quota, need=need)
 
 
 def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:

@@ -62,7 +62,7 @@ class NodeKeeper:
 
     def after_attempt(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """Keep nodes for a gang after its attempt, if time may bring the room that it lacks."""
-        if outcome.hopeless or outcome.too_few:
+        if outcome.beyond_quota or outcome.too_few:
             # No room would help it now, so its kept nodes are released.
             self._give_up(unit)
         elif (outcome.reserved or outcome.preemption is not None) and unit.key == self._kept_for:

@@ -71,7 +71,7 @@ class VictimSearch:
             return refused("No preemption victims found for incoming pod")
         if self._short and not self._enough_anywhere():
             return refused("No set of victims frees enough of the quota")
-        if self._hopeless.all():
+        if self._unresolvable.all():
             return refused("No set of victims makes room for the pod")
         found = self._found(across_nodes=across_nodes)
         if found is None:
@@ -154,10 +154,10 @@ class VictimSearch:
         return out
 
     @cached_property
-    def _hopeless(self) -> Bool:
-        hopeless = self.evaluation.hopeless()
-        hopeless[list(self._excluded)] = True
-        return hopeless
+    def _unresolvable(self) -> Bool:
+        nodes = self.evaluation.unresolvable()
+        nodes[list(self._excluded)] = True
+        return nodes
 
     def contended(self, slot: int) -> Bool:
         """bool [R]: the contended resources of a node."""
@@ -170,7 +170,7 @@ class VictimSearch:
         beyond = self.evaluation.beyond_resources()
         here: Bool = np.zeros(size, dtype=np.bool_)  # [N]
         here[self.state.table.slot[: len(self.demand.eligible)][self.demand.eligible]] = True
-        here &= ~self._hopeless
+        here &= ~self._unresolvable
         deficit = np.maximum(self._lacking, self.demand.need[:, None])  # [R, N]
         choice = self._choice()
         for offer in islice(self._cheapest(here & ~beyond, deficit), MAX_TRIALS):
@@ -227,7 +227,7 @@ class VictimSearch:
     def _across_nodes(self, found: Candidate | None) -> Candidate | None:
         choice, anywhere = self._choice(), self._anywhere
         need, unproved = self.demand.need, list[tuple[int, Rows]]()
-        for offer in islice(self._cheapest(~self._hopeless, self._lacking), MAX_TRIALS):
+        for offer in islice(self._cheapest(~self._unresolvable, self._lacking), MAX_TRIALS):
             rows = anywhere.best(offer.slot, self._lacking[:, offer.slot], need)
             if rows is None:
                 freed = self.state.table.requests[: len(need)][:, offer.rows].sum(axis=1)
@@ -250,7 +250,7 @@ class VictimSearch:
 
     def _beyond_the_node(self) -> Candidate | None:
         """Nodes that other filters refuse because of pods on other nodes, or where quota is lacking too."""
-        refused_there = self.evaluation.beyond_resources() & ~self._hopeless
+        refused_there = self.evaluation.beyond_resources() & ~self._unresolvable
         if not refused_there.any():
             return None
         conflicts, choice = self._conflicts, self._choice()
@@ -301,7 +301,7 @@ class VictimSearch:
         """Nodes with enough free resources; nodes that other filters refused at first come last."""
         lacks = self._free() < self.demand.request[:, None]
         lacks[self.demand.request == 0] = False
-        fits = ~lacks.any(axis=0) & ~self._hopeless
+        fits = ~lacks.any(axis=0) & ~self._unresolvable
         refused = self.evaluation.beyond_resources()
         slots = [np.flatnonzero(fits & ~refused)[:MAX_TRIALS], np.flatnonzero(fits & refused)[:MAX_TRIALS]]
         found: list[int] = np.concatenate(slots).tolist()

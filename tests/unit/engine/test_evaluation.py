@@ -231,7 +231,7 @@ def test_nodes_are_judged_as_they_were_when_first_asked() -> None:
     setting.put(on("a", "n0"), on("b", "n0"), on("c", "n1"))
     again = setting.again()
     assert again.refusing() == frozenset(), "nobody has asked yet"
-    assert again.hopeless().tolist() == [True, False]
+    assert again.unresolvable().tolist() == [True, False]
     assert again.beyond_resources().tolist() == [True, True]
     assert again.refusing() == {"Crowd", "NodeResourcesFit"}
     setting.state.remove_pod("c")
@@ -249,7 +249,7 @@ def test_what_a_pre_filter_refuses_is_no_bit() -> None:
     assert again.refusing() == {"two"}
 
 
-def test_a_node_that_is_gone_is_hopeless() -> None:
+def test_a_node_that_is_gone_is_unresolvable() -> None:
     setting = Setting(Crowd())
     setting.state.remove_node("n1")
-    assert setting.again().hopeless().tolist() == [False, True]
+    assert setting.again().unresolvable().tolist() == [False, True]

@@ -85,9 +85,11 @@ def test_evictions_help_only_where_the_pod_fits_an_empty_node() -> None:
     plugin.pre_filter(cycle)
     bits = plugin.filter(cycle, NodeView.all(state.nodes))
     reasons = plugin.reasons(cycle)
-    hopeless = [any(int(own) >> i & 1 and not r.resolvable for i, r in enumerate(reasons)) for own in bits]
+    unresolvable = [
+        any(int(own) >> i & 1 and not r.resolvable for i, r in enumerate(reasons)) for own in bits
+    ]
     assert [int(own) != 0 for own in bits] == [True, False]
-    assert hopeless == [False, False]
+    assert unresolvable == [False, False]
     cycle = cycle_for(state, make_pod("x/p").requests(cpu="5").obj())
     plugin.pre_filter(cycle)
     bits = plugin.filter(cycle, NodeView.all(state.nodes))

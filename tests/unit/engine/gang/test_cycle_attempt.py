@@ -60,7 +60,12 @@ def test_members_that_all_find_nodes_hold_them() -> None:
     outcome = run(made)
     assert (names(outcome), outcome.refused, outcome.plugins) == (["m0", "m1"], {}, frozenset())
     assert set(made.state.placed) == {"m0", "m1"}
-    assert (outcome.need, outcome.too_few, outcome.hopeless, outcome.on_topology) == (0, False, False, False)
+    assert (outcome.need, outcome.too_few, outcome.beyond_quota, outcome.on_topology) == (
+        0,
+        False,
+        False,
+        False,
+    )
 
 
 def test_who_found_no_node_beside_enough_others_is_told_why() -> None:
@@ -244,19 +249,19 @@ def test_broken_code_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (made.state.placed, made.state.check()) == ({}, [])
 
 
-# Too few, or hopeless
+# Too few members, or more than the quota can hold
 
 
 def test_too_few_members_are_told_so_and_nothing_else() -> None:
     made = GangScheduler([9], g=3)
     made.put(member("m0"), member("m1"))
     outcome = run(made)
-    assert (outcome.too_few, outcome.hopeless, outcome.need) == (True, False, 0)
+    assert (outcome.too_few, outcome.beyond_quota, outcome.need) == (True, False, 0)
     assert outcome.plugins == {"Coscheduling"}
 
 
 # max, of which CPUs run already, of which so many leave, whether the two of 2 CPUs can ever start
-HOPES: list[tuple[str, int, list[int], list[int], bool]] = [
+CAN_START: list[tuple[str, int, list[int], list[int], bool]] = [
     ("exactly the max", 4, [], [], True),
     ("less than it needs", 3, [], [], False),
     ("beside the member that runs", 5, [1], [], True),
@@ -266,10 +271,12 @@ HOPES: list[tuple[str, int, list[int], list[int], bool]] = [
 
 
 @pytest.mark.parametrize(
-    ("most", "running", "leaving", "hope"), [h[1:] for h in HOPES], ids=[h[0] for h in HOPES]
+    ("most", "running", "leaving", "possible"),
+    [case[1:] for case in CAN_START],
+    ids=[case[0] for case in CAN_START],
 )
-def test_a_gang_that_its_quota_can_never_hold_is_hopeless(
-    most: int, running: list[int], leaving: list[int], hope: bool
+def test_a_gang_is_beyond_its_quota_if_the_quota_can_never_hold_it(
+    most: int, running: list[int], leaving: list[int], possible: bool
 ) -> None:
     made = GangScheduler([99], g=2 + len(running))
     made.scheduler.put(make_quota("a/q").min(cpu=most).max(cpu=most).obj(), made.now)
@@ -277,8 +284,8 @@ def test_a_gang_that_its_quota_can_never_hold_is_hopeless(
     made.put(*(member(f"l{number}", cpu=cpu).on("n0").deleting(5.0) for number, cpu in enumerate(leaving)))
     made.put(member("m0", cpu=2), member("m1", cpu=2))
     outcome = run(made)
-    assert outcome.hopeless is not hope
-    if not hope:
+    assert outcome.beyond_quota is not possible
+    if not possible:
         assert (outcome.need, outcome.too_few, outcome.reserved) == (0, False, [])
         assert outcome.plugins == {"Coscheduling", "CapacityScheduling"}
 
@@ -286,12 +293,12 @@ def test_a_gang_that_its_quota_can_never_hold_is_hopeless(
 # Whose groups
 
 
-def test_of_a_stranger_nothing_counts() -> None:
+def test_a_pod_outside_the_gang_does_not_count() -> None:
     made = GangScheduler([9], g=2)
     made.scheduler.put(make_quota("a/q").min(cpu=4).max(cpu=4).obj(), made.now)
     made.put(make_pod("a/x").uid("x").requests(cpu=1).on("n0"), member("m0", cpu=2), member("m1", cpu=2))
     outcome = run(made)
-    assert (outcome.hopeless, outcome.need) == (False, 2), "room may come"
+    assert (outcome.beyond_quota, outcome.need) == (False, 2), "room may come"
 
 
 @pytest.mark.parametrize(
