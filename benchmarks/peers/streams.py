@@ -19,7 +19,7 @@ from scheduler_core.model.writes import Create, Delete
 START_SECONDS = 120.0
 # How long after the last pod came a scheduler may still bind; what is not bound then counts as not bound.
 LATE_SECONDS = 30.0
-# Who uses less of a core and causes fewer writes in each of some seconds has told of the whole backlog.
+# A scheduler has written the reasons of the whole backlog once each of these seconds is below both limits.
 QUIET_SHARE, QUIET_WRITES, QUIET_SECONDS = 0.1, 10, 3
 SETTLE_SECONDS = 240.0
 ENDING_QUOTA = {"cpu": "1000", "memory": "1000Gi"}
