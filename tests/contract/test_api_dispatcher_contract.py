@@ -123,7 +123,7 @@ def test_a_binding_at_which_the_server_failed_is_not_sent_again(rig: Rig) -> Non
     assert sum(request.path.endswith("/binding") for request in rig.server.requests) == 1
 
 
-def test_nobody_but_the_leader_sends_a_binding_again(rig: Rig) -> None:
+def test_only_the_leader_sends_a_binding_again(rig: Rig) -> None:
     pod = rig.pod()
     rig.server.fail(Fault("POST", times=4, status=504, reason="Timeout"))
     answers = iter([True])

@@ -217,7 +217,7 @@ def test_a_deleted_lease_is_made_again(server: FaultServer, stage: Callable[...,
     assert first.lost == []
 
 
-def test_a_leader_whose_lease_somebody_took_by_hand_steps_down_at_once(
+def test_a_leader_whose_lease_was_taken_by_hand_steps_down_at_once(
     server: FaultServer, stage: Callable[..., list[Candidate]]
 ) -> None:
     (first,) = stage(server.url)

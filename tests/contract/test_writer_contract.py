@@ -70,7 +70,7 @@ def test_a_connection_carries_one_write_at_a_time(
     assert server.count("POST") == 8
 
 
-def test_what_the_server_puts_off_holds_up_nobody_else(
+def test_a_write_that_the_server_delays_does_not_delay_others(
     server: FaultServer, narrow: ApiWriter, outcomes: Outcomes
 ) -> None:
     server.fail(Fault("POST", status=429, retry_after=1))
@@ -137,7 +137,7 @@ def test_what_the_server_puts_off_is_waited_for_and_repeated(
     assert (server.count("POST"), slept) == (3, [1.0, 1.0])
 
 
-def test_what_the_server_puts_off_for_too_long_is_told(
+def test_a_write_that_the_server_delays_for_too_long_is_reported(
     server: FaultServer, writer: ApiWriter, outcomes: Outcomes, slept: list[float]
 ) -> None:
     server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=3600))
@@ -238,7 +238,7 @@ def test_only_the_leader_says_why_pods_wait(client: Client, outcomes: Outcomes) 
     writer.stop(2)
 
 
-def test_a_condition_that_the_server_puts_off_is_told_and_holds_up_nobody(
+def test_a_condition_that_the_server_delays_is_reported_and_delays_no_write(
     server: FaultServer, client: Client, outcomes: Outcomes, slept: list[float]
 ) -> None:
     writer = ApiWriter(client, monotonic=lambda: 0.0)

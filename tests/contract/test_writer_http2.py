@@ -115,7 +115,9 @@ def test_what_the_server_puts_off_is_waited_for_and_repeated(server: FaultServer
     assert front.requests == {HTTP_2: 1, HTTP_1: 2}
 
 
-def test_what_the_server_puts_off_for_too_long_is_told(server: FaultServer, writes: BulkWrites) -> None:
+def test_a_write_that_the_server_delays_for_too_long_is_reported(
+    server: FaultServer, writes: BulkWrites
+) -> None:
     server.fail(Fault("POST", status=429, reason="TooManyRequests", retry_after=3600))
     writes.submit("much-later")
     assert isinstance(writes.outcome("much-later"), TooManyRequests)

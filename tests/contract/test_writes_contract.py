@@ -45,7 +45,7 @@ def test_an_eviction_marks_the_pod_and_deletes_it(server: FaultServer, client: C
 
 
 @pytest.mark.parametrize("uid", ["gone", "replaced"])
-def test_an_eviction_of_a_pod_that_is_gone_or_replaced_succeeds_and_harms_nobody(
+def test_an_eviction_of_a_deleted_or_replaced_pod_succeeds_without_a_deletion(
     server: FaultServer, client: Client, uid: str
 ) -> None:
     if uid == "replaced":

@@ -64,7 +64,7 @@ def test_the_rule_itself(body: str, bad: bool) -> None:
     assert bool(faults(f"try:\n pass\n{body}")) is bad
 
 
-def test_nobody_swallows_it() -> None:
+def test_no_handler_swallows_it() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for part in ("webhook", "scheduler_core")

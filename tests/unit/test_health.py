@@ -120,7 +120,7 @@ def door() -> Iterator[HealthServer]:
     made.stop()
 
 
-def test_clients_that_say_nothing_hold_a_few_threads_and_nobody_up(door: HealthServer) -> None:
+def test_silent_clients_hold_a_few_threads_and_delay_no_other_client(door: HealthServer) -> None:
     before = threading.active_count()
     host, port = door.url.removeprefix("http://").split(":")
     with ExitStack() as opened:
@@ -159,7 +159,7 @@ def test_a_client_that_leaves_is_no_traceback(
         ("http://x/kept", "", 403),
     ],
 )
-def test_guarded_pages_are_shown_to_those_whom_the_gate_knows(
+def test_guarded_pages_are_shown_to_authorized_clients_only(
     path: str, authorization: str, status: int
 ) -> None:
     def gate(path: str, said: str) -> tuple[int, str]:

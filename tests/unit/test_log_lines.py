@@ -58,7 +58,7 @@ def test_lines_come_whole_and_in_order(pipe: Pipe) -> None:
     assert lines.dropped == 0
 
 
-def test_a_pipe_that_nobody_reads_costs_a_moment_once_and_lines_that_are_counted(pipe: Pipe) -> None:
+def test_a_pipe_without_a_reader_delays_once_and_counts_dropped_lines(pipe: Pipe) -> None:
     now = [0.0]
     lines = LineWriter(pipe.stream, lambda: now[0])
     began = time.monotonic()

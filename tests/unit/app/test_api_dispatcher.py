@@ -159,7 +159,7 @@ def test_what_becomes_of_a_binding(
         assert rig.said == ["FailedScheduling"]
 
 
-def test_nobody_but_the_leader_repeats_a_binding() -> None:
+def test_only_the_leader_repeats_a_binding() -> None:
     rig = Rig(Server([LOST], [NOWHERE]))
     rig.leads = False
     rig.dispatcher.submit(placed())
@@ -231,7 +231,7 @@ def test_what_comes_before_a_binding_is_written_first_and_what_comes_after_once_
     assert isinstance(rig.reported[0], BindFailed)
 
 
-def test_who_leads_no_more_begins_nothing() -> None:
+def test_a_former_leader_begins_no_write() -> None:
     before = Patch(PODS, "a", "x", {})
     rig = Rig(Server())
     rig.leads = False

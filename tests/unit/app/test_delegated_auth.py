@@ -57,7 +57,7 @@ def test_the_user_of_the_token_is_asked_about() -> None:
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic YTpi", "secret", f"Bearer {'x' * 20_000}"]
 )
-def test_without_a_token_nobody_is_asked(header: str) -> None:
+def test_without_a_token_no_request_is_made(header: str) -> None:
     server = Answers()
     assert DelegatedAuthorizer(server)(PATH, header)[0] == 401
     assert server.asked == []
@@ -116,7 +116,7 @@ def test_what_is_kept_is_bounded_and_holds_no_token() -> None:
     assert "secret" not in repr(gate._answers)
 
 
-def test_a_crowd_holds_few_threads_and_keeps_out_nobody_who_is_known(
+def test_many_unknown_tokens_hold_few_threads_and_keep_out_no_known_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The API server is slow, and strangers send one token after the other."""

@@ -31,7 +31,7 @@ def counted(made: Rig) -> Any:
     return made.loop._metrics.registry.get_sample_value("muster_pods_bound_past_max_total")
 
 
-def test_a_pod_that_somebody_else_bound_beyond_max_is_told_of_once() -> None:
+def test_a_pod_that_another_client_bound_beyond_max_gets_one_event() -> None:
     made = rig()
     made.turn(seen(PODS, pod(cpu="4")))
     assert notices(made) == []
@@ -68,7 +68,7 @@ def test_it_is_said_only_where_the_quota_goes_above_its_max(high: int | None, sa
 
 
 @pytest.mark.parametrize("kind", ["seen before we led", "came with a node", "of another scheduler"])
-def test_nobody_is_accused_of_what_an_earlier_leader_or_admission_may_have_done(kind: str) -> None:
+def test_no_event_blames_a_client_for_bindings_of_an_earlier_leader_or_admission(kind: str) -> None:
     made = rig()
     if kind == "seen before we led":
         dispatcher, made.loop.dispatcher = made.loop.dispatcher, None

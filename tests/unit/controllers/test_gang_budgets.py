@@ -127,7 +127,7 @@ def test_a_budget_that_is_there_is_made_right_or_goes(pods: list[PodBuilder], mi
             assert patch.body["spec"]["minAvailable"] == minimum
 
 
-def test_a_budget_that_somebody_changed_is_made_right_again() -> None:
+def test_a_budget_that_another_client_changed_is_restored() -> None:
     state = cluster(member("p0", mark="u1"), member("p1", mark="u1"))
     put_object(state, budget(2, matchExpressions=[{"key": "x", "operator": "Exists"}]), 0.0)
     (patch,) = reconciled(state)
@@ -211,7 +211,7 @@ def test_budgets_of_others_are_never_touched(other: PodDisruptionBudget, kinds: 
     assert [type(write) for write in reconciled(state)] == kinds
 
 
-def test_pods_with_a_budget_of_somebody_else_get_no_second_one() -> None:
+def test_pods_with_a_budget_of_another_owner_get_no_second_one() -> None:
     state = cluster(member("p0").labels(app="x"), member("p1"))
     controller = GangBudgets([OURS])
     assert len(of(controller.reconcile(state, 1.0), Create)) == 1

@@ -255,7 +255,7 @@ def test_a_change_of_the_ledger_alone_is_told() -> None:
     state.gangs.remove_ledger("a")
 
 
-def test_totals_that_cannot_be_read_reserve_nothing_and_stop_nobody() -> None:
+def test_unreadable_totals_reserve_nothing_and_stop_no_pod() -> None:
     broken = make_group("a/g").needs(3)
     broken.raw["spec"]["totalResources"] = {"cpu": "-1"}
     assert broken.obj().total == {}

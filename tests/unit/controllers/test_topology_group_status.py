@@ -67,7 +67,7 @@ def test_what_is_written_already_is_not_written_again() -> None:
     assert written(state_of(2, **first)) == {}
 
 
-def test_constraints_that_nobody_enforces_are_said_not_to_be() -> None:
+def test_constraints_that_no_profile_enforces_have_a_condition_that_says_so() -> None:
     state = state_of(2)
     state.topology.settings.clear()
     assert written(state)["reason"] == (
@@ -96,7 +96,7 @@ def test_a_group_is_written_at_most_once_a_second() -> None:
     assert controller.next_time(state) is None
 
 
-def test_a_group_without_its_config_map_is_nobodys_business() -> None:
+def test_a_group_without_its_config_map_gets_no_status() -> None:
     state = ClusterState()
     state.put_pod(make_pod("a/g-0").label("sakkara.group.name", "g").obj())
     assert written(state) == {}

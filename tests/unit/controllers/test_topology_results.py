@@ -103,11 +103,11 @@ def test_times_of_an_earlier_process_stay_and_a_reason_that_is_over_goes() -> No
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", "[" * 100_000])
-def test_what_somebody_else_wrote_into_the_annotation_is_replaced(text: str) -> None:
+def test_an_annotation_that_another_client_wrote_is_replaced(text: str) -> None:
     assert written(state_of(gang(results=text)))["status"] == "Bound"
 
 
-def test_a_group_that_nobody_tried_yet_says_nothing() -> None:
+def test_a_group_that_was_not_tried_yet_has_no_message() -> None:
     assert written(state_of(gang(), members=0)) == ""
 
 

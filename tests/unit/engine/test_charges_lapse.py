@@ -23,7 +23,7 @@ def test_pods_and_gangs_start_when_the_charge_lapses() -> None:
     assert set(placed(made.step(0.1))) == {"p", "m0", "m1"}
 
 
-def test_whoever_goes_on_forging_does_not_stop_them() -> None:
+def test_continued_forging_does_not_stop_them() -> None:
     made = scheduler()
     made.put(make_pod("a/p").uid("p").requests(cpu=2))
     started = None
@@ -35,7 +35,7 @@ def test_whoever_goes_on_forging_does_not_stop_them() -> None:
     assert started * 0.25 <= 4.0, "two seconds, and the backoff of its tries"
 
 
-def test_a_quiet_scheduler_does_not_try_anybody_for_nothing() -> None:
+def test_an_idle_scheduler_tries_no_unit_in_vain() -> None:
     made = scheduler()
     made.put(make_pod("a/p").uid("p").requests(cpu=5))
     assert set(rejected(made.step())) == {"p"}

@@ -167,7 +167,7 @@ def test_a_filter_refuses_for_nominated_pods_only_beside_who_leaves_and_without(
     assert (set(setting.state.placed), setting.state.check()) == ({"needed"}, [])
 
 
-def test_the_state_as_it_is_has_those_who_leave_and_nobody_nominated() -> None:
+def test_the_present_state_has_leaving_pods_and_no_nominated_ones() -> None:
     setting = Setting(Crowd(most=1))
     setting.nominate("w", "n0", 9)
     assert setting.again().passes(0)
@@ -209,7 +209,7 @@ def test_what_refuses_an_attempt_counts_without_nominated_pods_alone() -> None:
     assert not setting.again().fits(0)
 
 
-def test_a_node_that_is_gone_takes_nobody() -> None:
+def test_a_deleted_node_takes_no_pod() -> None:
     setting = Setting(Crowd())
     setting.state.remove_node("n0")
     assert (setting.again().fits(0), setting.again().fits(1)) == (False, True)

@@ -263,7 +263,7 @@ def test_post_filters_are_asked_in_order_until_one_helps() -> None:
     assert "two.post_filter" not in rig.log
 
 
-def test_a_pod_that_is_only_asked_about_evicts_nobody() -> None:
+def test_a_pod_that_waits_for_an_extender_evicts_no_pod() -> None:
     rig = Rig(first={"filter": 1})
     pod = make_pod("a/p").uid("p").obj()
     found = rig.cycle.attempt(rig.profile, pod, 7.0, post_filter=False)

@@ -107,7 +107,7 @@ def test_a_pod_that_ends_wakes_who_waits_for_its_room() -> None:
     assert placed(made.step(5.0)) == {"p": "n0"}
 
 
-def test_a_node_of_no_use_wakes_nobody_and_one_that_fits_does() -> None:
+def test_only_a_node_that_fits_wakes_a_waiting_pod() -> None:
     made = GangScheduler([1])
     made.put(make_pod("f/p").uid("p").requests(cpu=3))
     made.step()

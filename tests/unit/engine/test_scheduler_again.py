@@ -53,7 +53,7 @@ CASES: list[tuple[str, str, bool, bool, list[bool]]] = [
 @pytest.mark.parametrize(
     ("what", "then", "starts", "tries"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_pod_for_which_nobody_has_to_go_is_tried_once_more(
+def test_a_pod_that_needs_no_victim_is_tried_once_more(
     what: str, then: bool, starts: bool, tries: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = GangScheduler([4])
@@ -80,7 +80,7 @@ def test_a_pod_for_which_nobody_has_to_go_is_tried_once_more(
         pytest.param(True, False, 1, id="somebody has to go"),
     ],
 )
-def test_a_gang_for_which_nobody_has_to_go_is_tried_once_more(
+def test_a_gang_that_needs_no_victim_is_tried_once_more(
     victims: bool, starts: bool, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = GangScheduler([4], g=2)

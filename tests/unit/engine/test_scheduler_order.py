@@ -172,7 +172,7 @@ def test_a_placement_that_makes_a_quota_borrow_lets_others_reclaim() -> None:
 # A node without any eviction
 
 
-def test_a_pod_for_which_nobody_has_to_go_waits_for_who_leaves() -> None:
+def test_a_pod_that_needs_no_further_victim_waits_for_leaving_pods() -> None:
     made = GangScheduler([2])
     made.put(single("v", 2).deleting(5.0).on("n0"), single("p", 2, priority=5))
     decisions = made.step()

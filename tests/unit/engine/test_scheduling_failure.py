@@ -203,7 +203,7 @@ def test_nodes_that_are_prepared_are_kept_for_the_gang_with_their_writes() -> No
     assert (item.kept, item.group) == (True, "a/g PodGroup")
 
 
-def test_where_nobody_waits_nobody_is_told() -> None:
+def test_without_waiting_pods_there_is_no_event() -> None:
     setting = Setting()
     gang = setting.state.gangs.gangs["a/g PodGroup"]
     assert members_wait(setting.state, gang, [], GangOutcome([], {}, frozenset()), 0.0) == []

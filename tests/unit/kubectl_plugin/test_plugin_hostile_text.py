@@ -174,7 +174,7 @@ def test_no_control_character_reaches_the_terminal(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "yaml"])
-def test_a_scenario_of_strangers_is_harmless_too(eq: Command, tmp_path: Path, form: str) -> None:
+def test_a_scenario_with_hostile_text_is_harmless_too(eq: Command, tmp_path: Path, form: str) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "a", "name": EVIL}, "spec": {}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": EVIL}}
     expect = {"boundOn": {f"a/{EVIL}": f"other {EVIL}"}}

@@ -196,7 +196,7 @@ def test_a_trial_is_seen_and_forgotten() -> None:
     assert state.check() == []
 
 
-def test_a_pod_that_nobody_speaks_of_and_that_wants_nothing_is_skipped() -> None:
+def test_a_pod_without_terms_that_no_other_term_selects_is_skipped() -> None:
     cycle = cycle_of(cluster(app("db").on("a1")), app("new"))
     plugin = InterPodAffinity()
     assert plugin.pre_filter(cycle).code is Code.SKIP

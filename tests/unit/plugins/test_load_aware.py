@@ -235,7 +235,7 @@ def test_preemption_evicts_nobody_for_what_was_measured() -> None:
     assert [type(decision).__name__ for decision in made.step(NOW)] == ["Rejected"]
 
 
-def test_a_bad_annotation_is_told_once_and_blocks_nobody() -> None:
+def test_a_bad_annotation_is_reported_once_and_blocks_no_pod() -> None:
     broken = make_node("a").allocatable(cpu="16", memory="64Gi")
     broken.meta["annotations"] = {THRESHOLDS: "{", "node.koordinator.sh/raw-allocatable": '{"cpu": "x"}'}
     made = scheduler(broken.obj(), make_metric("a").obj(), small("p").obj(), small("q").obj())

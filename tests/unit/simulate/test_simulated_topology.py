@@ -342,7 +342,7 @@ def test_a_wish_gives_way_to_filters_between_pods_and_a_strict_rule_does_not() -
     assert skewed({"rack": {"hard": True}})["bound"] == {}
 
 
-def test_a_group_preempts_whole_groups_of_lower_priority_and_nobody_else() -> None:
+def test_a_group_preempts_only_whole_groups_of_lower_priority() -> None:
     start = [
         *nodes(),
         topology(),
@@ -357,7 +357,7 @@ def test_a_group_preempts_whole_groups_of_lower_priority_and_nobody_else() -> No
     assert step["bound"]["default/alone"] == "node-2"
 
 
-def test_a_soft_wish_evicts_nobody() -> None:
+def test_a_soft_constraint_evicts_no_pod() -> None:
     start = [*nodes(), topology(), group("low", 4), *members("low", 4)]
     high = [group("high", 12, {"rack": {"type": "pack"}}, 5), *members("high", 12, priority=5)]
     (step,) = play(start, {"create": high})
@@ -365,7 +365,7 @@ def test_a_soft_wish_evicts_nobody() -> None:
     assert len(per_node(step, "/high-")) == 3
 
 
-def test_nobody_goes_where_that_would_not_help() -> None:
+def test_no_group_is_evicted_if_that_would_not_help() -> None:
     start = [*nodes(), topology(), group("low", 4), *members("low", 4)]
     high = [group("high", 20, priority=5), *members("high", 20, priority=5)]
     (step,) = play(start, {"create": high})

@@ -33,7 +33,7 @@ def groups(*costs: tuple[int, int]) -> list[Victim]:
     return [Victim(f"g{i}", priority, cost) for i, (priority, cost) in enumerate(costs)]
 
 
-def test_nobody_goes_while_the_group_can_be_placed_at_all() -> None:
+def test_no_group_is_evicted_while_the_group_can_be_placed() -> None:
     rules = parse_rules(TREE.levels, '{"rack": {"type": "pack"}}')
     found = choose_victims(TREE, slots([1, 1, 1, 1], [4, 0, 0, 0]), groups((0, 1)), 4, rules)
     assert chosen(found) == ()
@@ -58,7 +58,7 @@ def test_of_equally_many_the_lowest_priority_and_then_the_cheapest_goes() -> Non
     assert chosen(choose_victims(TREE, frees, victims, 4, rules)) == (2,)
 
 
-def test_nobody_goes_when_even_all_would_not_do() -> None:
+def test_no_group_is_evicted_if_evicting_all_would_not_help() -> None:
     frees = slots([0, 0, 0, 0], [2, 0, 0, 0])
     found = choose_victims(TREE, frees, groups((0, 1)), 4, parse_rules(TREE.levels, ""))
     assert isinstance(found, Infeasible)

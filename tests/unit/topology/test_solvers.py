@@ -152,7 +152,7 @@ def test_a_machine_without_memory_is_nobodys_answer() -> None:
         asked(empty)
 
 
-def test_nobody_is_evicted_for_a_solver_that_finds_nothing_then() -> None:
+def test_no_pod_is_evicted_if_the_solver_finds_no_placement_afterwards() -> None:
     full = np.zeros(4, dtype=np.int64)
 
     def without(chosen: frozenset[int]) -> NDArray[np.int64]:

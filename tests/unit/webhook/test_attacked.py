@@ -28,7 +28,7 @@ def remote() -> Iterator[Remote]:
     made.close()
 
 
-def test_two_attackers_take_nobody_his_answer_and_little_of_the_processor(remote: Remote) -> None:
+def test_two_attackers_prevent_no_answer_and_take_little_processor_time(remote: Remote) -> None:
     asker = Asker(remote.connect, REVIEW, path="/mutate?timeout=2s", pause=0.01)
     asker.start()
     with attacked(remote._port):

@@ -96,7 +96,7 @@ def test_each_filter_gets_what_the_one_before_left(server: ExtenderServer) -> No
     assert answer.asked == set(NODES)
 
 
-def test_where_no_node_is_left_nobody_else_is_asked(server: ExtenderServer) -> None:
+def test_no_further_extender_is_asked_if_no_node_is_left(server: ExtenderServer) -> None:
     server.acts = {"first": keep(), "second": keep("a"), "p": score()}
     rig = Rig(
         extender(server, filter_verb="first"), extender(server, filter_verb="second", prioritize_verb="p")
@@ -151,7 +151,7 @@ def test_all_are_asked_for_scores_at_once(server: ExtenderServer) -> None:
     assert rig.ask().error == ""
 
 
-def test_scores_that_are_missing_stop_nobody(server: ExtenderServer) -> None:
+def test_missing_scores_stop_no_pod(server: ExtenderServer) -> None:
     server.acts = {"p": fails, "q": score(a=1)}
     rig = Rig(
         extender(server, prioritize_verb="p", weight=1), extender(server, prioritize_verb="q", weight=1)
@@ -186,7 +186,7 @@ def test_a_filter_that_fails_ends_the_question_unless_it_may_be_ignored(
         assert (answer.refused, answer.scores) == ({}, {})
 
 
-def test_one_that_hangs_keeps_nobody_from_asking_another(server: ExtenderServer) -> None:
+def test_an_extender_that_hangs_does_not_block_another(server: ExtenderServer) -> None:
     server.acts = {"slow": hangs, "quick": keep("a")}
     gpu = (ManagedResource(name="example.com/gpu"),)
     rig = Rig(
@@ -206,7 +206,7 @@ def test_a_pod_that_cannot_be_read_is_an_answer_too(server: ExtenderServer) -> N
     assert "not found" in rig.ask().error
 
 
-def test_nobody_listens() -> None:
+def test_the_extender_does_not_listen() -> None:
     rig = Rig(Extender(url_prefix=f"http://127.0.0.1:{free_port()}", filter_verb="f"))
     assert "connection refused" in rig.ask().error
 
@@ -278,7 +278,7 @@ def test_only_a_binding_without_an_answer_may_still_be_on_its_way(
     assert refused.value.maybe_accepted is may
 
 
-def test_a_binding_that_nobody_was_told_of_is_not_on_its_way() -> None:
+def test_a_binding_that_was_not_sent_is_not_in_flight() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     rig = Rig(Extender(url_prefix=url, bind_verb="bind"))
     with pytest.raises(ExtenderError) as refused:
@@ -286,7 +286,7 @@ def test_a_binding_that_nobody_was_told_of_is_not_on_its_way() -> None:
     assert not refused.value.maybe_accepted
 
 
-def test_who_stops_waits_for_bindings_and_not_for_questions(server: ExtenderServer) -> None:
+def test_a_stop_waits_for_bindings_and_not_for_other_calls(server: ExtenderServer) -> None:
     asked = threading.Event()
 
     def hold(handler: Handler, body: Any) -> None:

@@ -47,7 +47,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "problem"), WRONG, ids=[row[1][:60] for row in WRONG])
-def test_what_is_wrong_is_told_with_its_field(settings: dict[str, Any], problem: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_field(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as refused:
         caller_of(Extender(**{"url_prefix": URL, **settings}), "extenders[3]")
     assert problem in str(refused.value)

@@ -146,7 +146,9 @@ LIES: list[tuple[Callable[[bytes], Any], str, str]] = [
 @pytest.mark.parametrize(
     ("read", "said", "problem"), LIES, ids=[f"{row[0].__name__} {row[1][:30]}" for row in LIES]
 )
-def test_a_lie_is_told_with_its_field(read: Callable[[bytes], Any], said: str, problem: str) -> None:
+def test_an_invalid_answer_is_reported_with_its_field(
+    read: Callable[[bytes], Any], said: str, problem: str
+) -> None:
     with pytest.raises(BadExtenderResponse) as refused:
         read(said.encode("latin-1"))
     assert problem in str(refused.value)
@@ -159,7 +161,7 @@ def test_an_error_of_the_extender_is_its_own_word() -> None:
     bound(b'{"error": ""}')
 
 
-def test_reasons_of_strangers_are_short_and_visible() -> None:
+def test_reasons_of_extenders_are_short_and_printable() -> None:
     said = json.dumps({"failedNodes": {"a": "x" * 10_000, "b": "\x1b[31m"}})
     _, refused = by_name(said.encode())
     assert len(refused["a"].text) == 256

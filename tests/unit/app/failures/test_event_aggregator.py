@@ -68,14 +68,14 @@ def test_the_few_of_each_controller() -> None:
     assert rig.notes(FIRST_SECONDS) == [f"100 pods wait: {WHY}"]
 
 
-def test_no_crowd_no_event_for_it() -> None:
+def test_few_pods_get_no_summary_event() -> None:
     rig = Rig()
     rig.add_pods(MAX_OWN_EVENTS)
     assert rig.aggregator.next_time() is None
     assert rig.notes(FIRST_SECONDS) == []
 
 
-def test_figures_do_not_make_another_crowd_and_other_words_do() -> None:
+def test_messages_that_differ_only_in_figures_share_one_summary_event() -> None:
     rig = Rig()
     assert rig.add_pods(MAX_OWN_EVENTS, message="used cpu=6") == MAX_OWN_EVENTS
     assert rig.add_pods(MAX_OWN_EVENTS, message="used cpu=7", first=MAX_OWN_EVENTS) == 0
@@ -114,7 +114,7 @@ def test_who_waits_for_another_reason_now_is_counted_there() -> None:
     assert rig.notes(FIRST_SECONDS) == [f"15 pods wait: {WHY}; 15 pods wait: no node"]
 
 
-def test_pods_that_come_and_go_one_by_one_are_no_crowd() -> None:
+def test_pods_that_wait_one_after_the_other_get_no_summary_event() -> None:
     rig = Rig()
     for number in range(200):
         assert rig.add(owned(f"p{number}"), float(2 * number))

@@ -286,7 +286,7 @@ def test_what_failed_is_not_repeated_where_something_else_was_said_since(rig: Ri
     assert rig.messages == ["first", "second", "second"]
 
 
-def test_a_crowd_has_a_few_events_of_its_own_and_one_with_the_count(rig: Rig) -> None:
+def test_many_equal_failures_get_a_few_events_and_one_with_the_count(rig: Rig) -> None:
     rig.refuse_many(5000)
     rig.after(FIRST_SECONDS)
     pods = [name for kind, name, _ in rig.events if kind == "Pod"]

@@ -262,7 +262,7 @@ def reviewed(rig: Rig) -> list[tuple[str, str]]:
     return [(item.pod.name, item.message[:22]) for item in rejections]
 
 
-def test_in_a_quiet_moment_a_waiting_pod_is_told_what_is_true_now() -> None:
+def test_an_idle_scheduler_renews_the_message_of_a_waiting_pod() -> None:
     rig = waiting()
     assert rig.loop._timeout() <= 1.0
     rig.now += REVIEW_AFTER_SECONDS
@@ -287,7 +287,7 @@ def test_one_is_looked_at_after_the_other_never_all_at_once() -> None:
     assert rig.loop._next_review() is None
 
 
-def test_nobody_is_looked_at_while_too_many_writes_have_no_answer() -> None:
+def test_no_waiting_pod_is_reviewed_while_too_many_writes_have_no_answer() -> None:
     rig = waiting()
     rig.now += REVIEW_AFTER_SECONDS
     rig.carried.backlog = 1_000_000
@@ -322,7 +322,7 @@ class Statuses:
         return 0.0
 
 
-def test_statuses_yield_to_a_crowd_of_bindings_for_two_seconds() -> None:
+def test_statuses_yield_to_many_bindings_for_two_seconds() -> None:
     rig = Rig()
     statuses = Statuses()
     rig.loop._controllers = [statuses]

@@ -171,7 +171,7 @@ def test_waiting_for_events_is_no_turn() -> None:
     assert timed.metrics.registry.get_sample_value("muster_slow_turns_total") == 0
 
 
-def test_who_is_told_to_end_ends_whatever_waits() -> None:
+def test_a_stop_ends_the_loop_whatever_waits() -> None:
     timed = Timed()
     timed.put(*(timed.takes(1.0) for _ in range(100)))
     timed.loop.stop()

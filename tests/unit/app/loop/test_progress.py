@@ -32,7 +32,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_a_loop_that_does_anything_at_all_lives_however_slow_it_is(clock: Clock) -> None:
+def test_a_slow_loop_that_makes_progress_is_not_ended(clock: Clock) -> None:
     heartbeat = Heartbeat()
     dog = Watchdog(heartbeat, clock)
     for second in range(3600):
@@ -41,7 +41,7 @@ def test_a_loop_that_does_anything_at_all_lives_however_slow_it_is(clock: Clock)
         assert dog.look() == ""
 
 
-def test_a_loop_that_does_nothing_hangs_and_it_is_said_in_what(clock: Clock) -> None:
+def test_a_loop_without_progress_hangs_and_the_report_names_its_step(clock: Clock) -> None:
     heartbeat = Heartbeat()
     dog = Watchdog(heartbeat, clock)
     heartbeat.beats, heartbeat.doing = 5, "deciding"

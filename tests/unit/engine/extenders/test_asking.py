@@ -214,7 +214,7 @@ def test_what_the_extender_accounts_for_does_not_keep_a_pod_from_evicting() -> N
     assert placed(made.step()) == {"high": "n0"}
 
 
-def test_nobody_goes_for_a_node_that_the_extender_refused_and_it_is_not_kept() -> None:
+def test_no_pod_is_evicted_for_a_node_that_the_extender_refused() -> None:
     made = Extended([4])
     made.put(single("low").on("n0"), single("high", priority=9))
     made.answer(made.asked()[0], {"n0": "busy"})
@@ -239,7 +239,7 @@ def test_questions_are_bounded_and_the_rest_waits_its_turn(monkeypatch: pytest.M
     assert done == {f"p{i}" for i in range(5)}
 
 
-def test_one_in_line_that_goes_or_does_not_ask_keeps_nobody_behind_it(
+def test_a_unit_that_leaves_the_line_or_does_not_ask_blocks_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
@@ -377,7 +377,7 @@ def full(made: Extended, *victims: PodBuilder) -> None:
         made.put(victim.on(f"n{number}"))
 
 
-def test_nobody_is_evicted_before_the_extender_agreed() -> None:
+def test_no_pod_is_evicted_before_the_extender_agreed() -> None:
     made = Extended([2], PREEMPT)
     full(made, single("low", 2))
     made.put(single("high", 2, priority=9))
@@ -406,7 +406,7 @@ def test_a_node_that_may_not_be_cleared_is_left_out_and_the_next_is_asked_about(
     assert set(rejected(told)) == {"high"}
 
 
-def test_those_whom_the_extender_spares_stay() -> None:
+def test_victims_that_the_extender_spares_stay() -> None:
     made = Extended([2], PREEMPT)
     made.put(single("one").on("n0"), single("two").on("n0"))
     made.put(single("high", 2, priority=9))
@@ -509,7 +509,7 @@ def test_a_gang_evicts_once_the_extender_agreed_on_every_node() -> None:
     assert evicted(made.step()) == {"low0", "low1"}
 
 
-def test_a_gang_evicts_nobody_where_the_extender_objects_on_one_node() -> None:
+def test_a_gang_evicts_no_pod_if_the_extender_objects_on_one_node() -> None:
     made, questions = gang_that_evicts()
     made.agree(questions[0], *(victim.uid for victim in questions[0].victims))
     made.agree(questions[1])

@@ -113,7 +113,7 @@ def test_equal_members_without_room_are_not_even_tried(monkeypatch: pytest.Monke
     assert {"Coscheduling", "NodeResourcesFit"} <= outcome.plugins
 
 
-def test_nobody_else_is_tried_when_too_many_have_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_further_member_is_tried_when_too_many_have_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([2], g=2)
     made.put(member("m0", cpu=9).never(), member("m1", cpu=8).never(), member("m2").never())
     tried = asked(monkeypatch)
@@ -252,7 +252,7 @@ def test_broken_code_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> Non
 # Too few members, or more than the quota can hold
 
 
-def test_too_few_members_are_told_so_and_nothing_else() -> None:
+def test_a_gang_with_too_few_members_gets_that_message_only() -> None:
     made = GangScheduler([9], g=3)
     made.put(member("m0"), member("m1"))
     outcome = run(made)

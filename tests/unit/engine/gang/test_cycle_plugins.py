@@ -57,7 +57,7 @@ def test_who_refuses_any_kind_anywhere(
     assert asked(made, *pods) == ALWAYS | more
 
 
-def test_a_node_that_is_gone_refuses_nobody() -> None:
+def test_a_deleted_node_refuses_no_pod() -> None:
     made = GangScheduler([4], g=1)
     made.scheduler.put(make_node("n1").allocatable(cpu=4).taint("t").obj(), made.now)
     made.scheduler.remove(make_node("n1").allocatable(cpu=4).obj(), made.now)
@@ -73,7 +73,7 @@ def test_nominated_pods_stand_in_the_way_if_they_are_others(name: str, told: boo
 
 
 @pytest.mark.parametrize(("kinds", "all_of_them"), [(2, False), (3, True)])
-def test_of_many_kinds_everybody_is_in_the_way(
+def test_beyond_the_bound_of_kinds_every_plugin_counts_as_refusing(
     kinds: int, all_of_them: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cycle, "_MOST_KINDS", 2)

@@ -62,7 +62,7 @@ def patient(made: GangScheduler, seconds: float) -> None:
                 plugin.reservation_seconds = seconds
 
 
-def test_nodes_are_kept_when_patience_ends_without_any_event() -> None:
+def test_nodes_are_kept_when_the_reservation_delay_ends_without_any_event() -> None:
     made = GangScheduler([2, 2], g=2)
     patient(made, 60.0)
     made.put(*(make_pod(f"f/x{n}").uid(f"x{n}").requests(cpu=1).priority(9).on(f"n{n}") for n in range(2)))
@@ -113,7 +113,7 @@ def test_a_pod_that_no_room_can_help_keeps_none() -> None:
     assert placed(made.step(30.0)) == {"low": "n0"}
 
 
-def test_nobody_binds_is_broken_code() -> None:
+def test_a_profile_whose_binders_all_skip_is_an_error() -> None:
     rig = Rig(second={"bind": None})
     with pytest.raises(PluginError, match="no bind plugin answered"):
         rig.reserve()

@@ -27,7 +27,7 @@ def wake(gang: GangScheduler) -> None:
     gang.scheduler.remove(gang.state.pods["passing"], gang.now)
 
 
-def test_before_its_patience_ends_a_gang_keeps_nothing() -> None:
+def test_before_its_delay_ends_a_gang_keeps_no_node() -> None:
     gang = starving()
     gang.now += PATIENCE - 1
     wake(gang)
@@ -112,7 +112,7 @@ def test_only_as_many_members_as_must_start_have_nodes_kept() -> None:
     assert len(gang.state.nominations) == 2
 
 
-def test_patience_is_what_the_arguments_say() -> None:
+def test_the_delay_is_the_one_of_the_arguments() -> None:
     (profile,) = GangScheduler().scheduler.profiles.values()
     assert reservation_delay(profile) == PATIENCE
 
@@ -199,7 +199,7 @@ def test_the_earliest_end_that_makes_room_counts() -> None:
     assert sorted(item.node for item in kept if item is not None) == ["n1", "n2"]
 
 
-def test_without_the_ends_that_it_needs_a_gang_has_to_wait_for_its_patience() -> None:
+def test_without_known_ends_of_pods_a_gang_waits_for_its_delay() -> None:
     gang = GangScheduler([2, 2], g=2)
     gang.put(limited("r0", 2, 100).on("n0").started(gang.now), make_pod("a/r1").requests(cpu=2).on("n1"))
     gang.put(member("g0", cpu=2), member("g1", cpu=2))
@@ -276,7 +276,7 @@ def test_a_gang_that_started_is_kept_nothing_any_more() -> None:
     assert gang.scheduler.kept_nodes.start == 0.0
 
 
-def test_what_was_kept_is_given_up_when_somebody_evicts_for_the_same_node() -> None:
+def test_a_kept_node_is_released_when_another_pod_evicts_on_it() -> None:
     gang = starving()
     gang.now += PATIENCE
     wake(gang)

@@ -153,7 +153,7 @@ def test_nodes_that_are_kept_stay_the_same_while_they_can() -> None:
     assert sorted(nominated(made).values()) == ["n1", "n2"], "another one where it cannot stay"
 
 
-def test_a_gang_ahead_does_not_inherit_the_patience_of_the_one_that_waited() -> None:
+def test_a_gang_ahead_does_not_inherit_the_delay_of_the_one_that_waited() -> None:
     made = starving(h=2)
     made.put(*(member(f"h{number}", "h", cpu=3).priority(9) for number in range(2)))
     made.step()
@@ -202,7 +202,7 @@ def test_a_member_without_a_seat_is_nominated_no_more() -> None:
     assert nominated(made) == {"g0": "n0", "g1": "n0"}
 
 
-def test_without_patience_nodes_are_never_kept_for_time() -> None:
+def test_without_a_delay_nodes_are_never_kept_for_time() -> None:
     made = GangScheduler([4], g=2)
     for profile in made.scheduler.profiles.values():
         for plugin in profile.plugins:
@@ -284,7 +284,7 @@ def profile_with(*seconds: float | None) -> Profile:
 @pytest.mark.parametrize(
     ("seconds", "expected"), [((), None), ((None,), None), ((60, None, 30), 30.0), ((0,), 0.0)]
 )
-def test_patience_is_the_least_of_any_plugin(
+def test_the_delay_is_the_least_of_any_plugin(
     seconds: tuple[float | None, ...], expected: float | None
 ) -> None:
     assert reservation_delay(profile_with(*seconds)) == expected
@@ -393,7 +393,7 @@ def test_what_a_gang_loses_to_one_ahead_of_it_is_not_kept_again() -> None:
     assert set(nominated(made)) == {"h0"}
 
 
-def test_a_kept_gang_that_lost_a_member_holds_up_nobody() -> None:
+def test_a_kept_gang_that_lost_a_member_delays_no_other_gang() -> None:
     made = promised()
     long = make_pod("a/h0").uid("h0")
     assert seen(made, long) == {"g0", "g1"}
@@ -402,7 +402,7 @@ def test_a_kept_gang_that_lost_a_member_holds_up_nobody() -> None:
     assert (nominated(made), made.scheduler.kept_nodes.start) == ({}, 0.0)
 
 
-def test_a_gang_that_is_gone_holds_up_nobody() -> None:
+def test_a_deleted_gang_delays_no_other_gang() -> None:
     made = promised()
     for name in ("g0", "g1"):
         made.scheduler.remove(made.state.pods[name], made.now)
@@ -417,7 +417,7 @@ def test_more_members_than_are_needed_may_go() -> None:
     assert seen(made, make_pod("a/h0").uid("h0")) == {"g0"}
 
 
-def test_room_that_came_early_is_kept_as_soon_as_somebody_else_is_tried() -> None:
+def test_room_that_came_early_is_kept_once_another_unit_is_tried() -> None:
     made = promised()
     made.scheduler.remove(made.state.pods["r"], made.now)
     assert sum(int(item.vector[0]) for item in kept_items(made)) == 2000

@@ -29,7 +29,7 @@ def test_a_gang_evicts_for_all_of_its_members_at_once() -> None:
     assert set(placed(gang.step(later=20.0))) == {"p0", "p1", "p2", "p3"}
 
 
-def test_a_gang_that_would_not_fit_even_then_evicts_nobody() -> None:
+def test_a_gang_that_would_not_fit_after_evictions_evicts_no_pod() -> None:
     gang = GangScheduler([2, 2], g=4)
     gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
     gang.put(make_pod("b/peer").uid("peer").requests(cpu=2).priority(10).on("n1"))
@@ -38,7 +38,7 @@ def test_a_gang_that_would_not_fit_even_then_evicts_nobody() -> None:
     assert gang.state.nominations.get("p0") is None
 
 
-def test_unequal_members_that_do_not_all_fit_evict_nobody() -> None:
+def test_unequal_members_that_do_not_all_fit_evict_no_pod() -> None:
     gang = GangScheduler([2], g=2)
     gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
     gang.put(member("p0").priority(10), member("p1", cpu=2).priority(10))
@@ -84,7 +84,7 @@ def test_who_goes_for_a_gang_is_told_of_it_and_who_goes_for_a_spare_member_is_no
     assert alone
 
 
-def test_nobody_goes_for_a_member_that_does_not_start_itself() -> None:
+def test_no_pod_is_evicted_for_a_member_that_does_not_start() -> None:
     """Two small members would fit where old ran, but only the large one is more important than old."""
     gang = GangScheduler([2], g=2)
     gang.put(make_pod("b/old").uid("old").requests(cpu=2).on("n0"))
@@ -94,7 +94,7 @@ def test_nobody_goes_for_a_member_that_does_not_start_itself() -> None:
     assert evicted(gang.step(30.0)) == {"old"}, "the large one starts with a small one"
 
 
-def test_a_gang_that_could_never_fit_its_quota_evicts_nobody() -> None:
+def test_a_gang_beyond_its_quota_evicts_no_pod() -> None:
     gang = GangScheduler([4], g=3)
     gang.scheduler.put(make_quota("a/q").uid("q").min(cpu=2).max(cpu=2).obj(), gang.now)
     gang.put(*(make_pod(f"a/low{i}").uid(f"low{i}").requests(cpu=1).on("n0") for i in range(2)))
@@ -280,7 +280,7 @@ def test_what_goes_already_is_counted_on_and_the_gang_waits() -> None:
     assert set(placed(made.step(30.0))) == {"m0", "m1"}
 
 
-def test_all_pairs_of_sizes_leave_nobody_half_started() -> None:
+def test_all_pairs_of_sizes_leave_no_gang_half_started() -> None:
     for size, number in itertools.product((1, 2, 3), (1, 2, 3)):
         made = GangScheduler([size], g=number)
         asking(made, number)

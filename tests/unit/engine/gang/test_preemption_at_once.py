@@ -50,7 +50,7 @@ def test_the_protected_one_is_spared_where_others_are_enough() -> None:
     assert evicted(made.step()) == {"x", "y"}
 
 
-def test_nobody_goes_who_is_more_important_than_the_member_that_would_get_the_room() -> None:
+def test_no_pod_more_important_than_the_member_is_evicted_for_it() -> None:
     """Another pod like the victim waits, and would be given its room."""
     made = GangScheduler([2], g=2)
     made.put(runs("b/x", 2, priority=3), make_pod("b/y").uid("y").requests(cpu=2).priority(3))
@@ -74,7 +74,7 @@ def test_a_gang_above_its_minimum_loses_a_single_member() -> None:
     assert victims in ({"small", "v0"}, {"small", "v1"})
 
 
-def test_a_gang_of_which_somebody_must_not_go_stays() -> None:
+def test_a_gang_with_a_more_important_member_is_not_evicted() -> None:
     made = GangScheduler([3], g=2, v=2)
     made.put(member("v0", "v").on("n0"), member("v1", "v", 2).on("n0").priority(9), *mixed((5, 0)))
     assert evicted(made.step()) == set()
@@ -89,7 +89,7 @@ def test_what_reclaims_stays_within_the_loans() -> None:
     assert evicted(made.step()) == {"x"}
 
 
-def test_with_too_many_who_may_go_nobody_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_too_many_candidates_no_search_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preemption, "MOST_CANDIDATES", 1)
     made = GangScheduler([3], g=2)
     made.put(runs("b/small", 1), runs("b/large", 2), *mixed((5, 0)))

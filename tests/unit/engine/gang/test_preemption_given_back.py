@@ -106,7 +106,7 @@ def test_as_many_members_as_are_needed_are_seated(need: int, names: int | None) 
         assert len(found.victims) == need
 
 
-def test_a_member_that_nobody_can_make_room_for_is_left_out_if_it_is_not_needed() -> None:
+def test_a_member_without_possible_victims_is_left_out_if_it_is_not_needed() -> None:
     made = GangScheduler([2], g=1)
     made.put(runs("v", cpu=2))
     pods = member("huge", cpu=9), member("m0", cpu=2)
@@ -129,7 +129,7 @@ def test_each_victim_goes_for_the_member_that_found_it() -> None:
     assert {victim.name: pod.name for victim, pod in found.victims} == {"w": "big", "v": "little"}
 
 
-def test_a_node_that_only_seems_to_fit_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_whose_victims_free_too_little_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """The victims that were named do not make room enough: the rest of n0 may not go."""
     made = GangScheduler([2], g=1)
     made.put(runs("v"), runs("x", priority=9))
@@ -138,7 +138,7 @@ def test_a_node_that_only_seems_to_fit_is_no_node(monkeypatch: pytest.MonkeyPatc
     assert gone(preempt(made, 1, member("m0"))) == {"v"}
 
 
-def test_a_node_that_nobody_knows_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_node_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([1], g=1)
     made.put(runs("v"))
     monkeypatch.setattr(preemption, "victims_at_once", lambda *_: None)

@@ -91,7 +91,7 @@ def test_as_many_as_one_rack_holds_start_if_they_are_enough(seed: int) -> None:
         assert {TOPOLOGY} < outcome.plugins
 
 
-def test_members_beyond_a_started_group_come_one_by_one_and_evict_nobody() -> None:
+def test_members_beyond_a_started_group_are_placed_one_by_one_and_evict_no_pod() -> None:
     made = TopologyScheduler(3, 1)
     pod_group(made, 1, ONE_EACH)
     made.group("low", 1, "{}", priority="0")
@@ -205,7 +205,7 @@ def profile_of(*enabled: str) -> Profile:
         pytest.param([], member("g", 0), False, id="nobody waits"),
     ],
 )
-def test_what_is_missing_is_told_by_who_knows_the_group(
+def test_the_plugin_that_knows_the_group_reports_what_is_missing(
     profiles: list[list[str]], pod: PodBuilder, taken: bool
 ) -> None:
     made = TopologyScheduler(9)
@@ -339,7 +339,7 @@ def test_a_node_outside_of_the_tree_is_no_place_and_is_said() -> None:
     assert text.endswith("; 2 nodes of the cluster are not in the topology")
 
 
-def test_one_by_one_nobody_is_put_outside_of_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_by_one_no_member_is_placed_outside_of_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     made = TopologyScheduler(4)
     made.put(make_node("far").allocatable(cpu=500))
     made.group("g", 1, "{}")

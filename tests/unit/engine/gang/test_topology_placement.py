@@ -111,7 +111,7 @@ def test_no_more_members_than_its_size_are_placed_the_oldest_first() -> None:
     assert "so many members are placed or done" in text
 
 
-def test_a_group_whose_constraints_cannot_be_read_is_told_and_places_nobody() -> None:
+def test_a_group_with_unreadable_constraints_gets_an_event_and_no_placement() -> None:
     made = TopologyScheduler(9)
     made.group("g", 1, '{"shelf": {"type": "pack"}}')
     made.put(member("g", 0))
@@ -255,7 +255,7 @@ def test_as_few_groups_as_possible_go_and_of_those_the_cheapest() -> None:
 
 
 @pytest.mark.parametrize("why_not", ["same priority", "single pod", "never", "still not enough"])
-def test_nobody_goes(why_not: str) -> None:
+def test_no_pod_is_evicted(why_not: str) -> None:
     made = TopologyScheduler(2)
     if why_not == "single pod":
         made.put(make_pod("a/x").uid("x").requests(cpu=2).on("n0"))
@@ -270,7 +270,7 @@ def test_nobody_goes(why_not: str) -> None:
     assert (gone(decisions), nodes(decisions)) == (set(), {})
 
 
-def test_what_goes_already_is_waited_for_and_nobody_else_goes() -> None:
+def test_a_group_waits_for_leaving_pods_and_evicts_no_other() -> None:
     made = TopologyScheduler(2, 2)
     made.put(make_pod("a/x").uid("x").requests(cpu=2).deleting(5.0).on("n0"))
     running(made, "low", "n1", 2)

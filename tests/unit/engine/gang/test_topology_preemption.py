@@ -178,7 +178,7 @@ def test_one_member_that_never_preempts_keeps_its_group_from_it() -> None:
     assert gone(made.step()) == set()
 
 
-def test_nobody_goes_where_members_would_stand_in_each_others_way() -> None:
+def test_no_pod_is_evicted_if_the_members_would_conflict_with_each_other() -> None:
     made = TopologyScheduler(2)
     runs(made, "low", [0, 0])
     made.group("g", 2, "{}", priority="5")
@@ -283,7 +283,7 @@ def test_groups_of_the_same_quota_go_by_priority() -> None:
 
 
 @pytest.mark.parametrize(("number", "victims"), [(1, {"x1"}), (2, {"x0", "x1"})])
-def test_who_borrows_only_another_resource_goes_where_the_rest_is_not_enough(
+def test_a_borrower_of_another_resource_is_a_victim_if_the_others_are_not_enough(
     number: int, victims: set[str]
 ) -> None:
     """Of two CPUs b borrows one, and its memory; x0 has the memory."""
@@ -329,7 +329,7 @@ def test_a_gang_of_borrowers_goes_as_a_whole() -> None:
     assert gone(made.step()) == {"x0", "x1"}
 
 
-def test_who_leaves_anyhow_is_waited_for() -> None:
+def test_a_group_waits_for_pods_that_leave_anyhow() -> None:
     made = TopologyScheduler(2, quotas=True)
     quota(made, "a", 2)
     quota(made, "b", 0)

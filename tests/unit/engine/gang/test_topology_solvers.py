@@ -55,7 +55,7 @@ ONE_RACK = '{"rack": {"type": "pack", "hard": true}}'
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_solver_is_an_error_on_the_group_and_places_nobody(name: str) -> None:
+def test_a_broken_solver_is_an_error_on_the_group_and_places_no_pod(name: str) -> None:
     deed, said = BROKEN[name]
     made = with_solver(TopologyScheduler(2, 2, 2, 2), deed)
     made.group("g", 2, ONE_RACK, priority="9")

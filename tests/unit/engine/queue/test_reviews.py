@@ -43,7 +43,7 @@ def test_a_message_follows_the_cluster_although_no_event_can_help() -> None:
     assert look(made, LATER)["big"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
 
 
-def test_nobody_is_looked_at_again_on_the_same_cluster() -> None:
+def test_no_unit_is_reviewed_again_on_an_unchanged_cluster() -> None:
     made = busy()
     assert (made.scheduler.reviews.due(), look(made, LATER)) == (None, {})
     grow(made)
@@ -148,7 +148,7 @@ def test_entries_of_units_that_wait_no_more_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize("helps", [True, False], ids=["a wake-up was missed", "nothing helps"])
-def test_who_can_start_does_so_even_if_nobody_woke_it(helps: bool) -> None:
+def test_a_unit_that_can_start_is_started_without_an_event(helps: bool) -> None:
     made = busy()
     grow(made, cpu=9 if helps else 1)
     (unit,) = made.scheduler.queue.units.values()

@@ -69,7 +69,7 @@ def test_who_was_refused_since_is_not_helped(number: int, helped: list[str]) -> 
     assert classes.rows_helped(Room(vector(4)), number) == helped
 
 
-def test_only_those_whom_the_plugin_refused_are_helped_until_they_leave() -> None:
+def test_only_units_that_the_plugin_refused_are_requeued() -> None:
     classes = Classes()
     classes.add("other", 1, plugins=("NodeAffinity",))
     row = classes.add("p", 1, plugins=("NodeAffinity", FIT))
@@ -116,7 +116,7 @@ def test_who_may_evict_in_its_own_namespace_is_helped_whatever_is_free() -> None
     assert classes.rows_helped(Room(vector(0), lowest=vector(1))) == ["higher"]
 
 
-def test_in_a_namespace_where_nobody_was_ever_placed_nobody_is_evicted() -> None:
+def test_in_a_namespace_without_placed_pods_no_pod_is_evicted() -> None:
     classes = Classes()
     row = classes.add("elsewhere", 5, priority=2)
     classes.table.set_pods(row, 7, 2, vector(5))

@@ -13,7 +13,7 @@ from tests.support.gang_scheduler import GangScheduler
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_pod_takes_its_own_node_or_the_best_that_is_nobodys(seed: int) -> None:
+def test_a_pod_takes_its_own_node_or_the_best_one_that_is_not_nominated(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [(rng.randint(1, 5), rng.randint(1, 5)) for _ in range(rng.randint(1, 4))]
     made = GangScheduler()

@@ -315,7 +315,7 @@ def test_static_parts_that_were_not_used_for_longest_go_first(monkeypatch: pytes
     assert [asks("x", 3), asks("y", 3)] == [0, 4], "y was not used for longest"
 
 
-def test_what_broken_code_left_is_forgotten() -> None:
+def test_partial_results_of_broken_code_are_forgotten() -> None:
     bench = Bench((4, 9))
     bench.scores()
     cycle = bench.cycles.new_cycle(bench.profile, bench.pod().obj(), 1.0)
@@ -383,7 +383,7 @@ CASES: list[tuple[str, list[Status], str, str, set[str], bool]] = [
 @pytest.mark.parametrize(
     ("said", "who", "why", "skipped", "open_to"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_whom_pre_filter_leaves_out(
+def test_nodes_that_pre_filter_leaves_out(
     said: list[Status], who: str, why: str, skipped: set[str], open_to: bool, scope: Scope
 ) -> None:
     bench = Bench((4, 4))

@@ -28,7 +28,7 @@ def test_leaders_are_followed_through_every_change(
         assert total[slot % len(totals)] == value
 
 
-def test_nobody_leads_where_there_is_no_node() -> None:
+def test_without_a_node_there_is_no_leader() -> None:
     assert BestSlots(np.zeros(0, dtype=np.int64)).best(0) == -1
 
 

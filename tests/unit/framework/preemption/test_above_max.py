@@ -100,7 +100,7 @@ def test_on_a_node_where_none_of_it_runs_others_go() -> None:
     assert outcome(made, pod) == ("n0", "b3")
 
 
-def test_what_nobody_counts_has_to_go_before_quota_comes_free() -> None:
+def test_pods_that_no_quota_counts_are_evicted_before_quota_is_freed() -> None:
     """6 are guaranteed, and 4 of them count as used by `loud`, which uses 7: its loan of 2 lies below."""
     made = world(
         [20],
@@ -110,7 +110,7 @@ def test_what_nobody_counts_has_to_go_before_quota_comes_free() -> None:
     assert outcome(made, asks("owner/p", 3)) == ("n0", "l0 l1 l2 l3")
 
 
-def test_nobody_goes_for_what_nobody_counts() -> None:
+def test_no_pod_is_evicted_for_a_resource_that_no_quota_counts() -> None:
     made = world(
         [20],
         *(loud(f"l{number}") for number in range(7)),
@@ -141,7 +141,7 @@ def test_pods_without_a_node_above_max_keep_no_min_from_its_owner(
     ("low", "waiting", "asked", "victims"),
     [(4, 0, 1, "b0"), (4, 1, 1, "b0"), (4, 4, 1, "b0"), (3, 4, 1, "b0 l0"), (3, 4, 2, "b0 b1 l0")],
 )
-def test_pods_without_a_node_make_nobody_lend_what_it_is_guaranteed(
+def test_pods_without_a_node_take_no_other_quotas_guarantee(
     low: int, waiting: int, asked: int, victims: str
 ) -> None:
     """`loud` runs four pods, the least important of all: what is within its min frees no quota."""

@@ -111,7 +111,7 @@ def test_room_is_on_one_node_and_the_least_important_go_elsewhere() -> None:
     assert outcome(spread_out(True), asks("a/p", 2, priority=0)) == ("n3", "y z")
 
 
-def test_without_leave_to_evict_on_several_nodes_nobody_goes() -> None:
+def test_with_cross_node_preemption_off_no_pod_is_evicted_on_several_nodes() -> None:
     assert outcome(spread_out(False), asks("a/p", 2, priority=0)) == ("", "")
 
 
@@ -268,7 +268,7 @@ def test_a_larger_victim_goes_where_the_least_important_would_end_a_loan_in_vain
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_books_say_of_many_pods_what_each_may(seed: int) -> None:
+def test_remaining_loans_answer_for_many_pods_as_for_each(seed: int) -> None:
     rng = random.Random(seed)
     given = some(rng, most=4)
     table = given.table()

@@ -64,7 +64,7 @@ def test_pods_under_quotas_and_pods_under_none_leave_each_other_alone() -> None:
     assert "a/low" in eligible(state, ordinary_demand(state, asking("free/p").obj(), spare_quotas=False))
 
 
-def test_who_is_going_already_is_nobodys_victim() -> None:
+def test_a_leaving_pod_is_no_victim() -> None:
     state = cluster()
     state.mark_leaving("free/low")
     assert "free/low" not in eligible(
@@ -143,7 +143,7 @@ def runs(key: str, **requests: int) -> PodBuilder:
     return make_pod(key).uid(key).requests(**requests).on("n")
 
 
-def test_nobody_reclaims_from_the_own_quota_and_none_lends_that_is_within_its_min() -> None:
+def test_no_quota_reclaims_from_itself_or_from_a_quota_within_its_min() -> None:
     """a is over its min in memory, of which the pod asks nothing."""
     state = with_memory(
         runs("a/own", memory=2),
@@ -161,7 +161,7 @@ def test_nobody_reclaims_from_the_own_quota_and_none_lends_that_is_within_its_mi
     assert found.quota is state.ledger.quota_of("a")
 
 
-def test_members_of_the_pods_own_group_are_nobodys_victims() -> None:
+def test_members_of_the_own_group_are_no_victims() -> None:
     state = with_memory(runs("free/other", cpu=1), runs("free/sibling", cpu=1).group("g"))
     waiting = make_pod("free/waiting").uid("waiting").group("g")
     state.put_pod(waiting.obj())

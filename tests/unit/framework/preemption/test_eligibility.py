@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_node_that_cannot_take_the_pod(
     assert lost_its_node(state, state.pods["w"]) is not waits
 
 
-def test_a_node_whose_name_nobody_knows_keeps_nobody_waiting() -> None:
+def test_an_unknown_nominated_node_delays_no_pod() -> None:
     state = cluster()
     waiting = state.pods["w"]
     state.nominations.put(waiting, "nowhere", state.vector(waiting), frozenset("r"))

@@ -147,7 +147,7 @@ def test_a_node_that_a_port_closed_at_first_spares_those_who_hold_another_one() 
     assert search(asking, *ONE_ZONE, *running) == ("n2", ["d1"])
 
 
-def test_nobody_goes_for_a_pod_whose_neighbour_is_on_its_way_out() -> None:
+def test_no_pod_is_evicted_for_a_pod_whose_required_neighbour_leaves() -> None:
     """p must be near the database, of which the only pod is about to leave n2."""
     term = {"topologyKey": LABEL_ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -157,7 +157,7 @@ def test_nobody_goes_for_a_pod_whose_neighbour_is_on_its_way_out() -> None:
     assert search(asking, *full, pod("base", "n2", priority=9, app="db").deleting(0.5)) == ("", [])
 
 
-def test_a_gang_that_may_not_go_is_nobodys_victim() -> None:
+def test_a_protected_gang_is_no_victim() -> None:
     gang = (make_group("a/g").needs(2), pod("g0", "n1").group("g"), pod("g1", "n1", priority=9).group("g"))
     filled = (node("n1", "z1", cpu=3), *gang, pod("solo", "n1", priority=5))
     assert search(pod("p", priority=8).obj(), *filled) == ("n1", ["solo"])
@@ -247,7 +247,7 @@ def test_who_asks_for_nothing_of_it_goes_to_a_node_that_has_less_than_is_used_of
     assert search(pod("p", priority=9).obj(), small, big, pod("low", "n1")) == ("n1", ["low"])
 
 
-def test_of_several_gangs_that_may_not_go_none_goes() -> None:
+def test_of_several_protected_gangs_none_is_evicted() -> None:
     """Each search without one of them finds the next."""
     gangs = [make_group(f"a/g{i}").needs(2) for i in range(3)]
     members = [

@@ -305,7 +305,7 @@ def test_above_the_min_only_the_own_and_less_important_go() -> None:
     assert outcome(made, asks("a/p", 1)) == ("n0", "own")
 
 
-def test_nobody_goes_where_the_quota_could_not_take_the_pod_all_the_same() -> None:
+def test_no_pod_is_evicted_if_the_quota_would_still_refuse_the_preemptor() -> None:
     made = world([4], runs("a/own", cpu=1), quotas=(quota("a", 1, 2),))
     made.put(asks("a/p", 3))
     decisions = made.step()
@@ -331,7 +331,7 @@ FREES_TOO_LITTLE: list[tuple[str, list[PodBuilder], dict[str, int]]] = [
 @pytest.mark.parametrize(
     ("running", "asked"), [f[1:] for f in FREES_TOO_LITTLE], ids=[f[0] for f in FREES_TOO_LITTLE]
 )
-def test_nobody_goes_where_all_that_may_free_too_little_of_the_quota(
+def test_no_pod_is_evicted_if_all_candidates_free_too_little_quota(
     running: list[PodBuilder], asked: dict[str, int]
 ) -> None:
     limit = make_quota("a/q").min(cpu=0, memory=0).max(cpu=2, memory=1)

@@ -44,7 +44,7 @@ def test_all_subsets_are_priced_as_each_alone(seed: int) -> None:
         assert bool(in_units[number]) is given.lawful(gone, units), (given, gone)
 
 
-def test_nobody_costs_nothing() -> None:
+def test_an_empty_set_of_victims_has_no_cost() -> None:
     given = Given((), loans={"b": (1, 1, 1)})
     prices = prices_of(given, [])
     none = np.zeros((1, 0), dtype=np.int64)
@@ -101,7 +101,7 @@ def test_victims_go_for_what_lacks_or_for_all_that_is_asked(
     assert contended_by(demand, np.array(lacks, dtype=np.int64)).tolist() == contended
 
 
-def test_a_stranger_borrows_nothing_that_is_contended() -> None:
+def test_a_namespace_without_a_loan_borrows_no_contended_resource() -> None:
     given = Given((Runs("v", "b", 0, (1, 1, 1)),), loans={"b": (None, 0, 1), "c": (1, 0, 0)})
     table = given.table()
     loans = loans_of(table, given.demand(table))

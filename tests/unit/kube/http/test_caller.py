@@ -137,7 +137,7 @@ def test_an_answer_is_given_back_as_it_is() -> None:
         assert {path for path, _ in server.calls} == {"/base/v"}
 
 
-def test_nobody_listens() -> None:
+def test_the_extender_does_not_listen() -> None:
     with pytest.raises(CallFailed, match="connection refused"):
         call(f"http://127.0.0.1:{free_port()}", MUCH)
 

@@ -78,7 +78,7 @@ def test_using_what_only_others_are_guaranteed_is_borrowing_and_has_a_row() -> N
     assert row(view, "b", "memory").lent == 2 << 30
 
 
-def test_what_is_borrowed_beyond_all_unused_min_is_lent_by_nobody_and_cannot_be_taken_back() -> None:
+def test_use_beyond_all_unused_min_has_no_lender_and_cannot_be_reclaimed() -> None:
     view = view_of(
         quota_object("a", min={"cpu": "1"}),
         quota_object("b", min={"cpu": "2"}),

@@ -235,7 +235,7 @@ UNENFORCED = [
 
 
 @pytest.mark.parametrize(("condition", "lacks"), UNENFORCED)
-def test_a_quota_that_nobody_enforces_is_pointed_out(
+def test_a_quota_that_no_scheduler_enforces_is_pointed_out(
     api: Api, eq: Command, condition: tuple[str, str] | None, lacks: str
 ) -> None:
     quota = quota_object("team-a", min={"cpu": "1"})

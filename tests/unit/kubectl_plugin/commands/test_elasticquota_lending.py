@@ -71,7 +71,7 @@ def test_whoever_neither_borrows_nor_lends_hears_so(eq: Command) -> None:
     assert (done.code, done.out, done.err) == (0, "", "Nothing is borrowed or lent in team-d namespace.\n")
 
 
-def test_what_nobody_lends_cannot_be_reclaimed(api: Api, eq: Command) -> None:
+def test_use_without_a_lender_cannot_be_reclaimed(api: Api, eq: Command) -> None:
     api.objects["elasticquotas"] = [
         quota_object("team-a", min={"memory": "1Gi"}),
         quota_object("team-b", min={"memory": "1Gi"}),

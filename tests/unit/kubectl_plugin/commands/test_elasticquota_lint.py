@@ -168,7 +168,9 @@ def test_a_pod_group_is_judged_by_its_annotation(api: Api, eq: Command) -> None:
     assert f"node.min=9 exceeds the size 3, {FLAT}" in eq("lint", "-A").out
 
 
-def test_who_may_not_list_config_maps_is_told_what_was_not_checked(api: Api, eq: Command) -> None:
+def test_without_the_right_to_list_config_maps_a_note_says_what_was_not_checked(
+    api: Api, eq: Command
+) -> None:
     api.forbidden = {("configmaps", "")}
     done = eq("lint", "-A")
     assert (done.code, done.err) == (0, f"{UNREAD}\n")
@@ -181,7 +183,7 @@ def waiting(name: str, scheduler: str, **more: Any) -> dict[str, Any]:
     return pod
 
 
-def test_pods_that_wait_for_nobody_are_noted_once_for_a_name(api: Api, eq: Command) -> None:
+def test_pods_of_a_missing_scheduler_are_noted_once_per_name(api: Api, eq: Command) -> None:
     api.objects["pods"] = [waiting(f"p{number}", "ghost") for number in range(5)]
     done = eq("lint", "-n", "team-a")
     assert (done.code, done.err) == (0, "")

@@ -98,7 +98,7 @@ def test_what_is_reserved_is_what_the_ledger_says(
     assert words in eq("status", "train", plugin=podgroup).out
 
 
-def test_who_may_not_list_ledgers_is_told(api: Api, eq: Command) -> None:
+def test_without_the_right_to_list_ledgers_a_note_says_so(api: Api, eq: Command) -> None:
     api.forbidden.add(("reservationledgers", "team-a"))
     done = eq("status", "-o", "wide", plugin=podgroup)
     assert done.out.splitlines()[2].split()[8] == "?"

@@ -108,7 +108,7 @@ def test_status_counts_the_pods(eq: Command) -> None:
     assert row.split() == ["team-a", "g", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
 
 
-def test_constraints_that_nobody_enforces_are_pointed_out(api: Api, eq: Command) -> None:
+def test_constraints_that_no_scheduler_enforces_are_pointed_out(api: Api, eq: Command) -> None:
     assert "not enforced" not in eq("topology", "g", plugin=podgroup).err
     for config_map in api.objects["configmaps"]:
         if "size" in config_map["data"]:

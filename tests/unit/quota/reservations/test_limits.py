@@ -85,7 +85,7 @@ def test_what_nothing_confirms_is_bounded_from_its_beginning() -> None:
     assert unconfirmed_beyond_limit(ledger(*holds), keys[:10], keys[:10]) == set()
 
 
-def test_a_fat_pod_counts_where_somebody_counts() -> None:
+def test_a_charge_leaves_out_resources_that_no_quota_counts() -> None:
     usage = {"cpu": 1, "pods": 1, **{f"example.com/{'x' * 200}-{n}": 1 for n in range(30)}}
     assert without_uncounted(Charge("u", "p", "", usage), [quota(cpu=1)]).usage == {"cpu": 1}
     plain = Charge("u", "p", "", {"cpu": 1, "memory": 2, "pods": 1})

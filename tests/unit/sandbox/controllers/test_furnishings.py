@@ -57,7 +57,7 @@ def test_every_namespace_has_the_authority_and_gets_it_back() -> None:
 
 
 @pytest.mark.parametrize("settle", [0.0, 0.01])
-def test_a_quota_status_that_somebody_else_wrote_is_corrected(settle: float) -> None:
+def test_a_quota_status_that_another_client_wrote_is_corrected(settle: float) -> None:
     async def scenario() -> None:
         async with world(controllers=False) as cluster:
             ledger = cluster.chain.ledger

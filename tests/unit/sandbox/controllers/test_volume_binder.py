@@ -26,5 +26,5 @@ def test_one_that_is_reserved_for_the_claim_goes_before_smaller_ones() -> None:
     assert chosen(volume("small", "6Gi"), volume("mine", "9Gi").claimed("a/c", "uid-a/c")) == "mine"
 
 
-def test_one_that_is_reserved_for_others_is_nobody_elses() -> None:
+def test_a_volume_that_is_reserved_for_another_claim_is_not_taken() -> None:
     assert chosen(volume("theirs", "6Gi").claimed("a/other")) is None

@@ -133,7 +133,9 @@ def test_replicas_whose_clocks_differ_agree_within_a_few_steps(skew: float) -> N
 
 @settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.floats(0.02, 24 * 40), st.booleans()), min_size=5, max_size=40))
-def test_nobody_who_is_behind_is_cut_off(moves: list[tuple[float, bool]]) -> None:
+def test_replicas_that_are_behind_still_trust_the_serving_certificate(
+    moves: list[tuple[float, bool]],
+) -> None:
     """API servers trust what they read last; servers may serve what was current up to three checks ago."""
     now = NOW
     history = [step(NO_MATERIAL, now)]

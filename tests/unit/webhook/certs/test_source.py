@@ -102,7 +102,7 @@ def test_it_is_registered_as_it_is_reached(
     assert exempt == ["a", "b"]
 
 
-def test_certificates_of_others_need_no_bundle_and_nobody_is_registered_unasked(
+def test_certificates_of_others_need_no_bundle_and_registration_is_opt_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     registered = Registered(monkeypatch)

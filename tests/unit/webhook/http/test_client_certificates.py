@@ -107,7 +107,7 @@ def test_a_file_that_is_away_ends_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [silent, half_header, half_body])
-def test_strangers_however_many_fail_nobody_who_is_known(
+def test_unknown_clients_fail_no_request_of_known_ones(
     running: Running, kind: Callable[[int, ssl.SSLContext], socket.socket]
 ) -> None:
     context, port = running.context(running.known), running.server.port

@@ -98,7 +98,7 @@ def test_no_more_are_pressed_than_is_useful() -> None:
     assert all(cut_off(*again, queued=PRESSED_AT_ONCE + 3)), "as many as are waited for"
 
 
-def test_of_too_many_strangers_the_one_that_waits_longest_goes() -> None:
+def test_of_too_many_unknown_clients_the_one_that_waits_longest_is_closed() -> None:
     newcomer, old, new, busy = Client(NOW), Client(NOW - 9), Client(NOW - 1), Client(None)
     HttpServer.limit_unverified(server(newcomer, old, new, busy), cast(WebhookConnection, newcomer))
     assert [client.given_up for client in (newcomer, old, new, busy)] == [False, True, False, False]
@@ -120,7 +120,7 @@ def test_of_too_many_strangers_the_one_that_waits_longest_goes() -> None:
         pytest.param([Client(None), Client(None), Client(None)], True, id="nobody keeps a worker waiting"),
     ],
 )
-def test_strangers_are_left_alone(clients: list[Client], asks: bool) -> None:
+def test_unknown_clients_below_the_limit_keep_their_connections(clients: list[Client], asks: bool) -> None:
     HttpServer.limit_unverified(server(*clients, asks=asks), cast(WebhookConnection, Client(NOW)))
     assert not any(client.given_up for client in clients)
 

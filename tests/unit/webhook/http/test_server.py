@@ -230,7 +230,7 @@ def test_unsynced_webhook_is_alive_but_not_ready(tmp_path: Path) -> None:
         waiting.stop()
 
 
-def test_a_server_that_accepts_nobody_any_more_is_not_alive(running: Running) -> None:
+def test_a_server_that_accepts_no_connection_is_not_alive(running: Running) -> None:
     assert running.server.problem() == ""
     running.server._server.stop()
     running.server._threads[0].join(30)

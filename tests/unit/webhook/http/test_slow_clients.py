@@ -56,7 +56,7 @@ def running() -> Iterator[Running]:
 
 @pytest.mark.parametrize("count", [16, 64])
 @pytest.mark.parametrize("kind", SLOW)
-def test_slow_clients_fail_nobody(
+def test_slow_clients_fail_no_request_of_others(
     running: Running, kind: Callable[[int, ssl.SSLContext], socket.socket], count: int
 ) -> None:
     asker = Asker(running.connect, REVIEW, pause=0.01)
@@ -132,7 +132,7 @@ def test_connection_that_rests_outlives_silent_ones_and_steps_of_the_clock(
         assert link.sock is first
 
 
-def test_answer_that_nobody_reads_is_given_up(running: Running) -> None:
+def test_an_answer_without_a_reader_is_given_up(running: Running) -> None:
     with running.open(never_reading):
         eventually(lambda: not running.server._server.active, timeout=60)
 

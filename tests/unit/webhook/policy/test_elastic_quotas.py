@@ -344,7 +344,7 @@ def test_quota_on_its_way_out_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_status_is_nobody_elses_concern(operation: str) -> None:
+def test_changes_of_the_status_alone_pass(operation: str) -> None:
     broken = quota(min={"cpu": "abc"})
     assert denial(serving(), broken, broken, subResource="status", operation=operation) == ""
 

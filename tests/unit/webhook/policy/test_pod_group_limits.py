@@ -95,7 +95,7 @@ def test_totals_that_are_given_count_in_place_of_the_members() -> None:
 
 
 @pytest.mark.parametrize("live", [None, LiveMembers([])], ids=["no server", "a server"])
-def test_a_server_that_cannot_be_asked_refuses_nobody(live: LiveMembers | None) -> None:
+def test_an_unreachable_server_refuses_no_request(live: LiveMembers | None) -> None:
     if live is not None:
         live.broken = True
     assert denial(service(live, cpu="4"), group(5)) == ""
@@ -258,5 +258,5 @@ def test_a_pod_stays_in_its_group(old: Obj, new: Obj, words: str) -> None:
     [{"subResource": "status"}, {"namespace": "kube-system"}],
     ids=["a subresource", "an exempt namespace"],
 )
-def test_moves_that_are_nobodys_concern_pass(request_: Obj) -> None:
+def test_moves_that_no_rule_concerns_pass(request_: Obj) -> None:
     assert denial(ReviewDispatcher(synced()), member("h"), member("g"), operation="UPDATE", **request_) == ""

@@ -215,7 +215,7 @@ def test_server_that_does_not_answer_is_asked_again_one_that_refuses_is_not() ->
 @pytest.mark.parametrize(
     ("namespace", "name"), [("b", "j"), ("a", "k")], ids=["another namespace", "another name"]
 )
-def test_nobody_hides_an_owner_by_references_that_lead_nowhere(namespace: str, name: str) -> None:
+def test_references_that_lead_nowhere_hide_no_owner(namespace: str, name: str) -> None:
     cache = owners(client=FakeClient(JOB))
     assert cache.find(namespace, OwnerReference("Job", name, "uid-j", "batch/v1"), ask=True) is None
     found = cache.find("a", OwnerReference("Job", "j", "uid-j", "batch/v1"), ask=True)

@@ -120,7 +120,7 @@ def test_group_that_cannot_be_is_refused(spec: Obj, code: int, words: str) -> No
     assert api.stored is None
 
 
-def test_group_without_totals_reserves_nothing_and_asks_nobody() -> None:
+def test_group_without_totals_reserves_nothing_and_makes_no_request() -> None:
     api, service = serving()
     assert denial(service, group()) == ""
     assert api.calls == {}
@@ -422,7 +422,7 @@ def test_a_namespace_without_quota_is_asked_about_now_and_then_and_nothing_is_wr
     assert 50 <= api.calls["quotas"] <= 100
 
 
-def test_fat_totals_are_refused_with_their_size() -> None:
+def test_too_large_totals_are_refused_with_their_size() -> None:
     _, service = serving()
     fat = group(**{f"example.com/{'x' * 50}-{n}": "1" for n in range(40)})
     words = "spec.totalResources=40 resources in 3,310 bytes is more than the 2,048 bytes that a reservation"

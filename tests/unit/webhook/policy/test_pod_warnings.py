@@ -78,7 +78,7 @@ def test_no_warning_about_a_pod(new: Obj, request_: Obj) -> None:
     assert warnings(service, new, **request_) == []
 
 
-def test_a_pod_for_nobody_is_warned_of_and_let_through() -> None:
+def test_a_pod_for_a_missing_scheduler_is_admitted_with_a_warning() -> None:
     service = serving(Server(), other_schedulers=frozenset({"mine"}))
     assert warnings(service, pod(schedulerName="ghost")) == [
         "spec.schedulerName=ghost: no scheduler of that name is seen on this cluster (no lease, Deployment, "

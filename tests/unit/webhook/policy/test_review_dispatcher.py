@@ -223,7 +223,7 @@ def test_dead_server_leaves_the_cache_to_decide() -> None:
     assert patch_of(ask(service.mutate, pod(meta={"namespace": "new"}))) == []
 
 
-def test_rules_of_one_object_ask_nobody() -> None:
+def test_rules_of_one_object_make_no_request() -> None:
     server = FakeServer("1")
     service = ReviewDispatcher(synced(node(cpu="9")), live=server)
     assert denial(service, quota(min={"cpu": 2}, max={"cpu": 1}), quota()) != ""

@@ -185,7 +185,7 @@ def test_a_label_of_the_nodes_may_be_a_level() -> None:
     assert "zone is not a level" in denial(made, group({"zone": {}}))
 
 
-def test_results_that_are_written_back_ask_nobody() -> None:
+def test_results_that_are_written_back_make_no_request() -> None:
     server: Any = Server(topology())
     wish = {"rack": {"type": "spread", "partitions": 3}}
     old, new = group(wish), group(wish, status="Bound")
@@ -193,7 +193,7 @@ def test_results_that_are_written_back_ask_nobody() -> None:
     assert server.asked == 0
 
 
-def test_other_config_maps_are_nobodys_business() -> None:
+def test_other_config_maps_are_not_judged() -> None:
     other = config_map("settings", "app", tree="{")
     assert denial(service(topology()), other) == ""
 

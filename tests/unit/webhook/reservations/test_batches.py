@@ -59,7 +59,7 @@ def test_a_dry_run_takes_no_room_from_a_real_request_and_sees_it() -> None:
     assert stored(api)[1] == ["real"]
 
 
-def test_each_sees_those_before_it_and_whoever_does_not_fit_stops_nobody() -> None:
+def test_each_request_sees_those_before_it_and_a_refused_one_stops_no_other() -> None:
     others = [
         Waiter(charge("huge", 3), False),
         Waiter(charge("big", 2), False),
@@ -127,7 +127,7 @@ def test_the_pause_comes_before_the_batch_is_taken() -> None:
     assert (sizes, other.done) == ([2], True)
 
 
-def test_who_was_decided_with_another_decides_nothing() -> None:
+def test_a_request_that_was_decided_in_another_batch_decides_nothing_itself() -> None:
     calls: list[int] = []
     made = deciding(lambda _, batch: calls.append(len(batch)) or "")
     waiter = Waiter(charge("p"), False, short=[SHORT], done=True)
@@ -144,7 +144,9 @@ def test_who_was_decided_with_another_decides_nothing() -> None:
         pytest.param(None, "lost", id="words"),
     ],
 )
-def test_without_a_decision_nobody_enters_but_a_refusal_stands(problem: Exception | None, words: str) -> None:
+def test_without_a_decision_no_request_is_admitted_but_a_refusal_stands(
+    problem: Exception | None, words: str
+) -> None:
     def decide(namespace: str, batch: Sequence[Waiter]) -> str:
         batch[0].short = [SHORT]
         if problem is not None:
@@ -159,7 +161,7 @@ def test_without_a_decision_nobody_enters_but_a_refusal_stands(problem: Exceptio
         made.submit("a", other)
 
 
-def test_broken_code_lets_nobody_in_and_the_next_one_try() -> None:
+def test_broken_code_admits_no_request_and_the_next_one_is_tried() -> None:
     outcomes = iter([RuntimeError("bug"), None])
 
     def decide(namespace: str, batch: Sequence[Waiter]) -> str:
@@ -176,7 +178,9 @@ def test_broken_code_lets_nobody_in_and_the_next_one_try() -> None:
     assert made.submit("a", Waiter(charge("q"), False)) == ()
 
 
-def test_who_waits_too_long_is_undecided_and_out_of_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waits_too_long_is_undecided_and_leaves_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(batches, "DECIDE_SECONDS", 0.01)
     made = deciding(lambda _, batch: "")
     queue = made.queue("a")

@@ -221,7 +221,7 @@ def test_lost_races_are_run_again_and_then_left_undecided() -> None:
         replica.admit(charge("q"))
 
 
-def test_nobody_is_admitted_by_an_accident() -> None:
+def test_no_pod_is_admitted_after_an_unexpected_error() -> None:
     api = Api()
     replica = Replica(api)
     api.broken = ServiceUnavailable(503, "ServiceUnavailable", "away")
@@ -294,7 +294,7 @@ def test_lists_of_many_pods_leave_time_for_others(monkeypatch: pytest.MonkeyPatc
     assert replica.slept[-1] == pytest.approx(REST_FACTOR * 0.1)
 
 
-def test_a_crowd_of_one_namespace_leaves_threads_to_others() -> None:
+def test_many_requests_of_one_namespace_leave_threads_to_others() -> None:
     replica = Replica(Api())
 
     def one_more() -> None:

@@ -108,7 +108,7 @@ def test_a_creation_that_is_underway_is_waited_for_and_not_robbed(seconds: float
     assert api.charged == []
 
 
-def test_who_has_no_time_to_wait_is_told_to_try_again() -> None:
+def test_a_request_without_time_to_wait_is_refused_with_try_again() -> None:
     """A machine that is busy must not let in what nobody has judged."""
     api = Api()
     replica = Replica(api)
@@ -117,7 +117,7 @@ def test_who_has_no_time_to_wait_is_told_to_try_again() -> None:
         replica.admit(charge("second", 2))
 
 
-def test_while_somebody_waits_nobody_gets_past_and_what_comes_later_does_not_count() -> None:
+def test_requests_are_decided_in_order_and_later_ones_do_not_count() -> None:
     api = Api()
     first, second = Replica(api), Replica(api)
     forge(first, charge("x", 4))
@@ -177,7 +177,7 @@ def test_a_dry_run_waits_too_and_writes_nothing() -> None:
     assert api.stored is stored
 
 
-def test_charges_that_nobody_needs_away_are_few_all_the_same() -> None:
+def test_unconfirmed_charges_are_bounded_even_if_no_request_needs_the_room() -> None:
     api = Api()
     replica = Replica(api)
     for number in range(4 * MANY_CHARGES):
@@ -209,7 +209,7 @@ def flooded() -> tuple[Api, Replica]:
     return api, replica
 
 
-def test_a_flood_opens_no_door() -> None:
+def test_a_flood_admits_no_pod_beyond_max() -> None:
     """A tenant can have creations fail in masses, and must not get past `max` by it."""
     api, replica = flooded()
     api.forget_calls()
@@ -237,7 +237,7 @@ def test_a_flood_that_is_over_is_forgotten() -> None:
     assert not replica.ledgers.entry_ages.flooded(NAMESPACE)
 
 
-def test_who_crowds_three_namespaces_leaves_a_seat_in_every_other() -> None:
+def test_a_flood_in_three_namespaces_leaves_a_waiting_thread_to_every_other() -> None:
     replica = Replica(Api())
     for number in range(3):
         assert not any(sit(replica, f"crowded-{number}", MOST_IN_ALL // 3))
@@ -247,7 +247,7 @@ def test_who_crowds_three_namespaces_leaves_a_seat_in_every_other() -> None:
 
 
 def test_forgers_without_a_pause_do_not_stop_real_pods_and_resizes() -> None:
-    """In real time: twelve forgers for all there is, from both replicas."""
+    """In real time: twelve clients forge reviews on both replicas."""
     api = Api()
     api.tells = True
     replicas = [Replica(api, real=True), Replica(api, real=True)]

@@ -168,7 +168,7 @@ def test_a_replica_does_not_release_what_waits_at_another() -> None:
     assert sorted(entered(api)) == ["uid-g", "uid-n"]
 
 
-def test_forged_resize_of_a_pod_takes_nothing_from_it_and_refuses_nobody() -> None:
+def test_a_forged_resize_takes_nothing_from_its_pod_and_refuses_no_request() -> None:
     _, (replica,) = holding()
     assert replica.admit(charge("p", 1)) == ""
     forge(replica, charge("p", 2))

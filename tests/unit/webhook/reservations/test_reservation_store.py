@@ -402,7 +402,7 @@ def test_reservation_that_cannot_be_confirmed_is_refused_for_now() -> None:
         replica.reserve(hold("g", 2))
 
 
-def test_broken_code_admits_nobody() -> None:
+def test_broken_code_admits_no_request() -> None:
     api, replica = holding()
     api.broken = RuntimeError("a bug")
     replica.hear_ledger()

@@ -122,7 +122,7 @@ def test_a_right_that_is_missing_is_told() -> None:
         world.round(default_pod(**BY_JOB))
 
 
-def test_a_pod_of_which_something_is_refused_keeps_nobody_else_waiting() -> None:
+def test_a_pod_with_a_refused_write_delays_no_other_pod() -> None:
     """Its annotations may be as large as they can get, so that it takes no more."""
     refusal = Invalid(422, "Invalid", "metadata.annotations: Too long", "PATCH", "/pods/p")
     world = World()
