@@ -22,7 +22,7 @@ from tests.chart.live.installation import (
     replaced,
 )
 from tests.chart.rendering import CHART, NAMESPACE, VALUES, objects, one
-from tests.support.clusters.scheduler import create_quota, free_port
+from tests.support.clusters.scheduler import free_port
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 
@@ -80,8 +80,15 @@ def test_reviews_are_answered_with_the_mounted_certificate(served: tuple[Plane, 
     namespace = cluster.namespace("issued")
 
     def refused() -> bool:
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas?dryRun=All"
+        body = {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "quota"},
+            "spec": {"min": {"cpu": "1000"}, "max": {"cpu": "1000"}},
+        }
         try:
-            create_quota(cluster, namespace, {"cpu": "1000"}, {"cpu": "1000"})
+            cluster.request("POST", path, body)
         except RequestFailed as error:
             return error.status == 403 and "more than the" in str(error)
         return False
