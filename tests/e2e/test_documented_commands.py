@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,23 @@ def test_the_ten_minutes_of_the_readme(tmp_path: Path, served_by: str, kubectl: 
             assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
             return done.stdout
 
-        said = {line: type_in(line) for line in ten_minutes()}
+        def settled() -> bool:
+            """Whether the scheduler has tried every pod that there is to be."""
+            wanted = json.loads(type_in("kubectl get deployments -A -o json"))["items"]
+            pods = json.loads(type_in("kubectl get pods -A -o json"))["items"]
+            tried = [
+                pod
+                for pod in pods
+                for condition in pod["status"].get("conditions") or ()
+                if condition["type"] == "PodScheduled"
+            ]
+            return len(tried) == sum(deployment["spec"]["replicas"] for deployment in wanted)
+
+        said = {}
+        for line in ten_minutes():
+            said[line] = type_in(line)
+            # Who reads along is slower than a test: the next command finds the pods of this one.
+            assert eventually(settled, timeout=60)
         quotas = said["kubectl elasticquota get -A"]
         assert [row.split()[0] for row in quotas.splitlines()[1:]] == ["analytics", "urgent", "web"]
         assert "FIELDS" in said["kubectl explain elasticquota.spec"]

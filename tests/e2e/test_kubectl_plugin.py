@@ -173,7 +173,7 @@ def test_a_watch_prints_the_borrower_and_the_lender_when_a_pod_goes(
             stderr=subprocess.STDOUT,
         )
         try:
-            eventually(lambda: len(path.read_text().splitlines()) == 2, 20)
+            eventually(lambda: len(path.read_text().splitlines()) == 2, 40)
             kube("delete", "pod", "a2", "-n", first, "--grace-period=0", "--force")
             lines = eventually(
                 lambda: found if len(found := path.read_text().splitlines()) >= 4 else None, 20

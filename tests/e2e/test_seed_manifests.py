@@ -170,8 +170,11 @@ def lint(kubeconfig: Path) -> str:
 
 def placed_in_the_document(run: Hands) -> None:
     """The group is where the document draws it, and says so in the fields that the document shows."""
-    assert eventually(lambda: all(run.nodes_of("default")), timeout=WAIT)
-    nodes = Counter(run.nodes_of("default"))
+    # The controller creates the pods of the Job one by one.
+    placed = eventually(
+        lambda: found if len(found := run.nodes_of("default")) == 8 and all(found) else None, timeout=WAIT
+    )
+    nodes = Counter(placed)
     assert sorted(nodes.values()) == [2, 3, 3]
     assert set(nodes) == {"node-0", "node-1", "node-2"}
 

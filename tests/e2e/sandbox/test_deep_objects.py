@@ -40,10 +40,10 @@ def test_one_deep_pod_stops_no_scheduler(cluster: Cluster, tmp_path: Path) -> No
     create_deep_pod(cluster, tenant, "listed")
     with scheduler(cluster, tmp_path) as process:
         create_pod(cluster, other, "first")
-        eventually(lambda: "first" in bound(cluster, other), 20)
+        eventually(lambda: "first" in bound(cluster, other), 40)
         create_deep_pod(cluster, tenant, "watched")
         create_pod(cluster, other, "second")
-        eventually(lambda: "second" in bound(cluster, other), 20)
+        eventually(lambda: "second" in bound(cluster, other), 40)
         assert process.end() == 0, process.said()
     for name in ("listed", "watched"):
         # Their lists are too deep for the helpers of these tests.

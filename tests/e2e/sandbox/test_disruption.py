@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.clusters.cluster import Cluster
-from tests.support.clusters.scheduler import bound, create_node, create_pod, create_quota, get_pod, scheduler
+from tests.support.clusters.scheduler import (
+    bound,
+    create_node,
+    create_pod,
+    create_priority_class,
+    create_quota,
+    get_pod,
+    scheduler,
+)
 from tests.support.eventually import eventually
 
-WAIT = 20.0
+WAIT = 40.0
 FINALIZER = "example.com/look-first"
 
 
@@ -34,9 +42,7 @@ def test_a_victim_of_priority_says_why_it_goes_and_its_room_is_free_only_then(
 ) -> None:
     namespace = cluster.namespace()
     urgent = f"urgent-{namespace}"
-    cluster.request(
-        "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": urgent}, "value": 1000}
-    )
+    create_priority_class(cluster, urgent)
     create_node(cluster, "one", "2")
     with scheduler(cluster, tmp_path):
         create_pod(cluster, namespace, "low", "2")

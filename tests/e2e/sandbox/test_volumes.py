@@ -20,7 +20,7 @@ from tests.support.clusters.scheduler import (
 )
 from tests.support.eventually import eventually
 
-WAIT = 20.0
+WAIT = 40.0
 ZONE = "topology.kubernetes.io/zone"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"

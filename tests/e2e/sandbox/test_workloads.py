@@ -77,39 +77,39 @@ SELECTOR = {"matchLabels": {"app": "a"}}
 def test_a_job_completes(place: Place) -> None:
     spec = {"completions": 3, "parallelism": 3, "template": job_template(**{RUN_SECONDS: "0.2"})}
     place.apply("batch/v1", "Job", "j", spec=spec)
-    place.kubectl("wait", "--for=condition=complete", "job/j", "--timeout=20s")
+    place.kubectl("wait", "--for=condition=complete", "job/j", "--timeout=40s")
     assert "3/3" in place.kubectl("get", "job", "j")
     assert [pod["status"]["phase"] for pod in place.pods()] == ["Succeeded"] * 3
-    place.kubectl("delete", "job", "j", "--timeout=20s")
+    place.kubectl("delete", "job", "j", "--timeout=40s")
     eventually(lambda: not place.pods())
 
 
 def test_a_job_fails(place: Place) -> None:
     failing = job_template(**{RUN_SECONDS: "0", EXIT_CODE: "1"})
     place.apply("batch/v1", "Job", "j", spec={"backoffLimit": 0, "template": failing})
-    place.kubectl("wait", "--for=condition=failed", "job/j", "--timeout=20s")
+    place.kubectl("wait", "--for=condition=failed", "job/j", "--timeout=40s")
     assert "BackoffLimitExceeded" in place.kubectl("describe", "job", "j")
 
 
 def test_a_deployment_rolls_out_scales_and_updates(place: Place) -> None:
     spec = {"replicas": 2, "selector": SELECTOR, "template": template()}
     place.apply("apps/v1", "Deployment", "d", spec=spec)
-    assert "successfully rolled out" in place.kubectl("rollout", "status", "deployment/d", "--timeout=20s")
+    assert "successfully rolled out" in place.kubectl("rollout", "status", "deployment/d", "--timeout=40s")
     place.kubectl("scale", "deployment/d", "--replicas=3")
-    place.kubectl("wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/d", "--timeout=20s")
+    place.kubectl("wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/d", "--timeout=40s")
     assert "3/3" in place.kubectl("get", "deployment", "d")
     place.kubectl("set", "image", "deployment/d", "main=busybox:2")
-    place.kubectl("rollout", "status", "deployment/d", "--timeout=20s")
+    place.kubectl("rollout", "status", "deployment/d", "--timeout=40s")
     images = eventually(lambda: {p["spec"]["containers"][0]["image"] for p in place.pods()})
     assert images == {"busybox:2"}
-    place.kubectl("delete", "deployment", "d", "--cascade=foreground", "--timeout=20s")
+    place.kubectl("delete", "deployment", "d", "--cascade=foreground", "--timeout=40s")
     assert not place.pods()
 
 
 def test_a_stateful_set_rolls_out(place: Place) -> None:
     spec = {"replicas": 2, "serviceName": "s", "selector": SELECTOR, "template": template()}
     place.apply("apps/v1", "StatefulSet", "s", spec={**spec, "updateStrategy": {"type": "RollingUpdate"}})
-    place.kubectl("rollout", "status", "statefulset/s", "--timeout=20s")
+    place.kubectl("rollout", "status", "statefulset/s", "--timeout=40s")
     assert sorted(pod["metadata"]["name"] for pod in place.pods()) == ["s-0", "s-1"]
 
 
@@ -128,7 +128,7 @@ def test_a_group_goes_with_the_workload_that_owns_it(place: Place) -> None:
     }
     place.kubectl("create", "-f", "-", body=group)
     assert place.kubectl("get", "podgroup", "g", "-o", "name").strip().endswith("/g")
-    place.kubectl("delete", "job", "j", "--timeout=20s")
+    place.kubectl("delete", "job", "j", "--timeout=40s")
     eventually(lambda: "NotFound" in place.kubectl("get", "podgroup", "g", check=False))
 
 
@@ -136,8 +136,13 @@ def test_a_quota_shows_its_use_and_refuses(place: Place) -> None:
     place.kubectl("create", "quota", "q", "--hard=requests.cpu=1,pods=5")
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": template("800m")["spec"]}
     place.kubectl("apply", "-f", "-", body=pod)
-    described = place.kubectl("describe", "quota", "q").split()
-    assert described[described.index("requests.cpu") + 1 :][:2] == ["800m", "1"]
+
+    def shown() -> list[str]:
+        described = place.kubectl("describe", "quota", "q").split()
+        assert "requests.cpu" in described
+        return described[described.index("requests.cpu") + 1 :][:2]
+
+    eventually(lambda: shown() == ["800m", "1"])
     pod["metadata"] = {"name": "p2"}
     refusal = place.kubectl("create", "-f", "-", body=pod, check=False)
     assert refusal.startswith("Error from server (Forbidden): ")
@@ -160,9 +165,9 @@ def test_a_full_quota_stops_a_replica_set_which_says_so(place: Place) -> None:
 def test_deleting_a_running_pod_is_quick(place: Place) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": template()["spec"]}
     place.kubectl("apply", "-f", "-", body=pod)
-    place.kubectl("wait", "--for=condition=ready", "pod/p", "--timeout=20s")
+    place.kubectl("wait", "--for=condition=ready", "pod/p", "--timeout=40s")
     begun = time.monotonic()
-    place.kubectl("delete", "pod", "p", "--timeout=20s")
+    place.kubectl("delete", "pod", "p", "--timeout=40s")
     assert time.monotonic() - begun < 5
 
 
@@ -171,7 +176,7 @@ def test_a_namespace_goes_with_all_it_holds(place: Place) -> None:
         "apps/v1", "ReplicaSet", "r", spec={"replicas": 2, "selector": SELECTOR, "template": template()}
     )
     eventually(lambda: len(place.pods()) == 2)
-    place.cluster.kubectl("delete", "namespace", place.namespace, "--timeout=20s")
+    place.cluster.kubectl("delete", "namespace", place.namespace, "--timeout=40s")
     with pytest.raises(RequestFailed) as gone:
         place.cluster.request("GET", f"/api/v1/namespaces/{place.namespace}")
     assert gone.value.status == 404
@@ -183,15 +188,15 @@ def test_an_eviction_respects_the_budget(place: Place) -> None:
     place.apply(
         "apps/v1", "ReplicaSet", "r", spec={"replicas": 1, "selector": SELECTOR, "template": template()}
     )
-    place.kubectl("wait", "--for=condition=ready", "pod", "-l", "app=a", "--timeout=20s")
-    name = place.pods()[0]["metadata"]["name"]
+    name = eventually(lambda: place.pods()[0]["metadata"]["name"])
+    place.kubectl("wait", "--for=condition=ready", f"pod/{name}", "--timeout=40s")
     path = f"/api/v1/namespaces/{place.namespace}/pods/{name}/eviction"
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     with pytest.raises(RequestFailed) as refusal:
         place.cluster.request("POST", path, body)
     assert refusal.value.status == 429
     place.kubectl("scale", "rs/r", "--replicas=2")
-    place.kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/b", "--timeout=20s")
+    place.kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/b", "--timeout=40s")
     place.cluster.request("POST", path, body)
     eventually(lambda: name not in [pod["metadata"]["name"] for pod in place.pods()])
 
@@ -199,5 +204,5 @@ def test_an_eviction_respects_the_budget(place: Place) -> None:
 def test_a_pod_too_large_for_its_node_fails(place: Place) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": template("99")["spec"]}
     place.kubectl("apply", "-f", "-", body=pod)
-    place.kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/p", "--timeout=20s")
+    place.kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/p", "--timeout=40s")
     assert "OutOfcpu" in place.kubectl("get", "pod", "p")

@@ -16,6 +16,7 @@ from tests.support.clusters.scheduler import (
     bound,
     create_node,
     create_pod,
+    create_priority_class,
     events,
     scheduled_condition,
     scheduler,
@@ -24,7 +25,7 @@ from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 from tests.support.extender_server import ExtenderServer, Handler, extender_server, names_in
 
-WAIT = 20.0
+WAIT = 40.0
 GPU = "example.com/gpu"
 
 
@@ -117,7 +118,7 @@ def test_extenders_filter_and_score(
         await_nodes(cluster, namespace, a="three", b="three")
         await_words(cluster, namespace, "none", "0/3 nodes are available: 3 no licence.")
         labels = {"extender": extender.url, "verb": "filter"}
-        assert running.metric("muster_extender_duration_seconds_count", **labels) >= 3.0
+        eventually(lambda: running.metric("muster_extender_duration_seconds_count", **labels) >= 3.0, WAIT)
     sent = [body for path, body in extender.calls if path.endswith("/filter")]
     assert all(body["Pod"]["spec"]["containers"] for body in sent), "pods are sent whole"
     if not capable:
@@ -150,7 +151,7 @@ def test_one_that_hangs_delays_its_own_pods_alone(
             WAIT,
         )
         labels = {"extender": extender.url, "verb": "filter", "reason": "timeout"}
-        assert running.metric("muster_extender_errors_total", **labels) >= 1.0
+        eventually(lambda: running.metric("muster_extender_errors_total", **labels) >= 1.0, WAIT)
         # It has come to itself.
         extender.acts = {"filter": lambda handler, body: {"nodenames": names_in(body)}}
         eventually(lambda: len(bound(cluster, namespace)) == 25, WAIT + 20.0)
@@ -212,7 +213,7 @@ def test_nobody_is_evicted_where_the_extender_objects(
     for name in ("one", "two"):
         create_node(cluster, name, cpu="2")
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    cluster.request("POST", classes, {"metadata": {"name": "extended-high"}, "value": 1000})
+    create_priority_class(cluster, "extended-high")
     namespace = cluster.namespace()
     try:
         settings = {"preemptVerb": "preempt", "nodeCacheCapable": True}

@@ -143,8 +143,12 @@ def test_too_few_pods_are_told_to_the_pods_and_the_group(cluster: Cluster, runni
     create_members(cluster, namespace, "a", "b")
     await_refused(cluster, namespace, "a", "needs minMembers 3")
     eventually(lambda: {e["regarding"]["name"] for e in told(cluster, namespace, "Pod")} == {"a", "b"}, WAIT)
-    notes = eventually(lambda: [event["note"] for event in told(cluster, namespace, "PodGroup")], WAIT)
-    assert any("2 pods wait" in note or "1 pods wait" in note for note in notes), notes
+
+    def noted() -> bool:
+        notes = [event["note"] for event in told(cluster, namespace, "PodGroup")]
+        return any("2 pods wait" in note or "1 pods wait" in note for note in notes)
+
+    eventually(noted, WAIT)
     create_members(cluster, namespace, "c")
     await_bound(cluster, namespace, "a", "b", "c")
 
@@ -192,8 +196,13 @@ def test_restart_evicts_what_is_left_of_a_gang(cluster: Cluster, running: Schedu
     set_phase(cluster, namespace, "c", "Failed")
     pods = f"/api/v1/namespaces/{namespace}/pods"
     eventually(lambda: [p["metadata"]["name"] for p in cluster.request("GET", pods)["items"]] == ["c"], WAIT)
-    notes = [event["note"] for event in told(cluster, namespace, "PodGroup")]
-    assert any("fell below minMembers 3" in note for note in notes), notes
+
+    def noted() -> bool:
+        notes = [event["note"] for event in told(cluster, namespace, "PodGroup")]
+        assert any("fell below minMembers 3" in note for note in notes), notes
+        return True
+
+    eventually(noted, WAIT)
     create_members(cluster, namespace, "d", "e", "f")
     eventually(lambda: {"d", "e", "f"} <= set(bound(cluster, namespace)), WAIT)
 
@@ -243,9 +252,16 @@ def test_kubectl_shows_why_a_gang_waits_and_every_change(
     create_group(cluster, namespace, 3)
     create_members(cluster, namespace, "a", "b", "c")
     await_refused(cluster, namespace, "a", "1 short of cpu on one node")
-    said = cluster.kubectl("podgroup", "status", "g", "-n", namespace).stdout
-    assert "needs 3: 0 have a node, 3 wait" in said
-    assert "only 2 of the 3 pods that must start together find a node: 1 short of cpu on one node" in said
+    short = "only 2 of the 3 pods that must start together find a node: 1 short of cpu on one node"
+
+    def explained() -> bool:
+        said = cluster.kubectl("podgroup", "status", "g", "-n", namespace).stdout
+        assert "needs 3: 0 have a node, 3 wait" in said
+        assert short in said
+        return True
+
+    # The pods say it before their group does.
+    eventually(explained, WAIT)
     program = str(Path(sys.executable).parent / "kubectl-podgroup")
     plugin = [program, "status", "-w", "--no-headers"]
     flags = ["-n", namespace, "--kubeconfig", str(cluster.kubeconfig)]

@@ -6,6 +6,7 @@ metrics.k8s.io; on the real kube-apiserver an aggregated server would need a net
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from scheduler_core.model.timestamps import format_time
 from tests.support.clusters.cluster import Cluster, await_established
-from tests.support.clusters.scheduler import bound, create_node, events, scheduler
+from tests.support.clusters.scheduler import bound, create_node, events, scheduled_condition, scheduler
 from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 
@@ -117,6 +118,30 @@ def report(cluster: Cluster, node: str) -> dict[str, Any]:
     return found
 
 
+def await_refused(cluster: Cluster, namespace: str, node: str) -> None:
+    """Wait until pods get no place on a node, as it is too busy.
+
+    The scheduler learns of a report by a watch: a pod that comes before it is still placed there.
+    """
+    numbers = itertools.count()
+
+    def refused() -> bool:
+        name = f"new-{next(numbers)}"
+        create_member(cluster, namespace, name, nodeSelector={"kubernetes.io/hostname": node})
+        condition = eventually(lambda: scheduled_condition(cluster, namespace, name), WAIT)
+        if condition["status"] == "True":
+            cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}")
+            return False
+        assert "cpu usage exceed threshold" in condition["message"]
+        return True
+
+    eventually(refused, WAIT)
+    notes = [
+        event["note"] for event in eventually(lambda: events(cluster, namespace, "FailedScheduling"), WAIT)
+    ]
+    assert all("cpu usage exceed threshold" in note for note in notes), notes
+
+
 @pytest.mark.usefixtures("metrics_api")
 def test_the_process_fills_node_metrics_and_avoids_the_hot_node(cluster: Cluster, tmp_path: Path) -> None:
     namespace = cluster.namespace()
@@ -151,10 +176,7 @@ def test_the_process_fills_node_metrics_and_avoids_the_hot_node(cluster: Cluster
         assert entry["podUsage"]["resources"] == {"cpu": "3250m", "memory": "1536Mi"}
         assert cold["status"]["podsMetric"] == []
 
-        for index in range(4):
-            create_member(cluster, namespace, f"new-{index}", nodeSelector={"kubernetes.io/hostname": "hot"})
-        refused = eventually(lambda: events(cluster, namespace, "FailedScheduling"), WAIT)
-        assert "cpu usage exceed threshold" in refused[0]["note"]
+        await_refused(cluster, namespace, "hot")
         for index in range(4):
             create_member(cluster, namespace, f"free-{index}")
         free = {f"free-{index}" for index in range(4)}

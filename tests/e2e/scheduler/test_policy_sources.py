@@ -28,7 +28,7 @@ PACKS = json.dumps(
         "priorities": [{"name": "MostRequestedPriority", "weight": 1}],
     }
 )
-WAIT = 20.0
+WAIT = 40.0
 
 
 def create_config_map(cluster: Cluster, namespace: str, name: str, data: dict[str, str]) -> None:

@@ -7,16 +7,19 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import (
     SchedulerProcess,
+    await_quota,
     bound,
     command,
     create_node,
     create_pod,
+    create_priority_class,
     create_quota,
     events,
     free_port,
@@ -26,7 +29,7 @@ from tests.support.clusters.scheduler import (
 )
 from tests.support.eventually import eventually
 
-WAIT = 20.0
+WAIT = 40.0
 
 
 @pytest.fixture
@@ -62,19 +65,24 @@ def test_pods_within_max_are_bound_and_the_one_above_waits_with_numbers(
     namespace = cluster.namespace()
     create_node(cluster, "one", "8")
     create_quota(cluster, namespace, {"cpu": "2"}, {"cpu": "2"})
+    await_quota(cluster, namespace)
     create_pod(cluster, namespace, "a")
     create_pod(cluster, namespace, "b")
     await_bound(cluster, namespace, "a", "b")
     create_pod(cluster, namespace, "c")
     await_refused(cluster, namespace, "c", "cpu=2", "exceeds", "2")
-    failed = eventually(lambda: events(cluster, namespace, "FailedScheduling"), WAIT)
-    assert {(event["regarding"]["name"], event["reportingController"]) for event in failed} == {
-        ("c", "muster-scheduler")
-    }
+
+    def told_of_c() -> list[dict[str, Any]]:
+        # The others, too, where they were seen before their node.
+        found = events(cluster, namespace, "FailedScheduling")
+        return [event for event in found if event["regarding"]["name"] == "c"]
+
+    failed = eventually(told_of_c, WAIT)
+    assert {event["reportingController"] for event in failed} == {"muster-scheduler"}
     notes = [event["note"] for event in failed]
     assert all("exceeds" in note for note in notes)
     assert len(set(notes)) == len(notes), "the same is said once"
-    scheduled = eventually(lambda: events(cluster, namespace, "Scheduled"), WAIT)
+    scheduled = eventually(lambda: (e := events(cluster, namespace, "Scheduled"))[1:] and e, WAIT)
     assert {event["reportingController"] for event in scheduled} == {"muster-scheduler"}
     assert f"Successfully assigned {namespace}/a to one" in {event["note"] for event in scheduled}
     path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas/quota"
@@ -132,8 +140,7 @@ def test_a_new_node_wakes_a_waiting_pod_and_a_deleted_one_is_forgotten(
 def test_pods_that_wait_at_the_start_are_taken_by_priority(cluster: Cluster, tmp_path: Path) -> None:
     namespace = cluster.namespace()
     urgent = f"urgent-{namespace}"
-    body = {"metadata": {"name": urgent}, "value": 1000, "preemptionPolicy": "Never"}
-    cluster.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    create_priority_class(cluster, urgent, preemptionPolicy="Never")
     create_node(cluster, "one", "4")
     create_pod(cluster, namespace, "first", "3")
     create_pod(cluster, namespace, "high", "3", priorityClassName=urgent)
@@ -147,6 +154,7 @@ def test_a_quota_takes_its_min_back_from_a_borrower(cluster: Cluster, running: S
     create_node(cluster, "one", "4")
     create_quota(cluster, lender, {"cpu": "2"}, {"cpu": "4"})
     create_quota(cluster, borrower, {"cpu": "2"}, {"cpu": "4"})
+    await_quota(cluster, lender, borrower)
     names = [f"b{number}" for number in range(4)]
     for name in names:
         create_pod(cluster, borrower, name)
@@ -159,8 +167,8 @@ def test_a_quota_takes_its_min_back_from_a_borrower(cluster: Cluster, running: S
     (told,) = eventually(lambda: events(cluster, borrower, "Preempted"), WAIT)
     assert told["regarding"]["uid"] == uids[victim]
     assert told["related"]["name"] == "own"
-    assert running.metric("scheduler_preemption_attempts_total") == 1.0
-    assert running.metric("scheduler_preemption_victims_sum") == 1.0
+    eventually(lambda: running.metric("scheduler_preemption_attempts_total") == 1.0, WAIT)
+    eventually(lambda: running.metric("scheduler_preemption_victims_sum") == 1.0, WAIT)
 
 
 def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster, running: SchedulerProcess) -> None:

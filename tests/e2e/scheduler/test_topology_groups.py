@@ -164,10 +164,12 @@ def test_a_pod_group_carries_its_results(cluster: Cluster) -> None:
     cluster.kubectl("annotate", "pg", "g", "-n", namespace, "owner=someone")
     cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/g-3")
     assert results_of(cluster, namespace, "Pending")["schedEndTime"] == found["schedEndTime"]
-    status = eventually(
-        lambda: s if (s := pod_group(cluster, namespace)["status"])["admitted"] == 3 else None, WAIT
-    )
-    assert status["phase"] == "Unschedulable"
+
+    def told() -> bool:
+        status = pod_group(cluster, namespace)["status"]
+        return (status["admitted"], status["phase"]) == (3, "Unschedulable")
+
+    eventually(told, WAIT)
     assert pod_group(cluster, namespace)["metadata"]["annotations"]["owner"] == "someone"
 
 
@@ -177,7 +179,7 @@ def test_a_constraint_that_names_no_level_is_told_and_heals(cluster: Cluster) ->
     create_member(cluster, namespace, "g-0", annotations={"scheduling.k8s.io/group-name": "g"})
     found = results_of(cluster, namespace, "Pending")
     assert "row: is not a level of the topology; its levels are rack, node" in found["reason"]
-    assert found["reason"] == scheduled_condition(cluster, namespace, "g-0")["message"]
+    eventually(lambda: found["reason"] == scheduled_condition(cluster, namespace, "g-0")["message"], WAIT)
     text = f'{CONSTRAINTS}={{"rack": {{"type": "pack"}}}}'
     cluster.kubectl("annotate", "--overwrite", "pg", "g", "-n", namespace, text)
     assert "reason" not in results_of(cluster, namespace, "Bound")

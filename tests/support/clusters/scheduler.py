@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
 
 SCHEDULER = "muster-scheduler"
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 class SchedulerProcess:
@@ -160,6 +161,45 @@ def create_quota(cluster: Cluster, namespace: str, minimum: dict[str, str], maxi
             "spec": {"min": minimum, "max": maximum},
         },
     )
+
+
+def await_quota(cluster: Cluster, *namespaces: str, timeout: float = 30.0) -> None:
+    """Wait until a scheduler knows the quotas of these namespaces, that is, until it wrote their status.
+
+    Quotas and pods come to it by different watches: a pod that is created after its quota may be seen first.
+    """
+    stem = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces"
+
+    def known() -> bool:
+        for namespace in namespaces:
+            quota = cluster.request("GET", f"{stem}/{namespace}/elasticquotas/quota")
+            assert quota.get("status", {}).get("used"), f"{namespace}: no scheduler has seen the quota"
+        return True
+
+    eventually(known, timeout)
+
+
+def create_priority_class(cluster: Cluster, name: str, value: int = 1000, **fields: Any) -> None:
+    """A PriorityClass that new pods may name: a kube-apiserver learns of it by a watch of its own."""
+    cluster.request(
+        "POST",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {"metadata": {"name": name}, "value": value, **fields},
+    )
+    containers = [{"name": "main", "image": "example.com/app:1"}]
+    probe = {
+        "metadata": {"name": "probe"},
+        "spec": {"containers": containers, "priorityClassName": name, "schedulerName": "nobody"},
+    }
+
+    def admitted() -> bool:
+        try:
+            cluster.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", probe)
+        except RequestFailed as refused:
+            raise AssertionError(str(refused)) from None
+        return True
+
+    eventually(admitted)
 
 
 def create_pod(cluster: Cluster, namespace: str, name: str, cpu: str = "1", **spec: Any) -> None:

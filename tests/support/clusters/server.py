@@ -44,13 +44,26 @@ def request(
     path: str,
     body: object = None,
     *,
-    timeout: float = 10.0,
+    timeout: float = 30.0,
     headers: Sequence[tuple[str, str]] = (),
 ) -> Any:
     """One JSON request on a connection of its own; the decoded answer. Raises RequestFailed from 400 up.
 
     A PATCH is a JSON merge patch, unless `headers`, which may repeat a name, say otherwise.
     """
+    return exchange(server, method, path, body, timeout=timeout, headers=headers)[0]
+
+
+def exchange(
+    server: Server,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    timeout: float = 30.0,
+    headers: Sequence[tuple[str, str]] = (),
+) -> tuple[Any, list[str]]:
+    """As `request`, with the warnings of the answer."""
     place = urlsplit(server.url)
     context = ssl.create_default_context(cafile=str(server.ca_file))
     link = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=timeout, context=context)
@@ -78,7 +91,7 @@ def request(
         decoded = raw.decode(errors="replace")
     if answer.status >= 400:
         raise RequestFailed(answer.status, decoded)
-    return decoded
+    return decoded, answer.headers.get_all("Warning") or []
 
 
 def write_kubeconfig(path: Path, url: str, ca_file: Path, token: str) -> None:

@@ -83,7 +83,7 @@ def admit_tenant(cluster: Cluster, namespace: str, user: str = "tenant") -> Tena
         path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
         cluster.request("POST", path, binding)
     tenant = Tenant(cluster, namespace, user)
-    eventually(lambda: tenant.tries("GET", "pods") == "", 20)
+    eventually(lambda: tenant.tries("GET", "pods") == "", 40)
     return tenant
 
 
@@ -194,7 +194,7 @@ def witness(cluster: Cluster, namespace: str) -> Iterator[Witness]:
             },
         }
         cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
-        eventually(lambda: found.seen == last, 20)
+        eventually(lambda: found.seen == last, 40)
     finally:
         # Who reads holds the lock that closing asks for: the reader is sent away first.
         with suppress(OSError):

@@ -9,7 +9,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tests.support.clusters.cluster import Cluster
-from tests.support.clusters.scheduler import PROGRAM, SchedulerProcess, scheduler
+from tests.support.clusters.scheduler import (
+    PROGRAM,
+    SchedulerProcess,
+    create_priority_class,
+    scheduler,
+)
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.eventually import eventually
 from tests.support.faults.burst import SETTLE_SECONDS, Burst, Losses
@@ -73,9 +78,8 @@ class Stage:
 
     def urgent_class(self) -> None:
         """The PriorityClass `urgent`."""
-        body = {"metadata": {"name": "urgent"}, "value": 1000}
         with suppress(RequestFailed):
-            self.cluster.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+            create_priority_class(self.cluster, "urgent")
 
     def burst(self) -> Burst:
         """A new burst, seen by a scheduler that is ready for it."""
