@@ -16,13 +16,15 @@ import pytest
 
 from tests.e2e.webhook.test_reservations import (
     VALIDATING,
+    another_quota,
     await_asked,
     create,
     group,
     held,
+    knows_another_quota,
     ledger,
-    limited,
     pod,
+    with_quota,
 )
 from tests.e2e.webhook.test_webhook import start, stop
 from tests.support.clusters.cluster import Cluster
@@ -116,19 +118,21 @@ class Race:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.namespace = limited(cluster, **{"requests.cpu": str(LIMIT)})
+        self.namespace = with_quota(cluster, **{"requests.cpu": str(LIMIT)})
         self.lost: list[str] = []
         # Promises that were not kept, and the seconds that each creation took.
         self.broken: list[str] = []
         self.seconds: list[float] = []
         create_quota(cluster, self.namespace, {}, {"cpu": str(LIMIT)})
-        eventually(self._governed)
+        with another_quota(cluster, self.namespace):
+            eventually(self._governed)
 
     def _governed(self) -> bool:
-        """Whether every replica may know of the quota by now: a pod would go to Muster."""
+        """Whether every replica may know of both quotas by now."""
         path = f"/api/v1/namespaces/{self.namespace}/pods?dryRun=All"
         probes = [self.cluster.request("POST", path, pod("probe", "1")) for _ in range(2 * REPLICAS)]
-        return all(probe["spec"]["schedulerName"] == SCHEDULER for probe in probes)
+        known = [knows_another_quota(self.cluster, self.namespace) for _ in range(2 * REPLICAS)]
+        return all(probe["spec"]["schedulerName"] == SCHEDULER for probe in probes) and all(known)
 
     def wanted(self, obj: dict[str, Any], *, promised: bool = False) -> bool:
         """Whether it was admitted. Only the quota may refuse, and never what was promised."""

@@ -26,6 +26,7 @@ from tests.e2e.webhook.test_reservations import (
     limited,
     pod,
     refusal,
+    with_quota,
 )
 from tests.e2e.webhook.test_webhook import quota, stop
 from tests.support.clusters.cluster import Cluster
@@ -219,7 +220,7 @@ def test_every_hook_is_asked_for_equivalent_versions_too() -> None:
 def test_what_slips_through_while_the_webhook_is_away_is_told(
     cluster: Cluster, server: Server, tmp_path: Path
 ) -> None:
-    namespace = limited(cluster, **{"requests.cpu": "4"})
+    namespace = with_quota(cluster, **{"requests.cpu": "4"})
     quotas = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas"
     cluster.request("POST", quotas, quota("eq", max={"cpu": "6"}))
 

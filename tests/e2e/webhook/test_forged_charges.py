@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +19,7 @@ from tests.support.clusters.scheduler import bound, create_pod, scheduler
 from tests.support.clusters.server import RequestFailed
 from tests.support.clusters.tenant import Tenant, Undecided, witness
 from tests.support.eventually import eventually
+from tests.support.webhooks.forger import flood
 
 __all__ = ["guarded", "hook"]
 
@@ -37,30 +35,14 @@ def forged(namespace: str, name: str, cpu: str, **spec: Any) -> dict[str, Any]:
 @contextmanager
 def forger(hook: Hook, namespace: str, rate: int) -> Iterator[dict[str, Any]]:
     """Somebody who reaches the port; what it counted is there once the block has ended."""
-    figures: dict[str, Any] = {}
     authority = hook.log.parent / "certs" / "ca.crt"
     objects = [
         forged(namespace, "forged-{n}", str(MAX), nodeName="n1"),
         forged(namespace, "forged-{n}", "1", schedulerName="volcano"),
         forged(namespace, "forged-{n}", "100m", nodeName="n1"),
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.webhooks.forger",
-        hook.url,
-        str(authority),
-        str(SECONDS),
-        str(rate),
-    ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as flood:
-        assert flood.stdin is not None
-        assert flood.stdout is not None
-        flood.stdin.write("\n".join(map(json.dumps, objects)))
-        flood.stdin.close()
+    with flood(hook.url, str(authority), objects, rate=rate, seconds=SECONDS) as figures:
         yield figures
-        assert flood.poll() is None, "what was tried was tried under the flood"
-        figures.update(json.loads(flood.stdout.read()))
 
 
 def charges(cluster: Cluster, namespace: str) -> list[str]:
@@ -93,7 +75,7 @@ class Tries:
                 raise ValueError(f"refused because of what does not exist: {said}")
             return True
 
-        eventually(let_in, 10)
+        eventually(let_in)
         return time.monotonic() - began
 
 
@@ -124,7 +106,7 @@ def test_who_forges_foreign_pods_without_a_pause_stops_nobody(
             create_group(guarded, namespace, 2)
             create_members(guarded, namespace, "m0", "m1")
             create_pod(guarded, namespace, "mine", "500m")
-            eventually(lambda: set(bound(guarded, namespace)) >= OWN, 10)
+            eventually(lambda: set(bound(guarded, namespace)) >= OWN)
             started = time.monotonic() - began
             took = past_the_scheduler(tries) if rate < FLOOD else []
             elsewhere = bystander.one("POST", "pods", pod("past", str(MAX), nodeName="n1"))

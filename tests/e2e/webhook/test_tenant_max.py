@@ -21,7 +21,7 @@ from tests.e2e.webhook.test_reservations import Hook, await_asked
 from tests.e2e.webhook.test_webhook import stop
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.sandbox_server import SandboxServer
-from tests.support.clusters.scheduler import create_node, create_quota, scheduler
+from tests.support.clusters.scheduler import create_node, create_priority_class, create_quota, scheduler
 from tests.support.clusters.server import RequestFailed, Server
 from tests.support.clusters.tenant import Tenant, Undecided, admit_tenant, allow, witness
 from tests.support.eventually import eventually
@@ -70,7 +70,7 @@ def limited(cluster: Cluster) -> Tenant:
     create_quota(cluster, namespace, {}, {"cpu": str(MAX)})
     tenant = admit_tenant(cluster, namespace)
     probe = pod("probe", str(MAX + 1), nodeName="n1")
-    eventually(lambda: OVER in tenant.tries("POST", "pods?dryRun=All", probe), 20)
+    eventually(lambda: OVER in tenant.tries("POST", "pods?dryRun=All", probe), 40)
     return tenant
 
 
@@ -214,26 +214,15 @@ SHAPES: tuple[Shape, ...] = (
 @pytest.fixture
 def classes(guarded: Cluster) -> Iterator[None]:
     """What an administrator has set up: a runtime that takes a CPU for itself, and a high priority."""
-    made: list[tuple[str, Obj]] = [
-        (
-            "/apis/node.k8s.io/v1/runtimeclasses",
-            {"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}},
-        ),
-        (
-            "/apis/scheduling.k8s.io/v1/priorityclasses",
-            {"metadata": {"name": "important"}, "value": 1000000},
-        ),
-    ]
-    for path, body in made:
-        try:
-            guarded.request("POST", path, body)
-        except RequestFailed as refused:
-            if guarded.kind != "sandbox":
-                raise AssertionError(str(refused)) from refused
+    runtime = "/apis/node.k8s.io/v1/runtimeclasses"
+    heavy = {"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}}
+    if guarded.kind != "sandbox":
+        guarded.request("POST", runtime, heavy)
+    create_priority_class(guarded, "important", 1000000)
     yield
-    for path, body in made:
+    for path in (f"{runtime}/heavy", "/apis/scheduling.k8s.io/v1/priorityclasses/important"):
         with suppress(RequestFailed):
-            guarded.request("DELETE", f"{path}/{body['metadata']['name']}")
+            guarded.request("DELETE", path)
 
 
 @pytest.mark.usefixtures("classes")
@@ -244,7 +233,7 @@ def test_no_shape_of_pod_gets_past_max(tenant: Tenant) -> None:
         assert [name for name, words in said.items() if OVER not in words] == [], said
         # The amount is refused, not the shape: one of them may take all there is, and then nobody else.
         for shape in shapes:
-            made = eventually(partial(created, tenant, shape("p", str(MAX))), 20)
+            made = eventually(partial(created, tenant, shape("p", str(MAX))), 40)
             again = {one.__name__: tenant.tries("POST", "pods", one("q", "2")) for one in shapes}
             assert [name for name, words in again.items() if OVER not in words] == [], again
             tenant.request("DELETE", f"pods/{made['metadata']['name']}?gracePeriodSeconds=0")
@@ -338,7 +327,7 @@ def may_resize(tenant: Tenant) -> None:
     if tenant.cluster.kind != "sandbox":
         assert "forbidden" in tenant.tries(*resize("probe", "7"))
     allow(tenant, "pods/resize", "patch", "update")
-    eventually(partial(refused_by_max, tenant, *resize("probe", "7")), 20)
+    eventually(partial(refused_by_max, tenant, *resize("probe", "7")), 40)
     tenant.request("DELETE", "pods/probe?gracePeriodSeconds=0")
 
 
@@ -351,12 +340,12 @@ def refused_by_max(tenant: Tenant, *asked: Any) -> bool:
 def resized(tenant: Tenant) -> None:
     """Up to the limit, not beyond; down always; and with nothing left for others meanwhile."""
     may_resize(tenant)
-    eventually(partial(created, tenant, with_a_node("p", "2")), 20)
+    eventually(partial(created, tenant, with_a_node("p", "2")), 40)
     assert "used cpu=2 + requested 5 exceeds max=4" in tenant.tries(*resize("p", "7"))
     assert tenant.tries(*resize("p", "4")) == ""
     assert OVER in tenant.tries("POST", "pods", for_another_scheduler("q", "1"))
     assert tenant.tries(*resize("p", "1")) == ""
-    eventually(partial(created, tenant, for_another_scheduler("q", "3")), 20)
+    eventually(partial(created, tenant, for_another_scheduler("q", "3")), 40)
 
 
 def resized_at_once(tenant: Tenant) -> None:

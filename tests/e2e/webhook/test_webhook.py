@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -28,6 +29,7 @@ from webhook.certs.registration import WebhookEndpoint, register
 from webhook.view.pending import GRACE
 
 START_SECONDS = 40.0
+_sizes = itertools.count(1)
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/muster-webhook"
 
 
@@ -65,7 +67,7 @@ def stop(process: subprocess.Popen[str]) -> int:
     """End it as Kubernetes would; its exit code."""
     process.send_signal(signal.SIGTERM)
     try:
-        return process.wait(15)
+        return process.wait(30)
     finally:
         kill(process)
 
@@ -101,11 +103,13 @@ def hook(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
 @pytest.fixture
 def guarded(cluster: Cluster, hook: Hook) -> Cluster:
     """A cluster with one node of 8 CPUs and a webhook that is known to be asked."""
-    create_node(cluster, "big", cpu="8")
+    memory = f"{next(_sizes)}Gi"
+    create_node(cluster, "big", cpu="8", memory=memory)
     client, _ = connect(Overrides(kubeconfig=str(cluster.kubeconfig)))
     with closing(client.session):
         register(client, WebhookEndpoint(hook.authority, hook.url))
-    await_asked(cluster)
+    # The node of this test, not that of the test before.
+    await_asked(cluster, f"more than the {memory} allocatable")
     return cluster
 
 
@@ -116,8 +120,8 @@ def create_node(cluster: Cluster, name: str, **allocatable: str) -> None:
     cluster.request("PATCH", f"/api/v1/nodes/{name}/status", status)
 
 
-def await_asked(cluster: Cluster) -> None:
-    """API servers read webhook configurations with a delay: wait for the first refusal."""
+def await_asked(cluster: Cluster, words: str = "") -> None:
+    """API servers read webhook configurations with a delay: wait for the first refusal, with these words."""
     namespace = cluster.namespace("probe")
 
     def refused() -> bool:
@@ -126,7 +130,7 @@ def await_asked(cluster: Cluster) -> None:
         try:
             cluster.request("POST", path, body)
         except RequestFailed as error:
-            return error.status == 403
+            return error.status == 403 and words in str(error)
         return False
 
     eventually(refused, timeout=40)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from socket import socket
+from typing import Any
 
 import pytest
 
@@ -206,7 +207,10 @@ class PodCreator(threading.Thread):
 
 
 class Load:
-    """Clients of the webhook's address, and clients of the API server; nobody is told of any change."""
+    """Clients of the webhook's address, and clients of the API server; nobody is told of any change.
+
+    Made while one replica runs, which then knows of the quota; those that start later read it first.
+    """
 
     def __init__(self, replicas: Replicas, patience: int) -> None:
         self.pods = governed(replicas.cluster)
@@ -262,8 +266,9 @@ class Load:
 
 
 def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) -> None:
+    load = Load(replicas, patience=1)
     replicas.start()
-    with Load(replicas, patience=1) as load:
+    with load:
         for _ in range(2):
             replicas.start()
             load.go_on()
@@ -276,8 +281,9 @@ def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) 
 def test_replica_that_is_killed_fails_nobody_who_asks_again(
     replicas: Replicas, record_property: Callable[[str, object], None]
 ) -> None:
+    load = Load(replicas, patience=3)
     replicas.start()
-    with Load(replicas, patience=3) as load:
+    with load:
         for _ in range(KILLS):
             replicas.running[0].kill()
             load.go_on()
@@ -347,7 +353,12 @@ def test_oversized_bodies_take_no_memory(replicas: Replicas) -> None:
 def test_logs_are_json_throughout(replicas: Replicas) -> None:
     replica = replicas.running[0]
     assert ask(replicas.cluster, replicas.namespace, 9) == 403
-    lines = [json.loads(line) for line in replica.text.splitlines()]
-    refusals = [line for line in lines if line["message"] == "review: deny"]
-    assert {line["rules"] for line in refusals} == {"capacity"}
-    assert all(line["user"] for line in refusals)
+
+    def refusals() -> list[dict[str, Any]]:
+        # The log is written in the background; what is written of a line so far is none yet.
+        lines = [json.loads(line) for line in replica.text.splitlines(keepends=True) if line.endswith("\n")]
+        return [line for line in lines if line["message"] == "review: deny"]
+
+    found = eventually(refusals)
+    assert {line["rules"] for line in found} == {"capacity"}
+    assert all(line["user"] for line in found)

@@ -1,18 +1,23 @@
-"""`python -m tests.support.webhooks.forger URL CA SECONDS RATE`: reviews that no API server sent, in masses.
+"""`python -m tests.support.webhooks.forger URL CA RATE`: reviews that no API server sent, in masses.
 
 Each line of stdin is the JSON of an object whose creation is claimed; {n} in it becomes a number. They go out
-in turn, over kept connections. Prints how many were sent and answered, and how many of those were allowed.
+in turn, over kept connections, until SIGTERM. Then it prints how many were sent and answered, how many of
+those were allowed, and the seconds that it took.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import signal
 import ssl
+import subprocess
 import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,8 +57,35 @@ def send(conn: http.client.HTTPSConnection, obj: dict[str, Any], timeout: str = 
     return response
 
 
+@contextmanager
+def flood(
+    url: str, authority: str, objects: Iterable[dict[str, Any]], *, rate: float, seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Forged reviews as long as the block lasts, and at least for some seconds.
+
+    What the forger prints is in the dict once the block has ended.
+    """
+    figures: dict[str, Any] = {}
+    command = [sys.executable, "-m", "tests.support.webhooks.forger", url, authority, str(rate)]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write("\n".join(map(json.dumps, objects)))
+            process.stdin.close()
+            yield figures
+            time.sleep(max(0.0, began + seconds - time.monotonic()))
+            assert process.poll() is None, "what was tried was tried under the flood"
+        finally:
+            process.terminate()
+        figures.update(json.loads(process.stdout.read()))
+
+
 def main() -> None:
-    url, authority, seconds, rate = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
+    url, authority, rate = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     templates = [line for line in sys.stdin.read().splitlines() if line]
     began = time.monotonic()
     lock = threading.Lock()
@@ -65,11 +97,7 @@ def main() -> None:
             with lock:
                 number = counts["sent"]
                 counts["sent"] += 1
-            due = began + number / rate
-            if due > began + seconds:
-                return
-            time.sleep(max(0.0, due - time.monotonic()))
-            if time.monotonic() > began + seconds:
+            if ended.wait(max(0.0, began + number / rate - time.monotonic())):
                 return
             try:
                 text = templates[number % len(templates)].replace("{n}", str(number))

@@ -40,20 +40,24 @@ class WebhookProcess:
         self.metrics = line.rpartition(" on ")[2].strip()
 
     def page(self, path: str) -> tuple[int, str]:
-        """Status and text of a page of health or metrics."""
+        """Status and text of a page of health or metrics; status 0 while nobody listens."""
         try:
             with urllib.request.urlopen(f"{self.metrics}{path}", timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
 
     def passed_by(self) -> int:
         """Pods that passed by, as its metric counts them."""
         name = 'muster_admission_objects_breaking_rules{rule="passed-by"}'
         _, text = self.page("/metrics")
-        (value,) = (line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name))
-        return int(float(value))
+        values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
+        # There is no value before the first round of the audit.
+        assert len(values) == 1, values
+        return int(float(values[0]))
 
     @property
     def text(self) -> str:
