@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[2]
 WRITES = {"Create": "create", "Patch": "patch", "Replace": "update", "Delete": "delete"}
 READS = {"get": "get", "get_json": "get", "get_page": "list", "list_raw": "list"}
 WATCHES = ("Reflector", "_reflector")
+# Functions that build a patch for their callers; the calls count, not the one place where it is built.
+STATUS_PATCH = "pod_status_patch"
+GROUP_PATCH = "patch_of"
 
 
 VARIABLE = "*"
@@ -51,6 +54,10 @@ def _of_call(node: ast.Call, file: str) -> Iterator[Call]:
         yield Call(file, "create", "PODS", "binding")
     elif name == "Evict":
         yield Call(file, "evict", "PODS")
+    elif name == STATUS_PATCH:
+        yield Call(file, "patch", "PODS", "status")
+    elif name == GROUP_PATCH:
+        yield Call(file, "patch", subresource=_subresource(node))
     elif name in WRITES and node.args:
         yield Call(file, WRITES[name], _resource(node.args[0]), _subresource(node))
     elif name in WATCHES:

@@ -88,6 +88,7 @@ ELSEWHERE: dict[Call, dict[str, tuple[Resource, ...]]] = {
 }
 # Not requests of their own: they carry out what others ask for, or need no more than a login.
 CARRIERS = {
+    Call("scheduler_core/controllers/gang_status.py", "patch"),
     Call("scheduler_core/kube/client.py", "call"),
     Call("scheduler_core/kube/client.py", "list"),
     Call("scheduler_core/kube/paging.py", "list"),
