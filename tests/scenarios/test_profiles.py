@@ -7,6 +7,7 @@ the first profile must have, `convert` what the converted document must have and
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.support.expectations import expectation
 FILES = sorted((Path(__file__).parent / "profiles").glob("*.yaml"))
 
 
+@cache
 def expected_of(path: Path) -> dict[str, Any]:
     expected: dict[str, Any] = expectation(path.read_text(), "expected")
     return expected
