@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakSet
 
 import aiohttp
 import msgspec
@@ -15,6 +18,9 @@ from sandbox.kinds.api_kinds import ApiKind
 from sandbox.objects import Obj, encode_json
 
 _SECONDS: Final = 30.0
+# How long `closed` waits, and how often it looks.
+_CLOSE_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.01
 _decode = msgspec.json.Decoder().decode
 
 
@@ -28,23 +34,36 @@ def path_of(kind: ApiKind, namespace: str = "", name: str = "", subresource: str
 
 
 class TokenClient:
-    """Client of one server with a bearer token. Use it on one event loop, and `close` it at the end."""
+    """Client of one server with a bearer token, on one event loop.
+
+    At the end call `close`, stop all callers, and wait for `closed`.
+    """
 
     def __init__(self, url: str, token: str, ca_file: Path) -> None:
         context = ssl.create_default_context(cafile=str(ca_file))
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._session = aiohttp.ClientSession(
             url,
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
-            connector=aiohttp.TCPConnector(ssl=context, limit=0),
+            connector=aiohttp.TCPConnector(ssl=context, limit=0, socket_factory=self._new_socket),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS),
         )
 
     async def close(self) -> None:
-        """Close all connections; pending calls fail.
-
-        Connections of cancelled calls are closed later, so stop the callers after this call.
-        """
+        """Close all connections; pending calls fail, except those that are still connecting."""
         await self._session.close()
+
+    async def closed(self) -> None:
+        """Wait until the connections of cancelled calls are closed, too. Raises TimeoutError after 5 s."""
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            while any(made.fileno() >= 0 for made in self._sockets):
+                await asyncio.sleep(_POLL_SECONDS)
+
+    def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
 
     async def call(self, method: str, path: str, body: Obj | None = None) -> Obj:
         """The object in the response. Raises StatusError for an error response or a failed connection."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from sandbox.controllers import Controllers, start_controllers
@@ -85,6 +86,9 @@ class RealCluster:
             await self._controllers.stop()
         if self._followers:
             await self._followers.stop()
+        if self._client:
+            with suppress(TimeoutError):
+                await self._client.closed()
         self._kubelet = self._controllers = self._followers = self._client = None
         if self._up:
             self._up = False

@@ -51,6 +51,7 @@ async def connected(server: SandboxServer, *kinds: ApiKind) -> AsyncIterator[Rem
     finally:
         await client.close()
         await followers.stop()
+        await client.closed()
 
 
 def named(kind: ApiKind, name: str, **parts: Any) -> dict[str, Any]:
@@ -121,7 +122,35 @@ def test_refusals_keep_their_words(server: SandboxServer) -> None:
         with pytest.raises(StatusError) as silent:
             await client.call("GET", "/api")
         await client.close()
+        await client.closed()
         assert (silent.value.code, silent.value.reason) == (503, "ServiceUnavailable")
+
+    asyncio.run(scenario())
+
+
+def test_a_call_that_was_still_connecting_leaves_no_connection(server: SandboxServer) -> None:
+    async def scenario() -> None:
+        reached, left = asyncio.Event(), asyncio.Event()
+
+        async def read_only(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            reached.set()
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        silent = await asyncio.start_server(read_only, "127.0.0.1", 0)
+        port = silent.sockets[0].getsockname()[1]
+        client = TokenClient(f"https://127.0.0.1:{port}", server.token, server.ca_file)
+        call = asyncio.create_task(client.call("GET", "/api"))
+        await reached.wait()
+        await client.close()
+        call.cancel()
+        (outcome,) = await asyncio.gather(call, return_exceptions=True)
+        assert isinstance(outcome, asyncio.CancelledError | StatusError)
+        await client.closed()
+        await left.wait()
+        silent.close()
 
     asyncio.run(scenario())
 
