@@ -63,7 +63,7 @@ class WebhookMetrics:
             "Webhook configurations whose CA bundle had to be written.",
         )
 
-        dropped = gauge("muster_log_lines_dropped", "Log lines that nobody took since the start.")
+        dropped = gauge("muster_log_lines_dropped", "Log lines dropped since the start.")
         dropped.set_function(dropped_lines)
 
     def reviewed(self, answer: ReviewResponse, seconds: float) -> None:

@@ -135,7 +135,8 @@ def _step_lines(step: Mapping[str, Any]) -> Iterator[str]:
         yield f"pending   {pod}: {why.get('reason', '')}: {why.get('message', '')}"
     for eviction in step.get("evicted", []):
         reason = f" ({eviction['reason']})" if eviction.get("reason") else ""
-        yield f"evicted   {eviction['pod']} for {eviction.get('for') or 'nobody'}{reason}"
+        preemptor = f" for {eviction['for']}" if eviction.get("for") else ""
+        yield f"evicted   {eviction['pod']}{preemptor}{reason}"
     for group, state in sorted(step.get("groups", {}).items()):
         for pod, rank in state.get("ranks", []):
             yield f"rank      {group} {rank}: {pod}"

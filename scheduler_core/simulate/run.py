@@ -144,7 +144,7 @@ class Simulation:
                 message = decision.message
                 return self._write(Evict(pod.namespace, pod.name, pod.uid, names.REASON_PREEMPTION, message))
             case Asked():
-                raise ValueError("a simulation has nobody to ask")
+                raise ValueError("a simulation calls no HTTP extenders")
             case Rejected():
                 before = self.rejected.get(pod.key)
                 self.rejected[pod.key] = decision

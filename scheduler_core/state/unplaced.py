@@ -251,7 +251,7 @@ class UnplacedCharges:
                 if known != right or ((space, uid) in unplaced) != (right is not None):
                     problems.append(f"{space}/{uid} is charged {known} without a node, {right} is right")
         unknown = sorted(unplaced - spaces)
-        more = (f"{space}/{uid} is charged without a node, and nobody knows it" for space, uid in unknown)
+        more = (f"{space}/{uid} is charged without a node, and is unknown here" for space, uid in unknown)
         return [*problems, *more]
 
 

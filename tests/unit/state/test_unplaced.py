@@ -186,7 +186,7 @@ def test_the_checker_finds_a_pod_that_should_count_and_one_that_should_not() -> 
     assert "a/p is charged None without a node" in state.check()[0]
     state = cluster()
     state.ledger.charge("a", "ghost", {}, placed=False)
-    assert state.check() == ["a/ghost is charged without a node, and nobody knows it"]
+    assert state.check() == ["a/ghost is charged without a node, and is unknown here"]
 
 
 def test_it_counts_for_a_bounded_time_and_then_nothing_of_the_namespace_does() -> None:

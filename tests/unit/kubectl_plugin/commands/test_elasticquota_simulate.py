@@ -20,7 +20,10 @@ STEP: dict[str, Any] = {
     "step": 0,
     "bound": {"a/p1": "n1"},
     "pending": {"a/p2": {"reason": "Unschedulable", "message": "over max"}},
-    "evicted": [{"pod": "b/p", "for": "a/p1", "reason": "reclaim"}],
+    "evicted": [
+        {"pod": "b/p", "for": "a/p1", "reason": "reclaim"},
+        {"pod": "b/q", "for": "", "reason": "restart"},
+    ],
     "groups": {"a/g": {"placement": {}, "ranks": [["p1", 0]]}},
     "mismatches": [],
 }
@@ -63,6 +66,7 @@ def test_every_outcome_is_a_line() -> None:
         "    bound     a/p1 -> n1",
         "    pending   a/p2: Unschedulable: over max",
         "    evicted   b/p for a/p1 (reclaim)",
+        "    evicted   b/q (restart)",
         "    rank      a/g 0: p1",
         "    explain   n1: score 72 (Least 72)",
         "    MISMATCH  m",
