@@ -280,13 +280,13 @@ def test_notes_name_the_emergency_command() -> None:
 def test_notes_say_what_is_exposed_without_client_certificates(settings: list[str], words: str) -> None:
     said = notes(*settings, "webhook.holdTimeoutSeconds=45")
     assert words in said
-    assert "answers whoever reaches its port 9443" in said
+    assert "answers every client that reaches its port 9443" in said
     assert "up to 45 s" in said
     assert '"Only the API server may ask"' in said
     assert "## Only the API server may ask" in (CHART.parents[1] / "docs" / "install.md").read_text()
 
 
-def test_notes_say_nothing_of_it_with_them() -> None:
+def test_notes_with_client_certificates_mention_no_exposure() -> None:
     said = notes("webhook.clientCA.secretName=webhook-clients")
     assert "clientCA" not in said
     assert "9443" not in said

@@ -22,13 +22,13 @@ app.kubernetes.io/component: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* Namespaces that the webhook is never asked about, as JSON. */}}
+{{/* Namespaces whose objects the webhook never reviews, as JSON. */}}
 {{- define "muster.exemptNamespaces" -}}
 {{- $always := list "kube-system" "kube-node-lease" "kube-public" "muster-system" .Release.Namespace -}}
 {{ concat $always .Values.webhook.exemptNamespaces | uniq | sortAlpha | toJson }}
 {{- end -}}
 
-{{/* What every pod of Muster has. Arguments: root, component, values. */}}
+{{/* Fields of every pod of Muster. Arguments: root, component, values. */}}
 {{- define "muster.podSpec" -}}
 serviceAccountName: muster-{{ .component }}
 {{- with .root.Values.imagePullSecrets }}
@@ -60,7 +60,7 @@ tolerations: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* What every container of Muster has. Arguments: root, values. */}}
+{{/* Fields of every container of Muster. Arguments: root, values. */}}
 {{- define "muster.container" -}}
 image: {{ include "muster.image" .root }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
@@ -83,7 +83,7 @@ metadata:
 rules: {{ (.root.Files.Get .file | fromYaml).rules | toYaml | nindent 2 }}
 {{- end -}}
 
-{{/* Give a ClusterRole to a service account, everywhere. Arguments: root, name, account. */}}
+{{/* Grant a ClusterRole to a service account in all namespaces. Arguments: root, name, account. */}}
 {{- define "muster.clusterRoleBinding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -116,7 +116,7 @@ subjects:
   - {kind: ServiceAccount, name: {{ .account }}, namespace: {{ .root.Release.Namespace }}}
 {{- end -}}
 
-{{/* A disruption budget. Arguments: root, component. One replica may go at a time, a broken one always. */}}
+{{/* A disruption budget. Arguments: root, component. One replica may be evicted at a time; an unhealthy one may always be evicted. */}}
 {{- define "muster.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
