@@ -172,7 +172,7 @@ def test_no_right_is_granted_twice(part: str) -> None:
     assert len(each) == len(set(each))
 
 
-def test_what_the_tables_name_is_in_the_code() -> None:
+def test_calls_named_in_the_tables_exist_in_the_code() -> None:
     """A table that outlives its call site would hide the next one."""
     present = calls(*CODE["scheduler"], *CODE["webhook"])
     assert {*VARIABLE, *ELSEWHERE, *CARRIERS, *BY_OTHERS} - present == set()
@@ -267,7 +267,7 @@ def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
         ),
     ],
 )
-def test_what_is_switched_off_has_no_rights(case: str, present: set[str]) -> None:
+def test_disabled_parts_have_no_rights(case: str, present: set[str]) -> None:
     assert {role["metadata"]["name"] for role in roles(case, "ClusterRole")} == {
         f"muster-{name}" for name in present
     }
@@ -285,7 +285,7 @@ def test_topology_in_named_namespaces_reaches_no_other() -> None:
     assert places == {"team-a", "team-b"}
 
 
-def test_whose_annotations_may_be_read_is_a_value() -> None:
+def test_kinds_whose_annotations_may_be_read_are_a_value() -> None:
     (role,) = (r for r in roles("default", "ClusterRole") if r["metadata"]["name"] == "muster-webhook-owners")
     assert granted(role["rules"]) == {
         ("get", "jobset.x-k8s.io", "jobsets"),

@@ -59,7 +59,7 @@ def test_no_object_is_rendered_twice(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_has_a_namespace_is_in_the_release_s_own(case: str) -> None:
+def test_namespaced_objects_are_in_the_namespace_of_the_release(case: str) -> None:
     elsewhere = {
         (item["kind"], item["metadata"].get("namespace"))
         for item in objects(case, SOME_NAMESPACE)
@@ -107,7 +107,7 @@ def test_containers_say_what_they_need_and_how_they_are(case: str, component: st
 
 @pytest.mark.parametrize("component", COMPONENTS)
 @pytest.mark.parametrize("case", CASES)
-def test_whatever_selects_the_pods_finds_them(case: str, component: str) -> None:
+def test_every_selector_of_pods_finds_them(case: str, component: str) -> None:
     found = objects(case)
     labels = deployment(case, component)["spec"]["template"]["metadata"]["labels"].items()
     service = one(found, "Service", f"muster-{component}")

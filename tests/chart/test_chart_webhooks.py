@@ -73,7 +73,7 @@ def test_every_profile_is_known_as_muster_s_own() -> None:
     assert not any(said.startswith("--other-scheduler") for said in arguments())
 
 
-def test_what_becomes_of_foreign_pods_is_told() -> None:
+def test_the_treatment_of_foreign_pods_is_passed_to_the_webhook() -> None:
     assert "--foreign-pods=Enforce" in arguments()
     chosen = arguments(
         "--set",
@@ -85,7 +85,7 @@ def test_what_becomes_of_foreign_pods_is_told() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_cluster_needs_to_recover_is_never_asked_about(case: str) -> None:
+def test_objects_that_a_cluster_needs_to_recover_are_never_reviewed(case: str) -> None:
     for entries in rendered(case, ELSEWHERE).values():
         for entry in entries.values():
             (first, *_) = entry["namespaceSelector"]["matchExpressions"]

@@ -67,7 +67,7 @@ def reachable() -> dict[str, list[Requirement]]:
     return found
 
 
-def test_what_the_dependencies_want_is_pinned_too() -> None:
+def test_dependencies_of_dependencies_are_pinned() -> None:
     lock = locked("requirements.lock")
     for name, asked in reachable().items():
         assert name in lock, f"{name} is not pinned"
@@ -76,7 +76,7 @@ def test_what_the_dependencies_want_is_pinned_too() -> None:
         assert hashes
 
 
-def test_what_builds_the_package_is_pinned() -> None:
+def test_the_build_system_of_the_package_is_pinned() -> None:
     (wanted,) = (Requirement(text) for text in PROJECT["build-system"]["requires"])
     assert locked("requirements-build.lock")[wanted.name][0] in wanted.specifier
 
@@ -95,7 +95,7 @@ def test_a_lock_names_no_place(lock: str) -> None:
     assert not re.search(r"^--(?!hash)", text, re.M)
 
 
-def test_what_is_copied_is_there_and_is_sent_to_the_builder() -> None:
+def test_copied_files_exist_and_are_sent_to_the_builder() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert "*" in ignored
     for source in copied():

@@ -58,7 +58,7 @@ def test_a_reflector(fat: FaultServer, client: Client) -> None:
     assert reflector.lists == 1
 
 
-def test_what_a_review_lists(fat: FaultServer, client: Client) -> None:
+def test_a_review_lists_in_pages(fat: FaultServer, client: Client) -> None:
     version, pods = LedgerClient(client).pods("a")
     assert sorted(pod.name for pod in pods) == NAMES
     assert version

@@ -82,7 +82,7 @@ def test_a_write_that_the_server_delays_does_not_delay_others(
     assert server.count("POST") == 5
 
 
-def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
+def test_every_write_ends_once_and_a_success_is_true_under_any_fault(
     server: FaultServer, writer: ApiWriter, outcomes: Outcomes
 ) -> None:
     for fault in range(12):
@@ -123,7 +123,7 @@ def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
     assert server.count("POST") == 1
 
 
-def test_what_the_server_puts_off_is_waited_for_and_repeated(
+def test_a_write_answered_with_retry_after_is_repeated_after_that_time(
     server: FaultServer, client: Client, outcomes: Outcomes, slept: list[float]
 ) -> None:
     writer = ApiWriter(client, monotonic=lambda: 0.0)
@@ -197,7 +197,7 @@ def test_the_rate_of_urgent_writes_leaves_the_others_alone(
     writer.stop(2)
 
 
-def test_what_was_decided_goes_before_what_is_said_and_that_before_events(
+def test_bindings_go_before_conditions_and_conditions_before_events(
     server: FaultServer, narrow: ApiWriter, outcomes: Outcomes
 ) -> None:
     for number in range(5):

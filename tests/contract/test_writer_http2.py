@@ -104,7 +104,9 @@ def test_a_refusal_is_told_with_its_type(server: FaultServer, writes: BulkWrites
     assert isinstance(writes.outcome("bind"), Conflict)
 
 
-def test_what_the_server_puts_off_is_waited_for_and_repeated(server: FaultServer, front: Http2Front) -> None:
+def test_a_write_answered_with_retry_after_is_repeated_after_that_time(
+    server: FaultServer, front: Http2Front
+) -> None:
     writes = BulkWrites(front, front.ca, monotonic=lambda: 0.0).start()
     server.fail(Fault("POST", times=2, status=429, retry_after=1))
     writes.submit("later")

@@ -51,7 +51,7 @@ def test_a_lost_answer_is_told_as_maybe_accepted_and_not_repeated(
 
 
 @pytest.mark.parametrize("code", [ErrorCodes.REFUSED_STREAM, ErrorCodes.HTTP_1_1_REQUIRED])
-def test_what_the_server_has_not_begun_is_repeated_once_the_ordinary_way(
+def test_requests_that_the_server_has_not_begun_are_repeated_once_over_http1(
     server: FaultServer, front: Http2Front, writes: BulkWrites, code: ErrorCodes
 ) -> None:
     front.refuse(*[code] * 5)
@@ -64,7 +64,7 @@ def test_what_the_server_has_not_begun_is_repeated_once_the_ordinary_way(
 
 
 @pytest.mark.parametrize("taken", [1, 7, 59, 60])
-def test_what_a_server_that_goes_away_has_not_taken_is_repeated(
+def test_requests_that_a_goaway_excludes_are_repeated(
     server: FaultServer, front: Http2Front, writes: BulkWrites, taken: int
 ) -> None:
     front.go_away_after(taken)
@@ -146,7 +146,7 @@ def restart(front: Http2Front) -> None:
 
 @pytest.mark.parametrize("answered", [1, 30, 90], ids=lambda answered: f"after {answered}")
 @pytest.mark.parametrize("breaking", [cut, go_away, restart])
-def test_whatever_breaks_every_write_ends_once_and_a_success_is_true(
+def test_every_write_ends_once_and_a_success_is_true_under_any_fault(
     server: FaultServer,
     front: Http2Front,
     writes: BulkWrites,
@@ -207,7 +207,7 @@ def test_a_server_that_breaks_the_rules_is_spoken_to_in_http_1(
 
 
 @pytest.mark.parametrize("sent", VIOLATIONS.values(), ids=VIOLATIONS)
-def test_whatever_rule_is_broken_the_connection_goes_and_what_is_sent_again_is_done_once(
+def test_any_broken_rule_closes_the_connection_and_repeated_writes_happen_once(
     server: FaultServer, front: Http2Front, writes: BulkWrites, sent: bytes
 ) -> None:
     front.greet_with(bytes_of(SettingsFrame(0)) + sent)

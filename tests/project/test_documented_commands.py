@@ -71,7 +71,7 @@ RUN_BY = {
     "test_after_uninstall_nothing_blocks_the_cluster": (
         "docs/install.md: helm uninstall muster --namespace muster-system",
     ),
-    "test_who_sees_the_cache_is_for_rbac_to_say": ("docs/operations.md: curl *",),
+    "test_rbac_decides_who_sees_the_cache": ("docs/operations.md: curl *",),
 }
 # Patterns of "page: command" -> why no test runs them.
 NOT_RUN = {

@@ -68,7 +68,7 @@ def test_a_row_says_all_and_names_tests_that_exist(cells: list[str]) -> None:
     assert [found for test in named if (found := problem(test))] == []
 
 
-def test_what_differs_on_purpose_is_said_in_both_places() -> None:
+def test_deliberate_differences_are_listed_in_both_tables() -> None:
     listed = {cells[0]: cells[2] for cells in LISTED}
     numbers = {number for cells in DIFFERENT for number in NUMBER.findall(cells[0])}
     assert {number for number, ours in listed.items() if "see above" in ours} == numbers
@@ -84,9 +84,9 @@ def test_what_differs_on_purpose_is_said_in_both_places() -> None:
         "charts/muster/values.yaml",
     ],
 )
-def test_what_is_no_test_is_noticed(named: str) -> None:
+def test_a_name_that_is_no_test_is_reported(named: str) -> None:
     assert problem(named)
 
 
 def test_parametrised_tests_may_be_named() -> None:
-    assert problem("tests/project/test_seeds.py::test_what_is_no_test_is_noticed[some case]") == ""
+    assert problem("tests/project/test_seeds.py::test_a_name_that_is_no_test_is_reported[some case]") == ""

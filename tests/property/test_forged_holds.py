@@ -42,7 +42,7 @@ def asked_for(kind: str, number: int, cpu: int) -> Hold | Charge:
 
 @settings(max_examples=150, deadline=None)
 @given(steps)
-def test_what_is_forged_neither_refuses_nor_overdraws_nor_stays(
+def test_forged_entries_neither_refuse_nor_overdraw_nor_stay(
     history: list[tuple[int, str, int, bool, float]],
 ) -> None:
     api = FakeApi(str(HARD))

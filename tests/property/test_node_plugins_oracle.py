@@ -423,7 +423,7 @@ def test_scores_are_those_of_the_oracle(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_what_is_kept_up_to_date_equals_what_is_computed_anew(seed: int) -> None:
+def test_updated_columns_equal_recomputed_ones(seed: int) -> None:
     """Placements, removals, new nodes and storage between attempts: indexes and caches follow."""
     cluster = Cluster(seed)
     rng, state = cluster.rng, cluster.state

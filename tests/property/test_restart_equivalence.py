@@ -581,13 +581,13 @@ def test_a_second_eviction_for_the_same_is_told() -> None:
     assert "evict-again" in Scripted(TWO).does(evicts(NEW, OLD), evicts(NEW, OTHER))
 
 
-def test_who_was_overtaken_may_evict_again() -> None:
+def test_a_pod_that_was_overtaken_may_evict_again() -> None:
     better = pod("r", "4", prio=9)
     script = (evicts(NEW, OLD), binds(better), evicts(NEW, OTHER), binds(NEW, "n2"))
     assert not Scripted([*TWO, better]).does(*script) & {"evict-again", "evict-vain"}
 
 
-def test_what_a_fresh_scheduler_would_start_or_evict_is_told() -> None:
+def test_decisions_of_a_fresh_scheduler_are_reported() -> None:
     assert "restart-starts" in Scripted([node(), pod("p")]).does([])
     assert "restart-evicts" in Scripted([node(), OLD, NEW]).does([])
 

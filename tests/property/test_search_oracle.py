@@ -259,6 +259,6 @@ def test_victims_are_lawful_needed_and_found(feature: str, kind: str) -> None:
         assert not wrong(world), f"seed {seed}: {wrong(world)}, {world}"
 
 
-def test_who_is_not_needed_once_others_have_left_another_node_stays() -> None:
+def test_a_victim_not_needed_after_evictions_elsewhere_stays() -> None:
     """r6 keeps the pod off n1; n0 is free for it when r0 has left, so only the quota needs victims."""
     assert wrong(harder(52, "reclaim", "apart")) == []

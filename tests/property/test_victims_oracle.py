@@ -344,7 +344,7 @@ MOST_FURTHER: Final = 0.01
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_what_passed_by_goes_first(batch: int) -> None:
+def test_pods_above_max_are_evicted_first(batch: int) -> None:
     found: Counter[str] = Counter()
     tried = 0
     for seed in range(batch, WORLDS, BATCHES):

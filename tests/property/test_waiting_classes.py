@@ -162,7 +162,7 @@ def play(cluster: Cluster, one: Scheduler, other: Scheduler) -> None:
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))
-def test_who_is_found_by_index_starts_as_if_every_class_were_asked(seed: int) -> None:
+def test_the_index_starts_the_same_pods_as_asking_every_class(seed: int) -> None:
     play(Cluster(seed), indexed(), walking())
 
 

@@ -68,14 +68,14 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(MOST_LEVELS - 6, MOST_LEVELS + 6))
-def test_what_is_too_deep_is_null_and_all_else_as_it_was(value: Any, levels: int) -> None:
+def test_values_nested_too_deeply_become_null_and_others_stay(value: Any, levels: int) -> None:
     for number in range(levels):
         value = [1, value, "]"] if number % 2 else {"{": value, "b": [2]}
     assert json.loads(shallow(json.dumps(value).encode())) == pruned(value, MOST_LEVELS)
 
 
 @given(st.binary() | st.text('"\\[]{}:,a1').map(str.encode))
-def test_what_is_no_json_stays_none(text: bytes) -> None:
+def test_invalid_json_stays_invalid(text: bytes) -> None:
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):

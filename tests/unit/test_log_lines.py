@@ -99,7 +99,7 @@ def test_a_line_from_within_a_line_is_dropped_and_waits_for_nothing(pipe: Pipe) 
     assert "next\n" in pipe.text()
 
 
-def test_what_follows_a_torn_line_is_a_line_of_its_own(pipe: Pipe) -> None:
+def test_output_after_a_torn_line_starts_a_new_line(pipe: Pipe) -> None:
     lines = LineWriter(pipe.stream)
     lines.write("y" * 40_000)
     assert (lines.dropped, set(pipe.text())) == (1, {"y"})

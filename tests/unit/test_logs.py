@@ -55,5 +55,5 @@ def test_json_lines_parse_and_say_what_was_meant(message: str, pod: str) -> None
     assert (json.loads(line)["message"], json.loads(line)["pod"]) == (message.replace("%", ""), pod)
 
 
-def test_what_json_does_not_know_is_told_as_text() -> None:
+def test_values_without_a_json_form_are_logged_as_text() -> None:
     assert json.loads(JsonFormatter().format(record("x", reason=ValueError("no"))))["reason"] == "no"

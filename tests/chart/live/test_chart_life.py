@@ -219,7 +219,7 @@ def test_every_right_is_used(lived: Plane, account: str) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_who_sees_the_cache_is_for_rbac_to_say(lived: Plane, installed: Installation) -> None:
+def test_rbac_decides_who_sees_the_cache(lived: Plane, installed: Installation) -> None:
     """The role and the binding are those of docs/operations.md."""
     cluster = lived.cluster
     tokens = {name: access.token_of(cluster, name) for name in ("debugger", "passer-by")}

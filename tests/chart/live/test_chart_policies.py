@@ -132,7 +132,7 @@ def test_a_pod_stays_in_its_group(governed: Server) -> None:
     request(governed, "PATCH", f"{path}/member", {"metadata": {"labels": {"free": "to-change"}}})
 
 
-def test_what_says_that_a_pod_counts_stays(governed: Server) -> None:
+def test_the_annotation_of_charged_pods_stays(governed: Server) -> None:
     path, mark = "/api/v1/namespaces/probe/pods", "muster.dev/charged"
     request(governed, "POST", path, pod("charged", {mark: "true"}, schedulerName="volcano"))
     request(governed, "POST", path, pod("plain"))

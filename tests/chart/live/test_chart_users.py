@@ -146,7 +146,7 @@ def test_nobody_gives_away_a_right_on_quotas_that_he_has_not(cluster: Cluster) -
     assert "attempting to grant RBAC permissions not currently held" in done.stderr
 
 
-def test_who_has_no_role_sees_no_quota(cluster: Cluster) -> None:
+def test_a_user_without_a_role_reads_no_quota(cluster: Cluster) -> None:
     """RBAC decides here: otherwise the tests above prove nothing."""
     done = asked(cluster, ["--as=stranger"], "get", "elasticquotas")
     assert done.returncode == 1

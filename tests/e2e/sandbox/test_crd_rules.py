@@ -196,7 +196,7 @@ def test_group_spec_is_immutable(cluster: Cluster, change: dict[str, Any]) -> No
     ],
     ids=["with a word", "with nothing said", "empty", "nil"],
 )
-def test_who_manages_a_group_is_stored_as_it_was_said(
+def test_the_policy_of_a_group_is_stored_as_written(
     cluster: Cluster, policy: dict[str, Any] | None, stored: dict[str, Any] | None
 ) -> None:
     spec = {"minMembers": 2, "policy": policy}

@@ -225,7 +225,7 @@ def test_two_gangs_with_room_for_one_run_one_after_the_other(
     eventually(lambda: set(bound(cluster, namespace)) == {f"{second}{n}" for n in range(3)}, WAIT)
 
 
-def test_what_a_gang_will_need_is_kept_and_short_work_goes_past(
+def test_nodes_are_kept_for_a_gang_and_short_pods_are_backfilled(
     cluster: Cluster, running: SchedulerProcess
 ) -> None:
     namespace = cluster.namespace()

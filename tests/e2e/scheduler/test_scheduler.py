@@ -228,7 +228,7 @@ extenders: [{urlPrefix: "127.0.0.1:1", filterVerb: filter, weight: 1}]
         pytest.param(["--secure-port=99999999"], 2, "--secure-port", id="a port beyond all ports"),
     ],
 )
-def test_what_prevents_the_start_is_one_clear_line(
+def test_an_obstacle_to_the_start_is_one_line(
     cluster: Cluster, tmp_path: Path, flags: list[str], code: int, says: str
 ) -> None:
     dead = tmp_path / "dead"

@@ -217,7 +217,7 @@ def test_every_hook_is_asked_for_equivalent_versions_too() -> None:
     assert {entry["matchPolicy"] for entry in entries} == {"Equivalent"}
 
 
-def test_what_slips_through_while_the_webhook_is_away_is_told(
+def test_objects_that_bypass_an_unavailable_webhook_are_reported(
     cluster: Cluster, server: Server, tmp_path: Path
 ) -> None:
     namespace = with_quota(cluster, **{"requests.cpu": "4"})

@@ -93,7 +93,7 @@ FLOOD = 1000
 
 
 @pytest.mark.parametrize("rate", [5, FLOOD])
-def test_who_forges_foreign_pods_without_a_pause_stops_nobody(
+def test_continuous_forged_reviews_of_foreign_pods_stop_no_placement(
     guarded: Cluster, hook: Hook, tmp_path: Path, rate: int
 ) -> None:
     tenant, bystander = limited(guarded), Tries(limited(guarded))

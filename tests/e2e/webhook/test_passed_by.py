@@ -119,7 +119,9 @@ def test_a_charged_pod_of_another_scheduler_counts_before_it_has_a_node(
     eventually(lambda: bound(cluster, namespace) == {"ours": "one"}, WAIT)
 
 
-def test_what_was_admitted_counts_before_its_pod_is_seen(cluster: Cluster, running: SchedulerProcess) -> None:
+def test_an_admitted_charge_counts_before_its_pod_is_visible(
+    cluster: Cluster, running: SchedulerProcess
+) -> None:
     create_node(cluster, "one", "64")
     # It counts for two seconds only. On a slow machine they may be over before the pod is tried.
     namespace = eventually(lambda: refused_by_a_charge(cluster, running), 2 * WAIT)

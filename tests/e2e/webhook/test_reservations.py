@@ -350,7 +350,9 @@ def remove(cluster: Cluster, namespace: str, name: str) -> bool:
     return False
 
 
-def test_what_a_later_webhook_refused_is_given_back_after_the_time_out(guarded: Cluster) -> None:
+def test_room_of_an_object_that_a_later_webhook_refused_is_released_after_the_time_out(
+    guarded: Cluster,
+) -> None:
     namespace = limited(guarded, cpu="4")
     create(guarded, namespace, group("kept", cpu="2"))
     # It comes after ours by its name, and can never be reached.

@@ -222,7 +222,7 @@ def test_the_pod_as_it_is_goes_with_the_report() -> None:
     assert failed.seen is None
 
 
-def test_what_comes_before_a_binding_is_written_first_and_what_comes_after_once_it_is_taken() -> None:
+def test_writes_before_a_binding_go_first_and_writes_after_it_once_it_is_accepted() -> None:
     before, after = Patch(PODS, "a", "x", {}), Patch(PODS, "a", "y", {})
     rig = run([], [], placed(pre_bind=(before,), post_bind=(after,)))
     assert rig.server.written == [before, placed().bind, after]
@@ -307,7 +307,7 @@ def test_looking_again_says_only_what_is_news() -> None:
     assert len(rig.server.written) == written + 2
 
 
-def test_whoever_can_start_after_all_starts() -> None:
+def test_pods_that_can_start_after_all_start() -> None:
     rig = Rig(Server())
     rig.dispatcher.review(placed())
     assert [type(write) for write in rig.server.written] == [Bind]

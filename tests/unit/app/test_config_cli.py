@@ -171,7 +171,7 @@ WARNED = [
 
 @pytest.mark.parametrize("command", [["validate"], ["view"], ["convert", "--to", "v1"]])
 @pytest.mark.parametrize(("text", "said"), WARNED, ids=["old score", "left out"])
-def test_what_is_not_as_the_file_says_is_a_warning(
+def test_a_deviation_from_the_file_is_a_warning(
     command: list[str], text: str, said: list[str], tmp_path: Path
 ) -> None:
     file = write(tmp_path, text)
@@ -181,7 +181,7 @@ def test_what_is_not_as_the_file_says_is_a_warning(
     assert "Warning" not in result.stdout
 
 
-def test_what_would_not_run_is_not_written_in_v1(tmp_path: Path) -> None:
+def test_a_configuration_that_would_not_run_is_not_written_in_v1(tmp_path: Path) -> None:
     text = (
         OLD.replace("v1alpha1", "v1alpha2")
         + "profiles: [{plugins: {filter: {enabled: [{name: NodeLabel}]}}}]\n"
@@ -205,7 +205,9 @@ def test_what_would_not_run_is_not_written_in_v1(tmp_path: Path) -> None:
     ids=["extender", "solver"],
 )
 @pytest.mark.parametrize("head", [OLD.replace("v1alpha1", "v1alpha2"), V1], ids=["v1alpha2", "v1"])
-def test_what_validate_refuses_is_not_written(head: str, more: str, problem: str, tmp_path: Path) -> None:
+def test_a_configuration_that_validate_refuses_is_not_written(
+    head: str, more: str, problem: str, tmp_path: Path
+) -> None:
     file = write(tmp_path, head + more)
     said = run("validate", file)
     converted = run("convert", "--to", "v1", file)

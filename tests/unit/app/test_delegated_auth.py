@@ -108,7 +108,7 @@ def test_no_answer_is_no_and_is_not_kept() -> None:
     assert gate(PATH, "Bearer a")[0] == 200
 
 
-def test_what_is_kept_is_bounded_and_holds_no_token() -> None:
+def test_the_cache_is_bounded_and_holds_no_token() -> None:
     gate = DelegatedAuthorizer(Answers({"authenticated": False}))
     for number in range(1000):
         gate(PATH, f"Bearer secret-{number}")

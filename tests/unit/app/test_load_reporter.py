@@ -227,7 +227,7 @@ def test_a_node_that_is_told_to_measure_over_no_time_measures_over_five_minutes(
     assert status["nodeUsage"]["resources"]["cpu"] == "750m"
 
 
-def test_what_is_reported_is_what_the_plugin_reads() -> None:
+def test_the_plugin_reads_the_written_reports() -> None:
     samples = NodeSamples()
     for i in range(21):
         samples.add(NOW + 15 * i, {"cpu": 100 * i, "memory": 5}, 1800)

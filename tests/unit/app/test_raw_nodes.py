@@ -36,14 +36,14 @@ def texts(server: Server, *, listed: bool = True) -> RawNodes:
     return made
 
 
-def test_what_the_watch_shows_is_not_read() -> None:
+def test_a_node_that_the_watch_shows_is_not_read() -> None:
     server = Server()
     made = texts(server)
     made._take(Event("ADDED", NODES, "n", "u", b"{}"))
     assert (made.get("n"), server.read) == (b"{}", [])
 
 
-def test_what_it_does_not_show_is_read() -> None:
+def test_a_node_that_the_watch_does_not_show_is_read() -> None:
     made = texts(Server(late=b"{}", broken=LOST))
     assert (made.get("late"), made.get("gone")) == (b"{}", None)
     with pytest.raises(Unreachable):

@@ -96,7 +96,7 @@ def test_a_module_that_cannot_be_imported_has_failed(
     assert lines(capsys)["nowhere"].endswith("FAILED")
 
 
-def test_whoever_interrupts_is_obeyed(benchmarks: Callable[..., None]) -> None:
+def test_an_interrupt_ends_the_run(benchmarks: Callable[..., None]) -> None:
     benchmarks(a=raises(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         run.main([])

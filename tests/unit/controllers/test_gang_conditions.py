@@ -95,7 +95,7 @@ def test_a_gang_that_starts_is_kept_nothing_any_more() -> None:
     assert (found["status"], found["reason"]) == ("False", "NothingKept")
 
 
-def test_what_an_earlier_process_said_of_the_limit_stays() -> None:
+def test_the_limit_reported_by_an_earlier_process_stays() -> None:
     made = Told()
     group = make_group("a/g").uid("g").needs(2)
     text = {"type": "NodesKept", "status": "False", "reason": "LimitReached", "message": "until then"}

@@ -91,7 +91,9 @@ def said(name: str, status: str, seconds: float | None) -> PodBuilder:
         pytest.param([said("p0", "False", 10), pod("p1").on("n")], True, id="bound nobody knows when"),
     ],
 )
-def test_what_was_told_before_the_others_were_bound_is_over(members: list[PodBuilder], refused: bool) -> None:
+def test_a_rejection_before_the_others_were_bound_does_not_count(
+    members: list[PodBuilder], refused: bool
+) -> None:
     assert refused_since(member.obj() for member in members) is refused
 
 

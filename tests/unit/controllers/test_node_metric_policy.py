@@ -226,7 +226,7 @@ def test_an_unreadable_configuration_names_its_place(data: dict[str, str], path:
     assert error.value.path == path
 
 
-def test_what_cannot_be_used_is_told_once_with_its_place() -> None:
+def test_an_invalid_value_is_reported_once_with_its_place() -> None:
     state, controller = cluster("a"), CollectPolicyProblems()
     assert controller.reconcile(state, NOW) == []
     entries = [{"nodeSelector": {}, REPORT: 0}, {"nodeSelector": NEAR}, {"nodeSelector": GPU, REPORT: "soon"}]

@@ -33,7 +33,7 @@ def test_however_much_has_changed_a_controller_looks_at_a_portion_and_comes_back
             assert patches == [MOST_AT_ONCE] * 3
 
 
-def test_what_has_rested_is_forgotten() -> None:
+def test_pauses_that_are_over_are_forgotten() -> None:
     rests = RecentWrites(1.0)
     for number in range(100_000):
         now = 0.01 * number

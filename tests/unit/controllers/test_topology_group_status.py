@@ -62,7 +62,7 @@ def test_a_group_that_lacks_members_is_pending_with_its_reason() -> None:
     assert "schedEndTime" not in found
 
 
-def test_what_is_written_already_is_not_written_again() -> None:
+def test_equal_results_are_not_written_again() -> None:
     first = written(state_of(2))
     assert written(state_of(2, **first)) == {}
 
@@ -76,7 +76,7 @@ def test_constraints_that_no_profile_enforces_have_a_condition_that_says_so() ->
     )
 
 
-def test_what_is_no_longer_true_is_taken_away() -> None:
+def test_outdated_results_are_removed() -> None:
     found = written(state_of(0, status="Bound", placement="{}", rank="[]", reason="old"))
     assert found == {"status": "Pending", "placement": None, "rank": None, "reason": None}
 

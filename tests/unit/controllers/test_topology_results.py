@@ -89,7 +89,7 @@ def test_a_placed_pod_group_says_where_its_members_are(dialect: str) -> None:
     }
 
 
-def test_what_is_written_already_is_not_written_again() -> None:
+def test_equal_results_are_not_written_again() -> None:
     state = state_of(gang())
     text = json.dumps(written(state), separators=(",", ":"), sort_keys=True)
     state.put_gang(gang(results=text, version="8"))
@@ -121,7 +121,7 @@ def test_a_group_that_waits_says_why() -> None:
     assert found["schedBeginTime"] == "1970-01-01T00:00:05.000000Z"
 
 
-def test_what_was_said_of_other_pods_than_there_are_now_is_over() -> None:
+def test_results_about_former_pods_are_removed() -> None:
     state = state_of(gang(), members=1)
     state.topology.runs[KEYS["seed"]] = GroupRun(begin=5.0, reason="PodGroup a/g has size 2: 0 pods wait")
     assert written(state)["reason"] == (

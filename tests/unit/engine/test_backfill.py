@@ -61,7 +61,7 @@ def test_where_nothing_is_put_aside_nothing_changes() -> None:
     assert made.seen == ALL
 
 
-def test_what_breaks_leaves_everything_as_it_was() -> None:
+def test_an_exception_leaves_the_state_as_it_was() -> None:
     made = Kept()
     with made.backfill.aside(("g0", "g1"), made.keep):
         with pytest.raises(KeyError), made.backfill.all_kept():

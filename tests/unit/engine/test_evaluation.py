@@ -181,7 +181,7 @@ def test_every_filter_has_its_say() -> None:
     assert Setting(Crowd("one"), Crowd("two")).again().fits(0)
 
 
-def test_who_skips_or_is_left_out_does_not_filter() -> None:
+def test_a_plugin_that_skips_or_is_left_out_does_not_filter() -> None:
     assert Setting(Crowd(most=0, pre=SKIP)).again().fits(0)
     assert not Setting(Crowd(pre=unschedulable("closed"))).again().fits(0)
 
@@ -198,7 +198,7 @@ class Turns(Crowd):
         return self.said.pop(0)
 
 
-def test_what_refuses_an_attempt_counts_without_nominated_pods_alone() -> None:
+def test_only_refusals_without_nominated_pods_count() -> None:
     """Quotas count who is nominated by themselves; with them in place they would count twice."""
     setting = Setting(plugin := Turns(SUCCESS, unschedulable("full")))
     setting.nominate("w", "n0", 9)
@@ -241,7 +241,7 @@ def test_nodes_are_judged_as_they_were_when_first_asked() -> None:
     assert fresh.refusing() == {"Crowd", "NodeResourcesFit"}, "who refuses some node"
 
 
-def test_what_a_pre_filter_refuses_is_no_bit() -> None:
+def test_a_refusal_of_pre_filter_sets_no_bit() -> None:
     setting = Setting(Crowd("one", most=0, pre=unschedulable("closed")), Crowd("two", most=1))
     setting.put(on("a", "n0"))
     again = setting.again()

@@ -289,7 +289,7 @@ def test_a_pod_that_is_placed_with_a_better_right_lets_those_look_anew_who_waite
     assert evicted(made.step(20.0)) | evicted(decisions) == {"low"}
 
 
-def test_who_evicts_again_takes_nothing_that_it_had_not_taken_before() -> None:
+def test_a_pod_that_evicts_again_takes_nothing_new() -> None:
     made = GangScheduler([4, 2])
     made.put(runs("f/x", 2), runs("f/stays", 2, priority=9), runs("f/full", 2, "n1", priority=9))
     made.put(asks("f/p", 2, 9))

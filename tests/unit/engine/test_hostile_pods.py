@@ -44,7 +44,7 @@ def test_pods_that_name_a_node_may_request_more_than_a_number_holds(resource: st
     assert sorted(placed(world.step(later=20)).values()) == ["n0"] * 3 + ["n1"] * 3
 
 
-def test_what_a_quota_uses_may_be_more_than_a_number_holds() -> None:
+def test_the_use_of_a_quota_may_exceed_64_bits() -> None:
     """Others reclaim all the same."""
     world = GangScheduler([4])
     for name, minimum in (("evil", 1), ("good", 3)):
@@ -69,7 +69,7 @@ def test_resources_that_pods_invent_leave_room_for_those_of_nodes() -> None:
     assert placed(world.step(later=20)) == {"p": "n1"}
 
 
-def test_what_was_asked_for_before_any_node_had_it_counts_once_one_does() -> None:
+def test_a_resource_requested_before_any_node_had_it_counts_once_one_does() -> None:
     world = GangScheduler([4])
     for number in range(40):
         world.put(hostile(f"h{number}").requests(**{f"evil.io/r{number}": 1}))

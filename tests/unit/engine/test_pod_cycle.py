@@ -242,7 +242,7 @@ def test_of_several_refusals_the_one_that_no_eviction_helps_is_told(
 
 
 @pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: scope.value)
-def test_who_skips_does_not_filter_or_score(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_skips_does_not_filter_or_score(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plugin, "scope", scope)
     rig = Rig(first={"pre_filter": SKIP, "filter": 1}, second={"pre_score": SKIP, "score": 9})
     assert rig.attempt().slot == 0

@@ -87,7 +87,7 @@ def test_a_group_that_changes_its_priority_takes_its_unit_along() -> None:
 
 
 @pytest.mark.parametrize("gone", ["node", "pod"])
-def test_what_is_gone_wakes_who_waits_for_its_nomination(gone: str) -> None:
+def test_the_end_of_a_nominated_pod_wakes_pods_that_wait_for_its_nomination(gone: str) -> None:
     made = GangScheduler([2, 1])
     made.put(single("w", 2, priority=9).gate("later"), single("p", 2))
     nominate(made, "w", "n0")
@@ -145,7 +145,7 @@ def test_a_pod_that_takes_another_node_lets_others_preempt_where_it_was_nominate
     assert (placed(decisions), evicted(decisions)) == ({"big": "n1"}, {"v"})
 
 
-def test_who_starts_on_the_node_that_was_kept_for_it_frees_nothing() -> None:
+def test_a_pod_that_starts_on_its_kept_node_frees_nothing() -> None:
     made = GangScheduler([2, 2])
     made.put(single("p", 2))
     nominate(made, "p", "n1")

@@ -236,7 +236,7 @@ def test_an_eviction_names_the_preemptor_its_quota_and_what_is_borrowed() -> Non
     assert eviction_message(state, preemptor, state.pods["f"], "n").endswith("for node n")
 
 
-def test_who_goes_for_a_whole_gang_is_told_of_the_gang_and_a_new_process_reads_it() -> None:
+def test_the_eviction_for_a_gang_names_it_and_a_new_process_reads_it() -> None:
     state, member = cluster(), make_pod("free/p").group("g").priority(3).obj()
     message = eviction_message(state, member, state.pods["f"], "n", group=group_of(member))
     assert message == "preempted by free/p of PodGroup free/g (priority 3) for node n"
@@ -254,7 +254,7 @@ def test_who_goes_for_a_whole_gang_is_told_of_the_gang_and_a_new_process_reads_i
 
 
 @pytest.mark.parametrize(("own", "told"), [("5", 5), ("0", 0), (None, 3)])
-def test_who_goes_for_a_group_with_a_priority_of_its_own_is_told_that(own: str | None, told: int) -> None:
+def test_the_eviction_for_a_group_names_the_priority_of_the_group(own: str | None, told: int) -> None:
     state = cluster()
     data = {"name": "g", "size": "1"} | ({"priority": own} if own is not None else {})
     meta = {"name": "c", "namespace": "free", "uid": "c", "labels": {"sakkara.group": ""}}

@@ -95,7 +95,7 @@ def test_who_has_something_to_do(pod: PodBuilder, busy: set[str]) -> None:
 
 
 @pytest.mark.parametrize("pod", [pod for pod, _ in CASES.values()], ids=CASES.keys())
-def test_whoever_is_left_out_has_nothing_to_say(pod: PodBuilder) -> None:
+def test_a_plugin_that_is_left_out_would_skip(pod: PodBuilder) -> None:
     found, state = profile(), state_with()
     cycle = PodCycle(state).new_cycle(found, pod.obj(), 0.0)
     plugins = selective(found)

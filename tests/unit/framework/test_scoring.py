@@ -34,7 +34,9 @@ def test_float64_floors_as_integers_do(whole: int, data: st.DataObject) -> None:
 
 
 @given(whole=LARGE, data=st.data())
-def test_what_float64_cannot_divide_is_divided_in_integers(whole: int, data: st.DataObject) -> None:
+def test_scores_that_float64_cannot_divide_exactly_are_divided_as_integers(
+    whole: int, data: st.DataObject
+) -> None:
     part = data.draw(st.integers(0, whole))
     found = percent(np.array([part], dtype=np.int64), np.array([whole], dtype=np.int64))
     assert found.tolist() == [part * 100 // whole]

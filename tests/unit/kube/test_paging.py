@@ -59,7 +59,7 @@ def test_one_object_larger_than_a_page_is_read_by_itself() -> None:
     assert read(server, 0) == server.items
 
 
-def test_who_gives_nothing_in_any_size_is_asked_no_longer() -> None:
+def test_a_server_that_answers_no_page_size_is_not_asked_again() -> None:
     def ask(limit: int, token: str) -> Page:
         raise AnswerTooLarge(1)
 

@@ -38,7 +38,7 @@ def test_take_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize(("burst", "patient"), [(1, 1), (2, 1), (10, 5), (100, 50)])
-def test_who_yields_leaves_half_of_a_burst_and_gets_on_all_the_same(burst: int, patient: int) -> None:
+def test_a_yielding_client_leaves_half_of_a_burst_and_still_makes_progress(burst: int, patient: int) -> None:
     clock = [0.0]
     limiter = RateLimiter(2.0, burst, monotonic=lambda: clock[0])
     assert sum(limiter.take(spare=limiter.half_burst) for _ in range(200)) == patient
@@ -48,7 +48,7 @@ def test_who_yields_leaves_half_of_a_burst_and_gets_on_all_the_same(burst: int, 
     assert limiter.take(spare=limiter.half_burst)
 
 
-def test_what_others_did_is_waited_for_and_no_longer_than_for_two_bursts() -> None:
+def test_a_limiter_waits_for_others_for_two_bursts_at_most() -> None:
     clock = [0.0]
     limiter = RateLimiter(10.0, 20, monotonic=lambda: clock[0])
     limiter.spend(15.0)

@@ -43,6 +43,6 @@ def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> N
 
 
 @given(st.integers(-(10**15), 10**15))
-def test_what_is_written_reads_back(microseconds: int) -> None:
+def test_a_written_value_reads_back(microseconds: int) -> None:
     seconds = microseconds / 1_000_000
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-12)

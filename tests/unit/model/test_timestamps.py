@@ -20,7 +20,7 @@ def test_timestamps() -> None:
 
 
 @given(st.integers(0, 4 * 10**15))
-def test_what_is_written_reads_back(microseconds: int) -> None:
+def test_a_written_value_reads_back(microseconds: int) -> None:
     seconds = microseconds / 1e6
     assert parse_time(format_micro_time(seconds)) == pytest.approx(seconds, abs=1e-6)
     assert parse_time(format_time(seconds)) == int(seconds)

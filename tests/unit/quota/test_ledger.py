@@ -132,7 +132,7 @@ CHANGES: list[tuple[str, Any, dict[str, int]]] = [
 
 
 @pytest.mark.parametrize(("change", "after"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
-def test_what_a_quota_borrows_follows_every_change(change: Any, after: dict[str, int]) -> None:
+def test_the_borrowed_amount_of_a_quota_follows_every_change(change: Any, after: dict[str, int]) -> None:
     out = ledger(quota("a/q", 2), quota("b/q", 5), a_p=3)
     for final in (False, True):
         item = out.quota_of("a")
@@ -186,7 +186,7 @@ def test_a_pod_that_leaves_for_good_takes_its_mark_along() -> None:
     assert out.check() == []
 
 
-def test_who_is_not_charged_cannot_leave() -> None:
+def test_a_pod_without_a_charge_cannot_be_marked_as_leaving() -> None:
     out = ledger(quota("a/q", 2))
     for namespace in ("a", "b"):
         out.mark_leaving(namespace, "p")

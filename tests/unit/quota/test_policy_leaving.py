@@ -113,7 +113,7 @@ def test_one_of_pods_is_within_or_above_the_min_as_any_resource() -> None:
     assert not within_min(out, quota, {})
 
 
-def test_what_is_on_its_way_out_is_lent_no_more() -> None:
+def test_use_of_leaving_pods_is_not_lent() -> None:
     """a uses 6 of 4, of which 2 leave: it lends nothing that a gang of b over its min could borrow."""
     assert borrows_guaranteed(ledger(), "b", {GPU: 4}, {"a": {GPU: 1}})
     assert not borrows_guaranteed(ledger(), "b", {GPU: 3}, {"a": {GPU: 1}})

@@ -18,7 +18,7 @@ def test_a_quota_that_says_all_gets_no_note() -> None:
     assert notes(quota, [native("a", cpu=3, pods=9), native("b", memory=1)]) == []
 
 
-def test_what_only_the_native_quota_bounds_is_noted_but_for_pods() -> None:
+def test_resources_bounded_only_by_a_resource_quota_are_noted_except_pods() -> None:
     quota = make_quota("a/q").min(cpu=1).max(cpu=2).obj()
     assert notes(quota, [native("b", memory=1), native("a", memory=1, cpu=3, pods=9)]) == [
         "ElasticQuota a/q: memory is not in spec.max; ResourceQuota rq bounds it at creation only"

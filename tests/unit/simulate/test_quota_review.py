@@ -84,7 +84,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "warnings"), CASES)
-def test_what_a_cluster_would_not_take_is_named_and_the_scenario_goes_on(
+def test_an_object_that_a_cluster_would_refuse_is_named_and_the_scenario_continues(
     text: str, warnings: list[str]
 ) -> None:
     (scenario,) = load_scenarios(text, "f.yaml")

@@ -190,7 +190,7 @@ def test_durations(text: str, seconds: float) -> None:
     assert scenario.steps[0].advance == seconds
 
 
-def test_what_differs_is_told() -> None:
+def test_differences_are_reported() -> None:
     pod = "{kind: Pod, metadata: {name: p}, spec: {schedulerName: muster-scheduler, containers: []}}"
     expect = (
         "{bound: [default/x], pending: [default/p], boundOn: {default/p: m}, evicted: [default/y], "
@@ -246,7 +246,7 @@ def test_a_mismatch_is_told_in_words(expect: dict[str, Any], words: str) -> None
     assert mismatches(expect, REPORT) == [words]
 
 
-def test_what_is_as_expected_is_no_mismatch() -> None:
+def test_an_expected_outcome_is_no_mismatch() -> None:
     expect = {
         "bound": ["a/p"],
         "boundOn": {"a/p": "n"},
@@ -276,7 +276,7 @@ def test_what_is_as_expected_is_no_mismatch() -> None:
     ),
     st.sampled_from(["objects", "create", "update", "delete", "expect"]),
 )
-def test_whatever_stands_in_a_file_there_is_an_answer_with_its_name(value: Any, place: str) -> None:
+def test_every_file_gets_an_answer_with_its_name(value: Any, place: str) -> None:
     given_: dict[str, Any] = {"objects": [value]} if place == "objects" else {"steps": [{place: value}]}
     if place in ("create", "update", "delete") and not isinstance(value, list):
         given_ = {"steps": [{place: [value]}]}

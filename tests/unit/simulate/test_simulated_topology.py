@@ -140,7 +140,7 @@ def on_node(obj: Obj, name: str, rank: int) -> Obj:
     return obj
 
 
-def test_what_was_placed_before_the_scheduler_began_stays_and_keeps_its_ranks() -> None:
+def test_members_placed_before_the_scheduler_started_keep_nodes_and_ranks() -> None:
     old = [on_node(pod(f"g-{n}", "g"), "node-2", rank) for n, rank in ((0, 2), (1, 0))]
     start = [*nodes(), topology(), group("g", 3, {"rack": {"hard": True}}), *old]
     before, after = play(start, {}, {"create": [pod("g-2", "g")]})
@@ -301,7 +301,7 @@ def test_nodes_that_other_filters_refuse_are_left_out() -> None:
     assert per_node(step) == {"node-1": 4}
 
 
-def test_what_members_want_of_each_other_is_kept_too() -> None:
+def test_affinity_between_members_is_respected() -> None:
     apart = {
         "labelSelector": {"matchLabels": {"sakkara.group.name": "g"}},
         "topologyKey": "kubernetes.io/hostname",

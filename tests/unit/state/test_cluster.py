@@ -170,14 +170,14 @@ def test_nothing_is_kept_for_a_pod_that_names_no_node() -> None:
     ],
     ids=["bound", "failed", "deleted"],
 )
-def test_what_is_kept_ends_with_the_wait(then: PodBuilder, expected: list[EventKind]) -> None:
+def test_a_nomination_ends_with_the_wait(then: PodBuilder, expected: list[EventKind]) -> None:
     state = state_of(pod().nominated("n"))
     events = state.put_pod(then.obj())
     assert kinds(events) == expected
     assert (len(state.nominations), state.nominations.freed) == (0, True)
 
 
-def test_what_is_kept_does_not_count_beside_the_pod_itself() -> None:
+def test_a_nomination_does_not_count_beside_the_pod_itself() -> None:
     state = state_of(pod().nominated("n"))
     state.assume(state.pods["p"], 0, 7.0)
     assert (state.nominations.counts("p"), state.nominations.node_of("p")) == (False, "n")
@@ -227,7 +227,7 @@ def test_a_terminating_pod_cannot_be_reprieved() -> None:
     assert (bool(state.table.leaving[0]), state.ledger.is_leaving("a", "p")) == (True, True)
 
 
-def test_who_has_no_node_is_neither_condemned_nor_reprieved() -> None:
+def test_a_pod_without_a_node_is_not_marked_as_leaving() -> None:
     state = state_of(pod())
     state.mark_leaving("p")
     state.reprieve("p")

@@ -85,7 +85,7 @@ def test_members_have_the_right_of_the_most_important_one_that_is_there(gone: st
     assert state.nominations.check() == []
 
 
-def test_who_is_forgotten_was_never_nominated_here() -> None:
+def test_a_forgotten_nomination_is_not_ours() -> None:
     state = state_of(p=("n", 1, 0), q=("n", 1, 0))
     state.nominations.remove("p")
     state.nominations.forget("q")
@@ -126,7 +126,7 @@ def test_the_order_of_equals_is_that_of_priority_age_and_name() -> None:
     assert [item.pod.name for item in sorted(made, key=lambda item: item.rank)] == ["a", "d", "b", "c"]
 
 
-def test_who_holds_a_node_meanwhile_counts_nowhere_until_it_is_released() -> None:
+def test_a_held_nomination_does_not_count_until_it_is_released() -> None:
     state = state_of(p=("n", 1, 0), q=("n", 2, 0))
     for _ in range(2):
         state.nominations.hold("p")
@@ -141,7 +141,7 @@ def test_who_holds_a_node_meanwhile_counts_nowhere_until_it_is_released() -> Non
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_what_is_given_up_is_counted_no_more(held: bool) -> None:
+def test_a_nomination_that_is_given_up_does_not_count(held: bool) -> None:
     state = state_of(p=("n", 1, 0))
     if held:
         state.nominations.hold("p")

@@ -85,7 +85,7 @@ def test_members_of_a_gang_that_has_started_are_on_their_own() -> None:
         assert (item.victims, item.kept, item.group) == (victims, False, "")
 
 
-def test_who_holds_a_node_meanwhile_is_left_as_it_is() -> None:
+def test_a_pod_that_holds_a_node_meanwhile_is_left_as_it_is() -> None:
     state = told(waiting("p", "g"), group=2)
     state.assume(state.pods["p"], 0, 1.0)
     state.put_pod(waiting("q", "g").obj())
@@ -94,7 +94,7 @@ def test_who_holds_a_node_meanwhile_is_left_as_it_is() -> None:
     assert state.check() == []
 
 
-def test_what_is_kept_for_a_gang_counts_with_the_priority_of_its_most_important_member() -> None:
+def test_nodes_kept_for_a_gang_count_with_the_priority_of_its_most_important_member() -> None:
     top, low = waiting("p", "g").priority(5), waiting("q", "g").priority(1)
     state = told(leaving("v", "a/p"), top, low, group=2)
     assert [known(state, uid).priority for uid in "pq"] == [5, 5]

@@ -27,7 +27,7 @@ def cpus(state: ClusterState) -> tuple[int, int]:
     return int(state.nodes.requested[0, 0]) // 1000, state.ledger.used("a")["cpu"] // 1000
 
 
-def test_what_is_placed_and_lifted_counts_inside_and_not_outside() -> None:
+def test_placed_and_lifted_pods_count_inside_the_trial_only() -> None:
     state = cluster()
     with Trial(state, 9.0) as trial:
         trial.place(state.pods["w"], 0)
@@ -102,7 +102,7 @@ def test_start_and_end_of_a_pod_are_as_they_were(going: bool) -> None:
     )
 
 
-def test_who_is_lifted_waits_for_no_node() -> None:
+def test_a_lifted_pod_waits_for_no_node() -> None:
     state = cluster()
     state.nominations.put(state.pods["w"], "n", state.vector(state.pods["w"]))
     with Trial(state, 9.0) as trial:

@@ -99,7 +99,7 @@ def test_a_forged_mark_on_a_pod_of_our_own_counts_from_its_placement_on() -> Non
     assert used(state) == (0, 0)
 
 
-def test_what_was_admitted_counts_until_its_pod_is_seen() -> None:
+def test_an_admitted_charge_counts_until_its_pod_is_visible() -> None:
     state = cluster()
     (event,) = put_object(state, charges(("p", 3)), 0.0)
     assert (event.what, event.namespace, used(state)) == (EventKind.QUOTA, "a", (3, 1))
@@ -110,7 +110,7 @@ def test_what_was_admitted_counts_until_its_pod_is_seen() -> None:
     assert used(state) == (0, 0), "it was there: its charge says nothing any more"
 
 
-def test_what_never_came_goes_with_its_charge() -> None:
+def test_a_pod_that_never_appeared_is_forgotten_with_its_charge() -> None:
     state = cluster()
     put_object(state, charges(("p", 3), ("r", 1)), 0.0)
     assert used(state) == (4, 2)
@@ -213,7 +213,7 @@ def test_others_are_believed_all_the_same() -> None:
     assert used(state) == (3, 1)
 
 
-def test_whoever_forges_without_a_pause_holds_up_two_seconds_of_a_minute() -> None:
+def test_continuous_forgery_delays_two_seconds_of_a_minute() -> None:
     state, held = cluster(), 0
     steps = range(10 * int(PENDING_SECONDS + IGNORED_SECONDS) * 2)
     for number in steps:
@@ -292,7 +292,7 @@ def test_a_resize_that_was_shown_once_needs_no_charge_any_more() -> None:
     assert used(state) == (3, 2)
 
 
-def test_what_is_only_announced_is_not_admitted_yet() -> None:
+def test_an_announced_charge_is_not_admitted_yet() -> None:
     state = cluster()
     waits = Charge("p", "p", "", {CPU: 3000}, announced=True)
     assert put_object(state, ReservationLedger("a", charges=(waits,), name=ELASTIC_NAME), 0.0) == []

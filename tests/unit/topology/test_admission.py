@@ -51,7 +51,7 @@ def test_on_a_flat_tree_the_size_alone_tells(constraints: Any, size: int, text: 
         {"node": {"partitions": 8}}, {"node": {"min": 2, "max": 4}}, {"node": {"factor": 4}},
     ],
 )  # fmt: skip
-def test_what_some_flat_tree_can_hold_passes(constraints: Any) -> None:
+def test_constraints_that_a_flat_tree_can_meet_pass(constraints: Any) -> None:
     assert said(constraints) == []
 
 

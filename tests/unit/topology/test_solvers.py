@@ -71,7 +71,7 @@ RANGE = '{"node": {"min": 2, "max": 3}}'
         pytest.param(None, "", "solver says found no place for 4 members; there is one", id="nothing"),
     ],
 )  # fmt: skip
-def test_what_may_not_be_used_is_no_placement_and_is_told(answer: Any, text: str, said: str) -> None:
+def test_an_invalid_answer_is_no_placement_and_is_reported(answer: Any, text: str, said: str) -> None:
     found = asked(answer, text)
     assert isinstance(found, Infeasible)
     assert said in found.reason

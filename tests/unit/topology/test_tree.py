@@ -32,7 +32,7 @@ def test_units_of_one_name_under_different_parents_are_different_units() -> None
     assert tree.parents[1].tolist() == [0, 1]
 
 
-def test_what_only_the_tree_or_only_the_cluster_knows_is_reported() -> None:
+def test_nodes_that_only_the_tree_or_only_the_cluster_has_are_reported() -> None:
     gap = build(("rack", "node"), PATHS).compare(["node-1", "node-20", "node-9", "node-3"])
     assert gap.not_in_tree == ("node-9", "node-20")
     assert gap.not_in_cluster == ("node-2", "node-11")

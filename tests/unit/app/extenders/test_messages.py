@@ -29,7 +29,7 @@ SILENT = NodeRefusal("node(s) refused by an extender without a reason")
 POD = b'{"metadata": {"name": "p"}}'
 
 
-def test_what_is_sent_has_the_names_of_go_s_fields() -> None:
+def test_messages_have_the_field_names_of_go() -> None:
     named = json.loads(nodes_body(POD, ["a"], None))
     assert named == {"Pod": {"metadata": {"name": "p"}}, "Nodes": None, "NodeNames": ["a"]}
     whole = json.loads(nodes_body(POD, ["a"], [b'{"metadata": {"name": "a"}}']))

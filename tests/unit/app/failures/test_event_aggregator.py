@@ -107,7 +107,7 @@ def test_those_who_wait_no_more_are_not_counted() -> None:
     assert rig.notes(FIRST_SECONDS) == [f"70 pods wait: {WHY}"]
 
 
-def test_who_waits_for_another_reason_now_is_counted_there() -> None:
+def test_a_pod_with_a_new_reason_is_counted_with_that_reason() -> None:
     rig = Rig()
     rig.add_pods(30)
     rig.add_pods(15, message="no node")

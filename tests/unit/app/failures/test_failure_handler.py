@@ -177,7 +177,7 @@ def test_of_what_is_unsaid_the_newest_alone_is_written(rig: Rig) -> None:
     assert (rig.names[BURST:], rig.messages[BURST:]) == (["late", "later"], ["second", "first"])
 
 
-def test_what_a_pod_says_already_is_not_written(rig: Rig) -> None:
+def test_a_condition_that_the_pod_has_already_is_not_written(rig: Rig) -> None:
     for _ in range(5):
         rig.refuse("p")
         rig.after(10.0)
@@ -185,7 +185,7 @@ def test_what_a_pod_says_already_is_not_written(rig: Rig) -> None:
     assert len(rig.events) == 5, "the correlator counts those"
 
 
-def test_what_is_taken_back_before_it_was_said_is_not_said(rig: Rig) -> None:
+def test_a_condition_withdrawn_before_its_write_is_not_written(rig: Rig) -> None:
     rig.refuse("p", "first")
     rig.refuse_many(2 * BURST)
     rig.refuse("p", "second")
@@ -263,7 +263,9 @@ def test_no_more_are_on_their_way_than_the_server_can_take(rig: Rig) -> None:
     ],
     ids=["the server fails", "no answer", "later", "not allowed", "gone", "another pod"],
 )
-def test_what_could_not_be_said_is_said_again_after_a_rest(rig: Rig, error: MusterError, again: bool) -> None:
+def test_a_condition_that_could_not_be_written_is_written_again_after_a_pause(
+    rig: Rig, error: MusterError, again: bool
+) -> None:
     rig.answers_at_once = False
     rig.refuse("p")
     rig.unanswered[0](error)
@@ -274,7 +276,7 @@ def test_what_could_not_be_said_is_said_again_after_a_rest(rig: Rig, error: Must
     assert sorted(rig.names) == (["p", "p", "q"] if again else ["p", "q"])
 
 
-def test_what_failed_is_not_repeated_where_something_else_was_said_since(rig: Rig) -> None:
+def test_a_failed_condition_is_not_repeated_after_a_newer_one(rig: Rig) -> None:
     rig.answers_at_once = False
     rig.refuse("p", "first")
     rig.refuse("p", "second", nominated="n")

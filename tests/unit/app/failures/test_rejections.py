@@ -71,7 +71,7 @@ def rejection(patch: Any) -> tuple[str, Any]:
     return status["conditions"][0]["message"], status.get("nominatedNodeName", "absent")
 
 
-def test_what_was_said_last_counts_before_what_the_watch_shows() -> None:
+def test_the_last_written_message_goes_before_that_of_the_watch() -> None:
     known = Rejections()
     assert rejection(written(known, refused(POD, "n"), 1.0)) == ("no node", "n")
     waiting_times = own_event().nominated("n")

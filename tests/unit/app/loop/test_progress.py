@@ -114,7 +114,7 @@ def test_the_oldest_event_is_as_old_as_the_mark_before_it(clock: Clock) -> None:
     assert lag.age() == 50.0, "nobody has looked since"
 
 
-def test_whoever_is_far_behind_is_not_ready(clock: Clock) -> None:
+def test_a_process_that_is_far_behind_is_not_ready(clock: Clock) -> None:
     lag = InboxLag(inbox_of("a"), clock)
     clock.now += BEHIND_SECONDS
     assert lag.problem() == ""
@@ -122,7 +122,7 @@ def test_whoever_is_far_behind_is_not_ready(clock: Clock) -> None:
     assert lag.problem() == "the oldest event has waited for 31 s"
 
 
-def test_what_a_thread_is_at_is_shown_in_one_line() -> None:
+def test_the_position_of_a_thread_is_shown_in_one_line() -> None:
     there, go = threading.Event(), threading.Event()
 
     def hanging() -> None:

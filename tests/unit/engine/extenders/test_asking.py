@@ -132,7 +132,7 @@ def test_a_node_that_came_meanwhile_is_asked_about_before_the_pod_is_refused() -
     assert "1 neither, 1 no." in why(made.step())["p"]
 
 
-def test_what_filled_up_meanwhile_is_not_taken() -> None:
+def test_a_node_that_filled_up_meanwhile_is_not_used() -> None:
     made = Extended([2, 2])
     made.put(single("p", 2))
     (question,) = made.asked()
@@ -202,7 +202,7 @@ def test_a_gang_may_ask_for_what_the_extender_accounts_for(reported: int) -> Non
     assert placed(made.step()) == {"p0": "n1", "p1": "n1"}
 
 
-def test_what_the_extender_accounts_for_does_not_keep_a_pod_from_evicting() -> None:
+def test_resources_ignored_by_the_scheduler_do_not_prevent_eviction() -> None:
     memory = "example.com/gpu-memory"
     item = ManagedResource(name=memory, ignored_by_scheduler=True)
     made = Extended([2], structs.replace(FILTER, managed_resources=(item,)))
@@ -288,7 +288,7 @@ def test_a_member_that_comes_does_not_let_its_gang_ask_anew() -> None:
     assert set(placed(made.step())) == {"p0", "p1", "p2"}
 
 
-def test_what_was_answered_about_pods_that_went_is_forgotten() -> None:
+def test_answers_about_deleted_pods_are_forgotten() -> None:
     made = Extended([9])
     for number in range(200):
         pod = single(f"p{number}")
@@ -311,7 +311,7 @@ def test_an_answer_is_not_used_for_a_form_of_the_pod_that_came_after_it() -> Non
     assert question.nodes == ("n1",)
 
 
-def test_who_has_an_answer_is_tried_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_with_an_answer_is_tried_however_many_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
     made = Extended([9])
     made.put(single("late").created(2))

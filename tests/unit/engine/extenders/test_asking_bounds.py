@@ -69,7 +69,7 @@ def test_the_most_important_go_first_in_a_line(monkeypatch: pytest.MonkeyPatch) 
     assert asked.pod.name == "high"
 
 
-def test_who_stands_in_a_line_again_and_again_stands_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_is_queued_again_is_in_the_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parked, "MOST_QUESTIONS", 1)
     made = Extended([99])
     made.put(single("first", priority=9))
@@ -130,7 +130,7 @@ def test_a_gang_is_asked_about_all_nodes_however_many(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("changed", ["p0", "p1"])
-def test_what_was_asked_for_a_member_that_changed_meanwhile_is_not_true_of_it(changed: str) -> None:
+def test_an_answer_for_a_member_that_changed_meanwhile_is_not_used(changed: str) -> None:
     made = Extended([9])
     made.scheduler.put(make_group("a/g").uid("g").needs(2).obj(), made.now)
     made.put(member("p0"), member("p1"))

@@ -101,7 +101,7 @@ def test_a_gang_beyond_its_quota(low: int, high: int, cpus: list[int], need: int
     assert bool(said) is bool(words)
 
 
-def test_what_others_use_counts_against_the_quota_where_it_is_asked_for() -> None:
+def test_use_of_others_counts_against_the_quota_in_requested_resources() -> None:
     made = GangScheduler([9])
     made.scheduler.put(make_quota("a/q").min(cpu=4).max(cpu=4).obj(), made.now)
     found = members(made, member("a", cpu=2), member("b", cpu=2))
@@ -131,7 +131,7 @@ def test_a_plan_for_empty_nodes_takes_those_with_most_room() -> None:
     assert plan.start == 0.0
 
 
-def test_what_others_evicted_for_is_theirs_and_what_is_kept_is_not() -> None:
+def test_room_that_others_evicted_for_is_theirs_and_kept_nodes_are_not() -> None:
     made = GangScheduler([2, 1])
     made.put(make_pod("f/w").uid("w").requests(cpu=2))
     waiting = made.state.pods["w"]
@@ -180,7 +180,7 @@ def test_a_plan_waits_for_its_quota_too() -> None:
     assert plan.start == made.now + 70
 
 
-def test_what_ends_on_a_node_is_not_kept_a_second_time() -> None:
+def test_room_of_ending_pods_is_not_kept_a_second_time() -> None:
     made = GangScheduler([4])
     plan = plan_on_empty(
         made.scheduler.cycle, members(made, member("a", cpu=2), member("b", cpu=2)), 2, made.now

@@ -95,13 +95,13 @@ def waiting_gang(need: int = 2) -> GangScheduler:
     return made
 
 
-def test_what_is_kept_for_a_gang_is_known_to_be_merely_kept() -> None:
+def test_nodes_kept_for_a_gang_are_known_to_be_only_kept() -> None:
     made = waiting_gang()
     kept = [made.state.nominations.get(f"m{number}") for number in range(2)]
     assert [(item.kept, item.group) for item in kept if item is not None] == [(True, "a/g PodGroup")] * 2
 
 
-def test_who_stays_within_its_min_takes_what_is_merely_kept() -> None:
+def test_a_pod_within_its_min_takes_kept_nodes() -> None:
     made = waiting_gang()
     made.put(make_pod("f/p").uid("p").requests(cpu=1))
     assert placed(made.step()) == {}, "the room is kept"
@@ -110,7 +110,7 @@ def test_who_stays_within_its_min_takes_what_is_merely_kept() -> None:
     assert set(placed(made.step(30.0))) == {"p"}
 
 
-def test_what_was_kept_for_members_that_start_is_given_up() -> None:
+def test_nodes_kept_for_members_that_start_are_released() -> None:
     made = waiting_gang()
     for number in range(2):
         made.scheduler.remove(made.state.pods[f"x{number}"], made.now)

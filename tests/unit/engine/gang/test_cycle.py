@@ -164,7 +164,7 @@ def test_members_that_differ_are_tried_with_the_largest_first_where_their_own_or
     assert placed(gang.step()) == {"small": "n1", "middle": "n1", "large": "n0"}
 
 
-def test_what_is_short_is_said_with_numbers() -> None:
+def test_the_message_has_the_numbers_of_the_shortage() -> None:
     gang = GangScheduler([2, 3], g=8)
     gang.put(*(member(f"p{i}") for i in range(8)))
     assert rejected(gang.step())["p0"].message == (

@@ -68,7 +68,7 @@ def test_members_that_all_find_nodes_hold_them() -> None:
     )
 
 
-def test_who_found_no_node_beside_enough_others_is_told_why() -> None:
+def test_a_member_without_a_node_beside_enough_others_is_told_why() -> None:
     made = GangScheduler([3], g=2)
     made.put(member("m0", cpu=9), member("m1", cpu=2), member("m2"))
     outcome = run(made)
@@ -228,7 +228,7 @@ def test_nothing_is_prepared_for_a_gang_that_does_not_fit(monkeypatch: pytest.Mo
     assert "only 2 of the 3 pods" in outcome.refused["m0"]
 
 
-def test_what_is_prepared_is_written_once_and_the_nodes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparations_are_written_once_and_the_nodes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([3, 2], g=2)
     made.put(member("m0", cpu=3), member("m1", cpu=2))
     says(monkeypatch, m0=preparing())

@@ -83,7 +83,7 @@ def test_beyond_the_bound_of_kinds_every_plugin_counts_as_refusing(
     assert found == (profile.enabled | {PREEMPTION, WITHIN_MIN} if all_of_them else ALWAYS)
 
 
-def test_what_refuses_a_kind_before_the_nodes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_before_the_nodes_counts_for_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     made = GangScheduler([4], g=1)
     original: Any = type(made.scheduler.cycle).scores_for
 

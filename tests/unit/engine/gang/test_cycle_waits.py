@@ -84,7 +84,7 @@ def test_a_pod_alone_is_due_at_no_time() -> None:
 
 
 @pytest.mark.parametrize("how", ["fails", "is deleted"])
-def test_who_gives_up_its_nominated_node_wakes_who_may_use_it(how: str) -> None:
+def test_a_released_nominated_node_wakes_pods_that_may_use_it(how: str) -> None:
     made = GangScheduler([1])
     victim = make_pod("f/v").uid("v").requests(cpu=1).on("n0")
     made.put(victim)

@@ -115,7 +115,7 @@ def test_under_one_quota_priority_alone_decides(claimant: str, keeper: str, caus
         assert starts is (priority > 0), f"priority {priority}"
 
 
-def test_who_has_not_left_yet_and_who_waits_for_that_are_not_both_counted_against_a_min() -> None:
+def test_a_leaving_pod_and_the_pod_that_waits_for_it_do_not_both_count_against_a_min() -> None:
     """The sum of min is 6: a's pod of 3 never ends, another one of 3 has its room, and b is guaranteed 3."""
     made = GangScheduler([4, 4])
     for namespace in ("a", "b"):

@@ -159,7 +159,7 @@ def test_backfill_never_delays_the_gang(pod: PodBuilder, starts: bool) -> None:
     assert len(gang.state.nominations) == 2, "what was kept is kept again"
 
 
-def test_who_ends_in_time_takes_nothing_from_others() -> None:
+def test_a_pod_that_ends_in_time_takes_nothing_from_others() -> None:
     """Of 8, 4 and 2 are taken for a while; 6 are needed then, so that 2 may be used for long."""
     gang = promised()
     gang.put(limited("short", 2, 60))
@@ -238,7 +238,7 @@ def test_nothing_is_kept_for_a_gang_that_waits_for_quota_and_not_for_nodes() -> 
     assert set(placed(gang.step(later=20.0))) == {"g0", "g1"}
 
 
-def test_what_was_kept_is_given_up_when_the_quota_shrinks() -> None:
+def test_kept_nodes_are_released_when_the_quota_shrinks() -> None:
     gang = starving()
     gang.now += PATIENCE
     wake(gang)

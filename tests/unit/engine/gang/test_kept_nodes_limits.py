@@ -114,7 +114,7 @@ def test_no_trick_makes_it_longer(
     assert held <= LIMIT / 60 + 5
 
 
-def test_what_the_gang_starts_on_is_not_held_against_its_namespace() -> None:
+def test_nodes_on_which_a_gang_starts_do_not_count_as_kept_in_vain() -> None:
     made = starving()
     made.step(LIMIT - 10)
     made.scheduler.remove(made.state.pods["r"], made.now)
@@ -173,7 +173,7 @@ def reclaiming() -> GangScheduler:
     return made
 
 
-def test_what_a_gang_within_min_evicts_for_is_its_own_while_its_namespace_rests() -> None:
+def test_nodes_that_a_gang_within_min_evicts_for_are_kept_while_its_namespace_rests() -> None:
     """Else those who borrow take the room of its victims, are evicted for it, and so on without end."""
     made = reclaiming()
     made.put(*(make_pod(f"c/b{n}").uid(f"b{n}").requests(cpu=2).priority(9) for n in range(2)))
@@ -251,7 +251,7 @@ def test_a_new_process_lets_those_rest_who_rested() -> None:
     assert set(kept(again)) == {"g0", "g1"}
 
 
-def test_what_the_api_still_says_of_it_does_not_end_the_rest() -> None:
+def test_an_outdated_condition_does_not_end_the_rest() -> None:
     """Nobody has written yet that no node is nominated any more."""
     made = starving()
     made.now += LIMIT

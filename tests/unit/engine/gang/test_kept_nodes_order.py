@@ -354,7 +354,7 @@ def test_only_who_ends_in_time_is_tried_as_if_nothing_were_kept(
     assert not made.state.nominations.freed, "nobody is told that room was given up"
 
 
-def test_what_is_kept_is_kept_again_though_an_attempt_breaks() -> None:
+def test_kept_nodes_are_kept_again_although_an_attempt_breaks() -> None:
     made = promised()
     other = QueuedUnit("a/h", 0.0)
     other.pods = {"h0": limited("h0", 1, 10).obj()}
@@ -368,7 +368,7 @@ def test_what_is_kept_is_kept_again_though_an_attempt_breaks() -> None:
     assert set(nominated(made)) == {"g0", "g1"}
 
 
-def test_what_was_given_up_meanwhile_is_not_kept_again() -> None:
+def test_nodes_that_were_released_meanwhile_are_not_kept_again() -> None:
     made = promised()
     other = QueuedUnit("a/h", 0.0)
     other.pods = {"h0": limited("h0", 1, 10).obj()}
@@ -380,7 +380,7 @@ def test_what_was_given_up_meanwhile_is_not_kept_again() -> None:
     assert nominated(made) == {}
 
 
-def test_what_a_gang_loses_to_one_ahead_of_it_is_not_kept_again() -> None:
+def test_nodes_that_a_gang_loses_to_a_gang_ahead_are_not_kept_again() -> None:
     """Else both would be tried in turn for ever: each time one of them loses it, the other one is woken."""
     made = promised(h=1)
     made.put(member("h0", "h", cpu=9).priority(9).spec(activeDeadlineSeconds=50))
@@ -460,7 +460,7 @@ def test_seats_for_a_known_start_are_looked_for_anew_when_it_is_not_known_any_mo
     assert nominated(made) == {"g0": "n0", "g1": "n2"}
 
 
-def test_who_ends_in_time_is_tried_once_the_start_is_known() -> None:
+def test_a_pod_that_ends_in_time_is_tried_once_the_start_is_known() -> None:
     """Both wait beside kept nodes; when r turns out to end in 100 s, the one that needs 10 may start."""
     made = starving()
     made.put(limited("short", 3, 10), limited("long", 3, 1000), make_pod("a/any").uid("any").requests(cpu=3))

@@ -125,7 +125,7 @@ def test_a_resource_that_appears_later_is_known_of_pods_that_ran_before() -> Non
     assert capacity_limit(made.scheduler.cycle, profile, pod, made.now, evicting=True).fits == 2
 
 
-def test_who_leaves_is_placed_and_on_its_way_out() -> None:
+def test_a_leaving_member_counts_as_placed_and_as_leaving() -> None:
     made = GangScheduler([9])
     made.put(
         make_pod("f/a").uid("a").on("n0"),

@@ -61,7 +61,7 @@ def test_no_more_is_evicted_than_the_minimum_needs() -> None:
     assert len(evicted(gang.step())) == 2
 
 
-def test_what_is_evicted_for_a_gang_with_members_to_spare_is_for_the_most_important_of_them() -> None:
+def test_a_gang_with_members_to_spare_evicts_for_the_most_important_ones() -> None:
     gang = GangScheduler([2], g=1)
     gang.put(make_pod("b/low").uid("low").requests(cpu=2).on("n0"))
     gang.put(member("small").priority(10), member("large", cpu=2).priority(5))
@@ -70,7 +70,7 @@ def test_what_is_evicted_for_a_gang_with_members_to_spare_is_for_the_most_import
     assert (nominated["small"], nominated["large"]) == ("n0", "")
 
 
-def test_who_goes_for_a_gang_is_told_of_it_and_who_goes_for_a_spare_member_is_not() -> None:
+def test_a_victim_of_a_gang_is_told_of_it_and_a_victim_of_a_spare_member_is_not() -> None:
     gang = GangScheduler([1, 1], g=1)
     gang.put(*(make_pod(f"b/{n}").uid(n).requests(cpu=1).on(n) for n in ("n0", "n1")))
     gang.put(member("p0").priority(10))
@@ -171,7 +171,7 @@ def test_a_gang_that_cannot_start_with_the_best_victims_looks_for_others() -> No
     assert {gang.state.nominations.node_of(name) for name in "pq"} == {"n1"}
 
 
-def test_what_a_gang_evicted_for_is_not_taken_beside_its_most_important_member() -> None:
+def test_room_that_a_gang_evicted_for_has_the_priority_of_its_most_important_member() -> None:
     gang = GangScheduler([4], g=2)
     gang.put(*(make_pod(f"b/{name}").uid(name).requests(cpu=2).priority(0).on("n0") for name in "vw"))
     gang.put(member("p", cpu=2).priority(5), member("q", cpu=2).priority(1))
@@ -269,7 +269,7 @@ def test_each_victim_is_told_for_whom_it_goes() -> None:
     assert {item.preemptor.name for item in decisions} <= {"m0", "m1"}
 
 
-def test_what_goes_already_is_counted_on_and_the_gang_waits() -> None:
+def test_a_gang_waits_for_pods_that_leave_already() -> None:
     made = GangScheduler([2], g=2)
     made.put(runs("v0").deleting(5.0), runs("v1").deleting(5.0))
     asking(made, 2)

@@ -80,7 +80,7 @@ def test_a_gang_with_a_more_important_member_is_not_evicted() -> None:
     assert evicted(made.step()) == set()
 
 
-def test_what_reclaims_stays_within_the_loans() -> None:
+def test_reclaims_stay_within_the_loans() -> None:
     """b borrows 2 CPUs of the 3 that it uses; both members stay within the min of a together."""
     made = GangScheduler([4], g=2)
     for key, cpu in (("a/q", 2), ("b/q", 1), ("c/q", 1)):

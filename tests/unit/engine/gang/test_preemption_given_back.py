@@ -153,7 +153,7 @@ def test_an_unknown_node_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     assert preempt(made, 1, member("m0")) is None
 
 
-def test_who_leaves_a_node_anyhow_is_counted_on_there() -> None:
+def test_pods_that_leave_a_node_anyhow_count_as_free_room() -> None:
     made = GangScheduler([3], g=1)
     made.put(runs("v"), runs("x").deleting(5.0), runs("y", priority=9))
     assert gone(preempt(made, 1, member("m0", cpu=2))) == {"v"}

@@ -52,7 +52,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("names", list(itertools.permutations("abcd")), ids="".join)
-def test_who_must_be_near_another_member_comes_after_it_in_a_chain(names: tuple[str, ...]) -> None:
+def test_a_member_that_must_be_near_another_comes_after_it(names: tuple[str, ...]) -> None:
     """d needs c, c needs b, b needs a: one order of all 24 will do."""
     made = GangScheduler([4, 4], g=4)
     needs = {"a": "", "b": "a", "c": "b", "d": "c"}
@@ -65,7 +65,7 @@ def test_who_must_be_near_another_member_comes_after_it_in_a_chain(names: tuple[
     assert len(set(found.values())) == 1
 
 
-def test_who_fits_the_fewest_nodes_goes_first_and_of_those_the_largest(looks: list[str]) -> None:
+def test_members_that_fit_the_fewest_nodes_go_first_then_the_largest(looks: list[str]) -> None:
     made = GangScheduler([4, 4], g=1)
     made.scheduler.put(make_node("fast").allocatable(cpu=4).label("disk", "ssd").obj(), made.now)
     pods = [
@@ -136,7 +136,7 @@ def test_so_many_that_fit_nowhere_end_the_search_at_once(looks: list[str]) -> No
     assert search(made, 1, *pods) == {"a": "n0"}
 
 
-def test_what_was_in_vain_for_one_is_not_tried_for_its_like(looks: list[str]) -> None:
+def test_a_search_that_failed_for_a_member_is_not_repeated_for_an_equal_one(looks: list[str]) -> None:
     made = GangScheduler([1, 1], g=1)
     search(
         made,

@@ -119,7 +119,7 @@ def test_a_member_that_finds_no_place_ends_the_search_for_the_others() -> None:
     assert names(ran(made)) == ["g-0"], "what there is belongs to the older"
 
 
-def test_what_broke_while_others_joined_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_broke_while_members_joined_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made = TopologyScheduler(2, 1)
     pod_group(made, 1)
     made.put(*(grouped(number) for number in range(4)))
@@ -445,7 +445,7 @@ def test_a_search_is_timed_and_ends_with_its_budget(monkeypatch: pytest.MonkeyPa
     assert asked == [False, False]
 
 
-def test_what_is_wrong_with_a_group_is_all_that_is_said() -> None:
+def test_the_message_is_only_the_fault_of_the_group() -> None:
     made = TopologyScheduler(4)
     made.group("g", 1, '{"rack": {"type": "heap"}}')
     made.put(*members("g", 1))

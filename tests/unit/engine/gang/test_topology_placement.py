@@ -161,7 +161,7 @@ def test_members_of_different_size_have_room_for_the_largest() -> None:
     assert made.state.topology.runs["a/g ConfigMap"].mixed
 
 
-def test_what_is_kept_for_others_is_theirs_and_a_members_own_is_not() -> None:
+def test_nodes_kept_for_others_are_not_used_and_a_members_own_are() -> None:
     made = TopologyScheduler(2, 2)
     made.put(make_pod("b/w").uid("w").requests(cpu=2).priority(9).gate("later"))
     waiting = made.state.pods["w"]
@@ -199,7 +199,7 @@ def test_ranks_follow_the_tree_and_are_written_with_trials() -> None:
     assert {label["sakkara.member.status"] for label in labels} == {"Bound"}
 
 
-def test_what_refuses_a_group_is_said_where_its_status_is_written() -> None:
+def test_the_refusal_of_a_group_is_written_with_its_status() -> None:
     made = TopologyScheduler(1)
     made.group("g", 2)
     made.put(*members("g", 2))
@@ -300,7 +300,7 @@ def quotas(made: TopologyScheduler, **minima: int) -> None:
         made.put(make_quota(f"{namespace}/q").min(cpu=low).max(cpu=99))
 
 
-def test_what_a_groups_quota_is_guaranteed_is_reclaimed_for_it() -> None:
+def test_a_group_reclaims_the_min_of_its_quota() -> None:
     made = TopologyScheduler(2, 2, quotas=True)
     quotas(made, a=2, b=2)
     for number in range(4):

@@ -215,7 +215,7 @@ def borrower(number: int, slot: int, priority: int = 0, start: float = 0.0, **mo
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_borrowed_goes_as_far_as_it_is_needed(seed: int) -> None:
+def test_borrowed_room_is_reclaimed_as_far_as_it_is_needed(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.randint(1, 3) for _ in range(4)]
     made = TopologyScheduler(*sizes, quotas=True)
@@ -297,7 +297,7 @@ def test_a_borrower_of_another_resource_is_a_victim_if_the_others_are_not_enough
 
 
 @pytest.mark.parametrize(("high", "waiting"), [(4, 0), (2, 0), (2, 2)])
-def test_what_has_no_node_need_not_go_before_what_runs(high: int, waiting: int) -> None:
+def test_pods_without_a_node_are_no_reason_to_evict_running_pods(high: int, waiting: int) -> None:
     """Nobody can evict it. Its max was lowered when these pods were there."""
     made = TopologyScheduler(9, quotas=True)
     quota(made, "a", 2)

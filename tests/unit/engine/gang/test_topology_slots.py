@@ -91,7 +91,7 @@ def test_slots_are_what_is_left_by_the_largest_request(seed: int) -> None:
     assert found.refusal is None
 
 
-def test_who_asks_for_nothing_but_to_be_there_has_the_room_of_pods() -> None:
+def test_a_pod_without_requests_needs_only_room_for_pods() -> None:
     made = TopologyScheduler(1)
     made.put(make_node("n0").allocatable(cpu=1, pods=3))
     made.put(make_pod("f/x").uid("x").on("n0"))

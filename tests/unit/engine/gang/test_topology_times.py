@@ -93,7 +93,7 @@ def test_waiting_for_the_last_member_and_trials_in_vain_count() -> None:
     assert made.times == (1.0, 29.0)
 
 
-def test_who_is_seen_late_waits_since_it_was_created() -> None:
+def test_a_pod_that_is_seen_late_waits_since_its_creation() -> None:
     made = Story(1, 1)
     made.at(60.0).group("g", 2)
     made.pods(0, created=10)

@@ -51,7 +51,7 @@ def test_no_unit_is_reviewed_again_on_an_unchanged_cluster() -> None:
     assert (made.scheduler.reviews.due(), look(made, LATER)) == (None, {})
 
 
-def test_what_was_said_just_now_stands_for_a_while() -> None:
+def test_a_recent_message_stays_for_a_while() -> None:
     made = busy()
     grow(made)
     assert made.scheduler.reviews.due() == made.now + LATER
@@ -70,7 +70,7 @@ def test_the_oldest_try_comes_first_and_each_comes_once() -> None:
     assert look(made, LATER) == {}
 
 
-def test_who_was_tried_again_or_is_gone_is_not_looked_at() -> None:
+def test_a_pod_that_was_tried_again_or_is_gone_is_not_reviewed() -> None:
     made = busy("p0")
     made.put(make_pod("a/p1").uid("p1").requests(cpu=8))
     made.step()

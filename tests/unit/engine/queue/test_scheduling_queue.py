@@ -100,7 +100,7 @@ def test_a_woken_unit_sits_out_its_backoff() -> None:
     assert setting.pop(11.0) == "a/p"
 
 
-def test_what_all_events_forget_is_tried_after_five_minutes() -> None:
+def test_a_unit_that_no_event_wakes_is_tried_after_five_minutes() -> None:
     setting = Setting()
     setting.put("a/p")
     setting.fail("a/p", 10.0)

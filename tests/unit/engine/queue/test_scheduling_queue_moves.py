@@ -109,7 +109,7 @@ def test_a_unit_that_is_due_is_tried_at_its_time_and_not_before() -> None:
     assert setting.queue.next_time() == 350.0, "the flush comes as early"
 
 
-def test_what_was_due_is_forgotten_when_the_unit_moved_on() -> None:
+def test_a_due_time_is_forgotten_when_the_unit_moved_on() -> None:
     setting = Setting()
     setting.put("p")
     setting.fail("p", 10.0, due=40.0)
@@ -207,7 +207,7 @@ def test_after_an_error_a_unit_is_never_tried_at_once(initial: float, ready: flo
     assert (setting.popped(ready - 0.01), setting.popped(ready)) == ([], ["p"])
 
 
-def test_what_was_decided_and_failed_waits_for_a_backoff() -> None:
+def test_a_failed_decision_waits_for_a_backoff() -> None:
     setting = Setting()
     setting.put("p", 10.0)
     setting.queue.undone("p", 10.0)
@@ -270,7 +270,7 @@ def test_equal_pods_of_a_gang_are_one_kind() -> None:
     assert len(list(unit.distinct())) == 1
 
 
-def test_what_enters_which_part_is_counted_by_its_cause() -> None:
+def test_entries_into_each_part_are_counted_by_cause() -> None:
     setting = Setting()
     setting.put("p")
     setting.fail("p", 0.0)

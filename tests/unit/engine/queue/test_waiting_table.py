@@ -43,7 +43,7 @@ class Classes:
         return [names[row] for row in self.table.rows_helped(FIT, room, number).tolist()]
 
 
-def test_who_asks_for_more_of_anything_is_not_helped() -> None:
+def test_a_pod_that_requests_more_of_any_resource_is_not_helped() -> None:
     classes = Classes()
     classes.add("fits", 2, 4)
     classes.add("exactly", 4, 8)
@@ -63,7 +63,7 @@ def test_resources_that_came_later_count_for_those_who_ask_for_them() -> None:
 
 
 @pytest.mark.parametrize(("number", "helped"), [(4, []), (5, []), (6, ["p"])])
-def test_who_was_refused_since_is_not_helped(number: int, helped: list[str]) -> None:
+def test_a_pod_refused_since_is_not_helped(number: int, helped: list[str]) -> None:
     classes = Classes()
     classes.add("p", 1, at=5)
     assert classes.rows_helped(Room(vector(4)), number) == helped
@@ -109,7 +109,7 @@ def test_what_evictions_may_add(
     assert classes.rows_helped(room) == helped
 
 
-def test_who_may_evict_in_its_own_namespace_is_helped_whatever_is_free() -> None:
+def test_a_pod_that_may_evict_in_its_namespace_is_helped_whatever_is_free() -> None:
     classes = Classes()
     classes.add("lower", 5, priority=1)
     classes.add("higher", 5, priority=2)

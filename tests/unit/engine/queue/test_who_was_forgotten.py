@@ -25,7 +25,7 @@ def test_the_sum_of_min_frees_pods_of_namespaces_where_none_was_ever_placed(numb
     assert len(placed(made.step(60.0))) == 1
 
 
-def test_who_may_evict_for_max_is_tried_when_the_sum_of_min_lets_it_in() -> None:
+def test_a_pod_that_may_evict_for_max_is_tried_once_the_sum_of_min_admits_it() -> None:
     made = GangScheduler()
     made.scheduler.put(make_node("n").allocatable(cpu=10, memory="20Gi").obj(), made.now)
     made.scheduler.put(make_quota("a/q").min(memory="1Gi").max(cpu=1).obj(), made.now)
@@ -44,7 +44,7 @@ def test_who_may_evict_for_max_is_tried_when_the_sum_of_min_lets_it_in() -> None
     [({"a": (0, 2), "b": (9, 9)}, "a/other"), ({"a": (0, 9), "b": (2, 9)}, "b/other")],
     ids=["max", "sum of min"],
 )
-def test_who_may_wait_for_those_that_leave_is_nominated(
+def test_a_pod_that_may_wait_for_leaving_pods_is_nominated(
     quotas: dict[str, tuple[int, int]], ends: str
 ) -> None:
     """One leaves, for whose end somebody else waits; then another pod ends, and both have room."""

@@ -24,7 +24,7 @@ def quota(namespace: str, low: int, high: int | None = None) -> Any:
     return made if high is None else made.max(cpu=high)
 
 
-def test_what_passed_by_goes_before_what_is_merely_borrowed() -> None:
+def test_pods_above_max_are_evicted_before_borrowing_pods() -> None:
     """Both borrow one CPU. `loud` may use one in all and uses two; its pods are older and more important."""
     made = world(
         [4],

@@ -214,7 +214,7 @@ def test_nodes_come_in_the_order_of_how_many_must_go(batch: int, monkeypatch: py
                 )
 
 
-def test_who_wants_to_be_near_the_pod_is_no_reason_to_keep_it_off() -> None:
+def test_affinity_of_others_to_the_pod_does_not_keep_it_off() -> None:
     given = Given({"n0": "z1"}, (), Runs("p", "a", "x"))
     state = given.state()
     term = Term("zone", "x", ("a",)).wire()

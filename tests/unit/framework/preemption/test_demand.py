@@ -100,7 +100,7 @@ def test_what_must_come_free_for_the_quota(minima: dict[str, int], cpu: int, sho
     assert need(demanded(cluster(**minima), asking("a/p", cpu))) == short
 
 
-def test_what_goes_already_need_not_be_freed_and_is_borrowed_no_more() -> None:
+def test_pods_that_leave_need_not_be_evicted_and_do_not_borrow() -> None:
     state = cluster(a=3, b=3)
     state.mark_leaving("b/low")
     found = demanded(state, asking("a/p"))

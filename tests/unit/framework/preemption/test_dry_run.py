@@ -165,7 +165,7 @@ def numbers(found: Candidate | None) -> tuple[int, list[int], list[str]] | None:
 
 
 @pytest.mark.parametrize("batch", range(10))
-def test_whoever_can_be_spared_stays(batch: int) -> None:
+def test_pods_that_can_be_spared_stay(batch: int) -> None:
     for seed in range(batch, 400, 10):
         rng = random.Random(seed)
         given = drawn(rng)

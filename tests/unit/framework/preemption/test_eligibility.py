@@ -70,7 +70,7 @@ def test_a_pod_without_a_node_that_is_kept_waits_for_nobody() -> None:
     assert awaited(state, state.pods["w"]) == set()
 
 
-def test_who_must_not_preempt_never_does() -> None:
+def test_a_pod_that_must_not_preempt_never_does() -> None:
     state = cluster("r")
     assert (
         not_eligible(state, make_pod("a/x").never().obj())
@@ -127,7 +127,7 @@ def test_an_unknown_nominated_node_delays_no_pod() -> None:
     assert awaited(state, waiting) == set()
 
 
-def test_who_tolerates_a_cordon_waits_on_a_cordoned_node() -> None:
+def test_a_pod_that_tolerates_a_cordon_waits_on_a_cordoned_node() -> None:
     tolerant: PodBuilder = make_pod("a/t").uid("t").tolerates("node.kubernetes.io/unschedulable")
     state = cluster("r")
     changed(cordoned=True)(state)

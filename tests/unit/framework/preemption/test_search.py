@@ -134,7 +134,7 @@ def test_domains_are_cleared(asking: Pod, objects: tuple[Any, ...], expected: tu
     assert search(asking, *objects, across=False) == ("", [])
 
 
-def test_who_is_on_the_way_out_is_no_reason_for_more_victims() -> None:
+def test_a_leaving_pod_is_no_reason_for_more_victims() -> None:
     asking = away_from(pod("p", priority=9, app="db"), "web").obj()
     leaving = pod("w2", "n2").deleting(0.5)
     assert search(asking, *ONE_ZONE, pod("w1", "n1"), leaving) == ("n1", ["w1"])
@@ -223,7 +223,7 @@ def test_what_is_said_of_a_search(objects: tuple[Any, ...], cpu: int, said: str)
         ),
     ],
 )
-def test_who_leaves_makes_room_wherever_it_runs(cpu: int, waits_on: str) -> None:
+def test_a_leaving_pod_makes_room_on_any_node(cpu: int, waits_on: str) -> None:
     """web leaves n3; as long as it is there all of zone z1 is closed. n2 is in z2 and too small, or full."""
     asking = away_from(pod("p", priority=9, cpu=cpu, app="db"), "web").obj()
     leaving = (pod("web", "n3").deleting(0.5), pod("job", "n2", 9, app="job").deleting(0.5))
@@ -240,7 +240,7 @@ def test_only_so_many_of_those_who_leave_are_taken_as_gone(monkeypatch: pytest.M
         assert search(asking, node("n1", "z1"), node("n2", "z1", cpu=3), *leaving) == (waits_on, [])
 
 
-def test_who_asks_for_nothing_of_it_goes_to_a_node_that_has_less_than_is_used_of_it() -> None:
+def test_a_pod_without_a_request_for_it_may_use_a_node_that_overuses_it() -> None:
     """The node shrank to less memory than its pods have."""
     small = make_node("n1").allocatable(cpu=2, memory=1)
     big = make_pod("a/big").uid("big").requests(cpu=1, memory=4).priority(9).on("n1").started(1)

@@ -178,7 +178,7 @@ def test_nodes_that_no_eviction_helps_are_left_alone() -> None:
     assert outcome(made, asks()) == ("n1", "b")
 
 
-def test_what_another_filter_demands_is_evicted_too() -> None:
+def test_victims_that_another_filter_needs_are_evicted_too() -> None:
     """Room is there; a pod of the same app must not be on the node."""
     made = world([4], runs("a", app="web"), runs("b", app="db", start=500))
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
@@ -275,9 +275,7 @@ RECLAIM: list[tuple[str, int, list[PodBuilder], int, str]] = [
 @pytest.mark.parametrize(
     ("size", "running", "cpu", "victims"), [r[1:] for r in RECLAIM], ids=[r[0] for r in RECLAIM]
 )
-def test_what_is_guaranteed_is_reclaimed(
-    size: int, running: list[PodBuilder], cpu: int, victims: str
-) -> None:
+def test_a_guarantee_is_reclaimed(size: int, running: list[PodBuilder], cpu: int, victims: str) -> None:
     """Mins: a 2, b 2, c 3. The pod of a stays within its min."""
     made = world([size], *running, quotas=(quota("a", 2), quota("b", 2), quota("c", 3)))
     assert outcome(made, asks("a/p", cpu, priority=0)) == ("n0", victims)

@@ -34,7 +34,7 @@ def test_what_evictions_on_a_node_may_bring(above: int, everybody: bool, held: l
     assert (None if found is None else (found.held[cpu] // 1000).tolist()) == held
 
 
-def test_who_leaves_anyhow_counts_whoever_asks() -> None:
+def test_pods_that_leave_anyhow_count_for_every_preemptor() -> None:
     state = cluster()
     state.put_pod(make_pod("a/low").uid("low").requests(cpu=2).priority(1).on("n").deleting(1.0).obj(), 2.0)
     found = evictable_requests(state, 0, 0, False)

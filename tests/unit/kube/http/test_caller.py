@@ -118,7 +118,7 @@ TROUBLE: list[tuple[Callable[[Handler, Any], None], str, str]] = [
 
 
 @pytest.mark.parametrize(("act", "reason", "problem"), TROUBLE, ids=[row[0].__name__ for row in TROUBLE])
-def test_whatever_the_server_does_the_call_ends(
+def test_a_call_ends_whatever_the_server_does(
     act: Callable[[Handler, Any], None], reason: str, problem: str
 ) -> None:
     patience = SECONDS if reason == "timeout" else MUCH

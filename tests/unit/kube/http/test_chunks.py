@@ -49,7 +49,7 @@ def test_a_body_without_its_last_chunk_has_not_ended() -> None:
         pytest.param(b"0\r\n" + b"x" * 9000, id="a trailer without an end"),
     ],
 )
-def test_what_is_no_chunk_size_is_refused(sent: bytes) -> None:
+def test_an_invalid_chunk_size_is_refused(sent: bytes) -> None:
     with pytest.raises(ValueError, match=r"chunk size|does not end within"):
         Unchunked().feed(sent)
 

@@ -162,7 +162,7 @@ def test_there_is_room_for_what_the_server_takes(most: int, under_way: int, capa
         (101, 0, 0, True),
     ],
 )
-def test_what_fits_is_a_frame_each_and_within_the_window(
+def test_bodies_that_fit_are_one_frame_each_within_the_window(
     head: int, body: int, window: int, fits: bool
 ) -> None:
     assert asked(0, (WINDOW_SIZE, window)).fits(bytes(head), bytes(body)) == fits
@@ -301,7 +301,7 @@ def test_nobody_hears_the_answer_to_what_is_cancelled() -> None:
     assert client.receive_data(EARLY + CUT + REST + BODY + END + answered(3, 200)) == [(3, SUCCESS)]
 
 
-def test_what_the_server_has_used_of_the_window_is_given_back_to_the_byte() -> None:
+def test_the_used_window_of_the_server_is_returned_to_the_byte() -> None:
     client = asked(1)
     client.cancel(1)
     client.data_to_send()
@@ -337,7 +337,7 @@ def test_what_the_server_has_used_of_the_window_is_given_back_to_the_byte() -> N
         pytest.param(frame(HEADERS, WHOLE, 1, b"\x8c\xff\xff"), id="fields that are cut off"),
     ],
 )
-def test_what_is_no_answer_is_said_to_be_none(sent: bytes) -> None:
+def test_bytes_that_are_no_answer_are_reported(sent: bytes) -> None:
     with pytest.raises(ProtocolError):
         asked(2).receive_data(sent)
 
@@ -365,7 +365,7 @@ def test_an_answer_beyond_all_bounds_is_none() -> None:
         client.receive_data(frame(DATA, LAST, 1, b"x"))
 
 
-def test_what_a_success_says_is_not_kept() -> None:
+def test_the_body_of_a_success_is_not_kept() -> None:
     client = asked(1)
     client.receive_data(frame(HEADERS, WHOLE, 1, block(202)))
     for _ in range(MAX_BODY // MAX_FRAME):

@@ -33,7 +33,7 @@ def test_a_server_that_breaks_a_rule_is_given_up(sent: bytes) -> None:
     assert client.broken is not None
 
 
-def test_what_a_server_may_say_between_two_answers_may_be_said_again_after_the_next() -> None:
+def test_frames_allowed_between_two_answers_are_allowed_again_after_the_next() -> None:
     client = begun(3)
     quiet = MOST_IDLE_FRAMES - 3
     for stream in (1, 3, 5):

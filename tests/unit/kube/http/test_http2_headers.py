@@ -73,7 +73,7 @@ def test_lengths_take_as_many_bytes_as_they_need(size: int) -> None:
 
 
 @given(st.text(st.characters(max_codepoint=0xFF), max_size=300))
-def test_what_is_said_is_what_a_decoder_reads(text: str) -> None:
+def test_a_decoder_reads_the_encoded_headers(text: str) -> None:
     assert decoded(b"\x04" + encode_string(text)) == [(b":path", text.encode("latin-1"))]
 
 
@@ -219,7 +219,7 @@ def test_other_fields_change_nothing(status: bytes, fields: list[tuple[str, str]
         ),
     ],
 )
-def test_what_is_no_head_of_an_answer_is_said_to_be_none(block: bytes) -> None:
+def test_headers_that_are_no_answer_are_reported(block: bytes) -> None:
     with pytest.raises(ProtocolError):
         status_and_retry_after(block)
 

@@ -109,7 +109,7 @@ def test_a_body_is_read_up_to_so_many_bytes(data: bytes) -> None:
             received(data).whole(most)
 
 
-def test_what_a_compressed_body_holds_is_bounded_and_complete() -> None:
+def test_the_content_of_a_compressed_body_is_bounded_and_complete() -> None:
     body = gzip.compress(b"<" * 1_000_000)
     assert gunzip(body, 1_000_000) == gunzip(body, ANY_SIZE) == b"<" * 1_000_000
     with pytest.raises(ResponseBodyTooLarge):

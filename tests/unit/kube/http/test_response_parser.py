@@ -82,7 +82,7 @@ def test_a_connection_that_ends_without_a_word_was_reset() -> None:
         pytest.param(b"x" * (1 << 17), id="a head without an end"),
     ],
 )
-def test_what_is_no_answer_is_said_to_be_none(sent: bytes) -> None:
+def test_bytes_that_are_no_answer_are_reported(sent: bytes) -> None:
     with pytest.raises(ProtocolError):
         ResponseParser().feed(sent)
 

@@ -60,7 +60,7 @@ CUTS = st.lists(st.integers(0, 1 << 20), max_size=12)
 
 @settings(max_examples=40)
 @given(WAYS, SIZES)
-def test_whatever_the_portions_what_is_written_arrives(way: str, sizes: list[int]) -> None:
+def test_written_data_arrives_in_any_portions(way: str, sizes: list[int]) -> None:
     parts = [MUCH[:size] for size in sizes]
     with connected(way) as (transport, peer):
         transport.wait(0)
@@ -127,7 +127,7 @@ def test_an_end_without_farewell_is_an_end(pair: tuple[Transport, Peer]) -> None
 
 
 @pytest.mark.parametrize("way", SECURE)
-def test_what_comes_with_the_end_of_the_handshake_is_read(way: str) -> None:
+def test_data_that_arrives_with_the_end_of_the_handshake_is_read(way: str) -> None:
     with connected(way, b"the first ", b"words") as (transport, _):
         heard = transport.read()
         while heard != b"the first words":
@@ -136,7 +136,7 @@ def test_what_comes_with_the_end_of_the_handshake_is_read(way: str) -> None:
 
 @pytest.mark.parametrize("way", SECURE)
 @pytest.mark.parametrize("gone", [False, True], ids=["open", "closed"])
-def test_what_came_before_a_broken_record_is_told_first_and_the_breach_next(way: str, gone: bool) -> None:
+def test_data_before_a_broken_record_is_delivered_before_the_error(way: str, gone: bool) -> None:
     with connected(way) as (transport, peer):
         broken = bytearray(peer.encoded(b"good", b"bad"))
         broken[-1] ^= 1
@@ -181,7 +181,7 @@ def test_a_read_waits_as_long_as_it_is_told_to(pair: tuple[Transport, Peer]) -> 
         assert reading.result(SECONDS) == b"at last"
 
 
-def test_what_the_socket_does_not_take_at_once_is_flushed_later(pair: tuple[Transport, Peer]) -> None:
+def test_data_that_the_socket_does_not_accept_at_once_is_flushed_later(pair: tuple[Transport, Peer]) -> None:
     transport, peer = pair
     transport.wait(0)
     before = transport.sent
@@ -224,7 +224,7 @@ def test_a_reader_takes_lines_and_leaves_the_rest_to_the_next(pair: tuple[Transp
     assert not transport.has_buffered_data()
 
 
-def test_what_does_not_fit_is_kept_for_the_next_read(pair: tuple[Transport, Peer]) -> None:
+def test_data_that_does_not_fit_is_kept_for_the_next_read(pair: tuple[Transport, Peer]) -> None:
     transport, peer = pair
     peer.say(b"0123456789")
     target = bytearray(4)

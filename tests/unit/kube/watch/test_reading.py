@@ -66,6 +66,6 @@ def test_an_object_as_deep_as_can_be_stored_is_read(see: Callable[[bytes], ReadO
 
 @pytest.mark.parametrize("see", [in_watch, in_list])
 @pytest.mark.parametrize("obj", [b"7", b'{"metadata":[]}', b'{"metadata":{"name":3}}', b"{"])
-def test_what_is_no_object_is_an_error(see: Callable[[bytes], ReadObject], obj: bytes) -> None:
+def test_a_value_that_is_no_object_is_an_error(see: Callable[[bytes], ReadObject], obj: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         see(obj)

@@ -205,7 +205,7 @@ def test_a_bare_pod_comes_back_the_same_but_for_its_scheduler(tmp_path: Path) ->
     assert new["spec"]["containers"] == [{"name": "main"}]
 
 
-def test_what_follows_from_a_priority_class_is_left_to_it() -> None:
+def test_fields_that_follow_from_a_priority_class_are_left_to_it() -> None:
     classed, plain = pod("classed"), pod("plain")
     classed["spec"] |= {"priorityClassName": "high", "priority": 5, "preemptionPolicy": "Never"}
     plain["spec"] |= {"priority": 7}
@@ -308,7 +308,7 @@ def test_a_deletion_whose_answer_is_lost_is_followed_by_the_creation(kept: Path)
     assert server.pods["p"]["metadata"]["uid"] == "new-p"
 
 
-def test_what_could_not_be_created_is_said_and_kept(
+def test_pods_that_could_not_be_created_are_reported_and_kept_in_the_file(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(adoption, "CREATE_SECONDS", 0.0)

@@ -66,7 +66,7 @@ def test_a_namespace_sees_the_loans_that_it_takes_or_gives(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_whoever_neither_borrows_nor_lends_hears_so(eq: Command) -> None:
+def test_a_namespace_without_loans_gets_a_message(eq: Command) -> None:
     done = eq("lending", "-n", "team-d")
     assert (done.code, done.out, done.err) == (0, "", "Nothing is borrowed or lent in team-d namespace.\n")
 

@@ -90,7 +90,7 @@ RESERVED = [
 
 
 @pytest.mark.parametrize(("ledgers", "cell", "words"), RESERVED)
-def test_what_is_reserved_is_what_the_ledger_says(
+def test_the_reserved_amount_is_that_of_the_ledger(
     api: Api, eq: Command, ledgers: list[dict[str, Any]], cell: str, words: str
 ) -> None:
     api.objects["reservationledgers"] = ledgers

@@ -145,7 +145,7 @@ def test_the_drawing_has_a_box_for_every_unit(eq: Command) -> None:
     assert boxes == ["root", "rack-0", "node-0", "node-1", "rack-1", "node-2"]
 
 
-def test_who_may_not_list_nodes_still_sees_ranks(api: Api, eq: Command) -> None:
+def test_a_user_who_may_not_list_nodes_still_sees_ranks(api: Api, eq: Command) -> None:
     api.forbidden.add(("nodes", ""))
     done = eq("rank", "g", plugin=podgroup)
     assert len(done.out.splitlines()) == 4

@@ -57,7 +57,7 @@ def test_templates(template: str, text: str) -> None:
         "{.a b}",
     ],
 )
-def test_what_is_not_supported_says_so(template: str) -> None:
+def test_unsupported_syntax_is_refused_with_a_message(template: str) -> None:
     with pytest.raises(BadJSONPath, match="JSONPath"):
         render(template, DOCUMENT)
 

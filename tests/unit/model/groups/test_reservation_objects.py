@@ -40,7 +40,7 @@ ledgers = st.builds(
 
 
 @given(ledgers)
-def test_what_is_written_reads_back(ledger: ReservationLedger) -> None:
+def test_a_written_value_reads_back(ledger: ReservationLedger) -> None:
     assert parse_reservation_ledger(ledger_body(ledger)) == ledger
 
 

@@ -63,7 +63,7 @@ def test_constraints_and_priority_may_be_left_out(missing: str) -> None:
     assert group.priority == (None if missing == "priority" else 0)
 
 
-def test_what_the_scheduler_writes_back_is_not_read() -> None:
+def test_results_written_by_the_scheduler_are_not_read() -> None:
     results = {
         "status": "Bound",
         "placement": '{"root": {"node-0": {"pod-0", "pod-4"}}}',

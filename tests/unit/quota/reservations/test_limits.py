@@ -75,7 +75,7 @@ def test_their_bytes_are_bounded_and_said() -> None:
     assert "bytes of reservations, of at most 1,000,000" in str(LedgerSize(ledger(*found)).full(fat[-1]))
 
 
-def test_what_nothing_confirms_is_bounded_from_its_beginning() -> None:
+def test_provisional_entries_are_bounded_from_the_start() -> None:
     holds = [made(number) for number in range(1000)]
     keys = [key_of(hold) for hold in holds]
     gone = unconfirmed_beyond_limit(ledger(*holds), keys, keys)

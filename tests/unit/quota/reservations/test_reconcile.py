@@ -91,7 +91,7 @@ def test_members_that_ended_well_are_taken_off_once() -> None:
     assert (again.holds[0].done, again.holds[0].spent) == (("p", "q"), {"cpu": 2000})
 
 
-def test_what_ended_stays_ended_and_counts_nothing_more() -> None:
+def test_a_hold_that_has_ended_stays_ended_and_does_not_count() -> None:
     before = ledger(hold(ended=True))
     assert settled(before, [pod("p", phase="Succeeded")]).holds == before.holds
 

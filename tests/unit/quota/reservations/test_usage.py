@@ -70,7 +70,7 @@ def test_two_holds_of_one_group_add_up_and_are_released_one_by_one() -> None:
     assert not positive(less(made, "two").held)
 
 
-def test_what_was_spent_goes_with_its_hold() -> None:
+def test_the_spent_amount_is_removed_with_its_hold() -> None:
     ended_well = Hold("g", "one", 2, {"cpu": 4}, spent={"cpu": 3})
     made = book(ended_well)
     assert positive(made.held) == {"cpu": 1}

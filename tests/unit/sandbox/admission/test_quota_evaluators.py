@@ -132,11 +132,11 @@ def test_equality_is_no_excess() -> None:
     assert refusal_of("team", {"cpu": 4_000}, {"cpu": 3_000}, {"cpu": 1_000}) is None
 
 
-def test_what_shrinks_passes_an_overdrawn_quota() -> None:
+def test_a_smaller_request_passes_an_overdrawn_quota() -> None:
     assert refusal_of("team", {"cpu": 1_000}, {"cpu": 9_000}, {"cpu": -500}) is None
 
 
-def test_what_does_not_grow_passes_an_overdrawn_quota() -> None:
+def test_a_resource_that_does_not_grow_passes_an_overdrawn_quota() -> None:
     change = difference({"cpu": 500, "pods": 1}, {"cpu": 500})
     assert refusal_of("team", {"cpu": 1_000, "pods": 5}, {"cpu": 9_000, "pods": 1}, change) is None
 

@@ -88,7 +88,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_was_written_by_a_program_has_none(value: Any) -> None:
+def test_bodies_written_by_programs_have_no_duplicates(value: Any) -> None:
     assert in_json(json.dumps(value).encode()).texts == ()
     assert in_yaml(yaml.safe_dump(value).encode()).texts == ()
 

@@ -27,7 +27,7 @@ def test_a_command_is_shown_behind_a_prompt_with_its_output(
     assert capsys.readouterr().out == "\n# first\n# second\n$ echo   NAME    AGE\nNAME AGE\n"
 
 
-def test_what_is_played_unseen_is_checked_all_the_same(
+def test_steps_that_are_played_unseen_are_checked_too(
     play: Player, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play.quiet = True
@@ -77,7 +77,7 @@ def test_a_condition_that_never_holds_is_named(play: Player) -> None:
         play.expect("a pod was evicted", lambda: False)
 
 
-def test_what_ended_the_cluster_comes_before_what_followed_from_it(tmp_path: Path) -> None:
+def test_the_cause_of_the_clusters_end_is_shown_before_its_consequences(tmp_path: Path) -> None:
     def ended() -> None:
         raise RuntimeError("the scheduler is gone")
 

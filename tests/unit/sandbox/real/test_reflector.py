@@ -44,7 +44,7 @@ def test_older_news_changes_nothing() -> None:
     assert said == [("ADDED", "u", "5"), ("MODIFIED", "u", "7")]
 
 
-def test_what_is_gone_stays_gone() -> None:
+def test_a_deleted_object_stays_deleted() -> None:
     mirror = MirrorStore()
     said = heard(mirror)
     mirror.learn(CONFIG_MAPS, config_map("a", 1))

@@ -72,7 +72,7 @@ def test_paths(where: tuple[Any, ...], path: str) -> None:
     assert path_of(*where) == path
 
 
-def test_what_was_written_can_be_read_at_once(server: SandboxServer) -> None:
+def test_a_write_can_be_read_at_once(server: SandboxServer) -> None:
     async def scenario() -> None:
         async with connected(server) as registry:
             await registry.create(CONFIG_MAPS, named(CONFIG_MAPS, "c", data={"a": "1"}), namespace="default")

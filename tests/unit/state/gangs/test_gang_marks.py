@@ -149,7 +149,7 @@ def cluster(*pods: PodBuilder) -> ClusterState:
     return state
 
 
-def test_who_was_chosen_to_go_is_no_part_of_the_quorum() -> None:
+def test_a_chosen_victim_does_not_count_towards_the_minimum() -> None:
     state = cluster(member("p").on("n"), member("q").on("n"), member("w"))
     assert take_census(state, KEYS["g"]).allocated == 2
     state.mark_leaving("p")
@@ -168,7 +168,7 @@ def test_without_an_entry_in_the_ledger_nothing_is_reserved() -> None:
     assert reserved(state, hold("h")) is None
 
 
-def test_what_members_use_is_taken_off_what_is_held() -> None:
+def test_the_use_of_members_is_subtracted_from_the_hold() -> None:
     state = cluster(member("p").on("n"), member("w"), member("done").on("n", "Succeeded"))
     spent = hold("g", 4, spent={"cpu": 500})
     found = reserved(

@@ -88,7 +88,7 @@ def test_ranks_grow_with_the_distance_from_the_master() -> None:
     assert ranks(state) == {"p2-master": 0, "p1": 1, "p0": 2}
 
 
-def test_who_has_a_rank_keeps_it_and_a_replacement_takes_a_free_one() -> None:
+def test_a_member_keeps_its_rank_and_a_replacement_takes_a_free_one() -> None:
     state = cluster(member("p0", rank="2").on("n0"), member("p1").on("n1"), member("p2", rank="1").on("n2"))
     assert ranks(state) == {"p0": 2, "p1": 0, "p2": 1}
     assert ranks(state, p0=0) == {"p0": 0, "p1": 2, "p2": 1}, "what was given counts before the label"

@@ -80,7 +80,7 @@ def selections(state: ClusterState, cells: int) -> Selections:
     return Selections(state.table, labels, CountCache(cells))
 
 
-def test_what_was_not_asked_for_longest_is_forgotten() -> None:
+def test_the_least_recently_used_counts_are_forgotten() -> None:
     state = cluster(4)
     held, domains = selections(state, cells=8), state.neighbours.domains(ZONE)
     chosen = [

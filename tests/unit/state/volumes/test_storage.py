@@ -68,7 +68,7 @@ def test_a_volume_of_an_older_claim_of_that_name_is_not() -> None:
     assert reserved(state) == ["w", "x"]
 
 
-def test_what_we_set_aside_lasts_until_it_is_forgotten() -> None:
+def test_an_assumed_volume_lasts_until_it_is_forgotten() -> None:
     state = state_of(*(make_volume(name).obj() for name in "vwx"))
     state.storage.assume("w", "a/c", "p")
     state.storage.assume("v", "a/c", "p")
@@ -80,7 +80,7 @@ def test_what_we_set_aside_lasts_until_it_is_forgotten() -> None:
     assert set(state.storage.assumed) == {"x"}
 
 
-def test_what_we_set_aside_is_the_apis_once_it_shows_there() -> None:
+def test_an_assumed_volume_is_replaced_by_the_watched_one() -> None:
     state = state_of(make_volume("v").obj())
     state.storage.assume("v", "a/c", "p")
     state.put_object(make_volume("v").labels(a="b").obj(), EventKind.VOLUME)

@@ -113,7 +113,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("damage", [d[1] for d in DAMAGED], ids=[d[0] for d in DAMAGED])
-def test_what_is_damaged_is_made_anew_at_once(damage: Callable[[Material], Material]) -> None:
+def test_a_damaged_certificate_is_replaced_at_once(damage: Callable[[Material], Material]) -> None:
     made = step(damage(step(NO_MATERIAL, NOW)), NOW, no)
     assert made.is_usable
     assert verifies(made.authorities, made.serving, NOW)

@@ -58,7 +58,7 @@ def test_other_hosts_are_added(store: CertificateStore) -> None:
     assert ensure(store, HOSTS, NOW) == both
 
 
-def test_what_is_damaged_is_put_back_from_memory(store: CertificateStore) -> None:
+def test_a_damaged_secret_is_restored_from_memory(store: CertificateStore) -> None:
     first = ensure(store, HOSTS, NOW)
     store.write(Material(first.authorities, b"half", first.serving), store.read()[1])
     counted: list[bool] = []
@@ -67,7 +67,7 @@ def test_what_is_damaged_is_put_back_from_memory(store: CertificateStore) -> Non
     assert counted == [True]
 
 
-def test_what_was_taken_away_is_made_anew_and_what_is_in_use_still_trusted(store: CertificateStore) -> None:
+def test_a_removed_ca_is_replaced_and_the_one_in_use_stays_trusted(store: CertificateStore) -> None:
     first = ensure(store, HOSTS, NOW)
     store.write(Material(), store.read()[1])
     counted: list[bool] = []

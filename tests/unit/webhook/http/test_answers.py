@@ -158,7 +158,7 @@ LEAVING: list[tuple[str, Obj, Obj]] = [
 
 
 @pytest.mark.parametrize(("obj", "old"), [item[1:] for item in LEAVING], ids=[item[0] for item in LEAVING])
-def test_what_is_on_its_way_out_may_be_changed_at_will(obj: Obj, old: Obj) -> None:
+def test_an_object_that_is_being_deleted_may_be_changed(obj: Obj, old: Obj) -> None:
     service = ReviewDispatcher(synced(quota(max={"cpu": 2})))
     assert denial(service, obj, old) == ""
     staying = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "deletionTimestamp"}}

@@ -54,7 +54,7 @@ def test_bodies_up_to_the_limit_are_read_whole(size: int) -> None:
 
 @pytest.mark.parametrize("size", [MAX_BODY + 1, MAX_TAKEN])
 @pytest.mark.parametrize("declared", [False, True])
-def test_what_is_too_large_is_read_to_its_end_and_forgotten(size: int, *, declared: bool) -> None:
+def test_a_body_that_is_too_large_is_read_to_its_end_and_dropped(size: int, *, declared: bool) -> None:
     stream, claimed = io.BytesIO(b"head" + b"x" * (size - 4)), 0
 
     def claim(more: int) -> None:

@@ -78,7 +78,7 @@ def cut_off(*clients: Client, queued: int = 0) -> list[bool]:
     return [client.given_up for client in clients]
 
 
-def test_who_keeps_a_worker_waiting_too_long_is_cut_off() -> None:
+def test_a_client_that_keeps_a_worker_waiting_too_long_is_disconnected() -> None:
     late, just, idle = Client(NOW - REQUEST_SECONDS - 0.1), Client(NOW - REQUEST_SECONDS), Client(None)
     assert cut_off(late, just, idle) == [True, False, False]
 
@@ -160,7 +160,7 @@ def test_resting_connections_end_by_their_own_time() -> None:
     assert len(made._selector) == 3
 
 
-def test_who_asked_before_may_rest_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sent_a_request_before_may_be_idle_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: NOW)
     monkeypatch.setattr(resting.ConnectionManager, "put", lambda self, conn: None)
     made = at_rest()
@@ -240,7 +240,7 @@ def test_a_worker_does_not_linger_where_it_is_needed(reason: str) -> None:
     assert WebhookConnection._more(conn) is False
 
 
-def test_what_a_refused_client_still_sends_is_read_to_its_end_or_for_a_while(
+def test_the_rest_of_a_refused_clients_body_is_read_to_its_end_or_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sock = Socket(b"x" * 10, b"y", b"", b"beyond the end")

@@ -82,7 +82,7 @@ def test_json_lines_parse_and_say_what_was_meant(text: str) -> None:
 
 
 @given(st.text())
-def test_what_is_visible_is_printable(text: str) -> None:
+def test_log_lines_are_printable(text: str) -> None:
     assert all(char.isprintable() for char in visible(text))
 
 

@@ -48,7 +48,7 @@ def test_reads_are_those_of_the_standard_reader_however_the_bytes_come(
 
 
 @given(PIECES)
-def test_what_was_received_beyond_a_line_is_known_to_be_there(pieces: list[bytes]) -> None:
+def test_data_received_after_a_line_is_reported(pieces: list[bytes]) -> None:
     reader = ClientReader(Said(pieces))
     assert not reader.has_data()
     line = reader.readline()

@@ -52,7 +52,9 @@ FORGED = [
 
 @pytest.mark.parametrize(("stored", "forged", "real"), [f[1:] for f in FORGED], ids=[f[0] for f in FORGED])
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_what_nobody_creates_refuses_nobody(stored: Obj, forged: Obj, real: Obj, dry_run: bool) -> None:
+def test_quotas_that_are_never_created_cause_no_refusal(
+    stored: Obj, forged: Obj, real: Obj, dry_run: bool
+) -> None:
     _, service, clock = serving(stored)
     assert denial(service, forged) == ""
     assert denial(service, real, dryRun=dry_run) == ""
@@ -60,7 +62,7 @@ def test_what_nobody_creates_refuses_nobody(stored: Obj, forged: Obj, real: Obj,
     assert denial(service, real) == ""
 
 
-def test_what_is_being_created_is_waited_for_and_refuses() -> None:
+def test_a_quota_that_is_being_created_is_waited_for_and_then_refuses() -> None:
     server, service, clock = serving(node(cpu="10"))
     first = quota("eq", "b", min={"cpu": 9}, version="51")
     assert denial(service, first) == ""

@@ -198,7 +198,7 @@ def test_a_pod_for_muster_costs_nothing() -> None:
     assert not world.api.calls
 
 
-def test_what_cannot_be_read_is_refused() -> None:
+def test_a_malformed_object_is_refused() -> None:
     broken = asking("9", nodeName="n1")
     broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
     assert "many" in World().refusal(broken)
@@ -322,7 +322,7 @@ CHANGES: list[tuple[str, Obj, Obj, str]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
-def test_what_says_that_a_pod_counts_stays(old: Obj, new: Obj, said: str) -> None:
+def test_the_annotation_of_charged_pods_stays(old: Obj, new: Obj, said: str) -> None:
     before, after = (asking("1", schedulerName="volcano", meta={"annotations": one}) for one in (old, new))
     found = World().refusal(after, before)
     assert said in found

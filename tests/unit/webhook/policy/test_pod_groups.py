@@ -230,7 +230,7 @@ PASSED: list[tuple[str, Obj]] = [
 
 
 @pytest.mark.parametrize("request_", [p[1] for p in PASSED], ids=[p[0] for p in PASSED])
-def test_what_changes_no_use_passes(request_: Obj) -> None:
+def test_a_change_without_effect_on_use_passes(request_: Obj) -> None:
     api, service = serving()
     assert denial(service, group(cpu="4")) == ""
     api.forget_calls()
@@ -250,7 +250,7 @@ def test_resize_is_judged_by_what_it_adds() -> None:
 
 
 @pytest.mark.parametrize("obj", [group(cpu="1"), cpu_pod("p", "1")], ids=["PodGroup", "Pod"])
-def test_what_cannot_be_decided_is_refused_as_worth_another_try(obj: Obj) -> None:
+def test_an_undecided_request_is_refused_with_try_again(obj: Obj) -> None:
     api, service = serving()
     assert denial(service, group("other", cpu="1")) == ""
     api.broken = ServiceUnavailable(503, "ServiceUnavailable", "etcd is away")
@@ -362,9 +362,7 @@ FUZZED = serving(namespace("a"), quota(), group("other", cpu="1"))[1]
     value=values,
     update=st.booleans(),
 )
-def test_whatever_is_sent_there_is_an_answer(
-    first: Obj, path: tuple[str, ...], value: Any, update: bool
-) -> None:
+def test_every_input_gets_an_answer(first: Obj, path: tuple[str, ...], value: Any, update: bool) -> None:
     new = copy.deepcopy(first)
     place = new
     for name in path[:-1]:
@@ -393,7 +391,7 @@ IMPOSSIBLE: list[tuple[str, Obj]] = [
 
 
 @pytest.mark.parametrize("obj", [i[1] for i in IMPOSSIBLE], ids=[i[0] for i in IMPOSSIBLE])
-def test_what_the_ledger_could_not_be_written_with_is_no_review(obj: Obj) -> None:
+def test_a_review_that_the_ledger_cannot_store_is_refused(obj: Obj) -> None:
     api, service = serving()
     assert denial(service, group("base", cpu="1")) == ""
     before = api.stored

@@ -148,7 +148,7 @@ def test_write_that_failed_after_admission_is_forgotten_in_time() -> None:
     assert denial(service, quota("second")) == ""
 
 
-def test_what_the_watch_shows_settles_what_was_admitted() -> None:
+def test_an_object_in_the_watch_settles_its_admission() -> None:
     clock = Clock()
     service = ReviewDispatcher(synced(node(cpu="10"), cache=Cache(clock)))
     assert denial(service, quota(min={"cpu": 10})) == ""

@@ -96,12 +96,12 @@ def pod_group(
         ),
     ],
 )
-def test_what_can_never_hold_is_refused(constraints: Any, said: str) -> None:
+def test_constraints_that_can_never_be_met_are_refused(constraints: Any, said: str) -> None:
     text = denial(service(topology()), group(constraints))
     assert text == f"ConfigMap a/g: data.constraints: {said}, on the topology of ConfigMap sakkara/tree"
 
 
-def test_what_can_hold_passes() -> None:
+def test_constraints_that_can_be_met_pass() -> None:
     fine = {"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}
     assert denial(service(topology()), group(fine)) == ""
 
@@ -124,7 +124,7 @@ def test_what_can_hold_passes() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_refused(obj: Obj, said: str) -> None:
+def test_a_malformed_object_is_refused(obj: Obj, said: str) -> None:
     response = ask(service(topology()).validate, obj)
     assert not response["allowed"]
     assert said in response["status"]["message"]

@@ -103,7 +103,7 @@ class Replica:
         self.watches[NAMESPACE].tell(pod)
 
 
-def test_what_is_admitted_is_written_down_and_counts_for_everybody() -> None:
+def test_an_admitted_charge_is_written_and_counts_for_all_replicas() -> None:
     api = Api()
     first, second = Replica(api), Replica(api)
     assert first.admit(charge("p", 3)) == ""
@@ -151,7 +151,7 @@ def test_refusal_writes_nothing_and_comes_after_a_fresh_look() -> None:
     assert api.charged == ["p"], "x was seen"
 
 
-def test_what_our_scheduler_places_in_the_same_moment_takes_the_charge_back() -> None:
+def test_a_placement_of_our_scheduler_at_the_same_moment_withdraws_the_charge() -> None:
     api = Api()
     replica = Replica(api)
     api.members["own"] = use("own", 2, node="")
@@ -237,7 +237,7 @@ def test_no_pod_is_admitted_after_an_unexpected_error() -> None:
         replica.admit(charge("p"))
 
 
-def test_what_never_appeared_is_given_back_after_a_short_time() -> None:
+def test_a_charge_without_a_pod_is_released_after_a_short_time() -> None:
     api = Api()
     api.stores = False
     replica = Replica(api)

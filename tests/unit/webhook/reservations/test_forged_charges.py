@@ -53,7 +53,7 @@ FORGED = [
 @pytest.mark.parametrize(
     ("forged", "asked", "names"), [(f[1], f[2], f[3]) for f in FORGED], ids=[f[0] for f in FORGED]
 )
-def test_what_does_not_exist_refuses_nobody(
+def test_objects_that_do_not_exist_cause_no_refusal(
     forged: list[Charge], asked: Charge, names: frozenset[str]
 ) -> None:
     api = Api()
@@ -68,7 +68,7 @@ def test_what_does_not_exist_refuses_nobody(
     assert announced(api) == [], "our schedulers count it now"
 
 
-def test_what_was_forged_long_ago_costs_no_waiting() -> None:
+def test_old_forged_entries_cause_no_wait() -> None:
     api = Api()
     replica = Replica(api)
     forge(replica, charge("x", 4))
@@ -79,7 +79,7 @@ def test_what_was_forged_long_ago_costs_no_waiting() -> None:
     assert api.charged == ["p"]
 
 
-def test_who_does_not_fit_beside_what_exists_is_refused_at_once_with_its_numbers() -> None:
+def test_a_request_that_does_not_fit_beside_existing_pods_is_refused_at_once_with_numbers() -> None:
     api = Api()
     api.members["old"] = use("old", 2)
     replica = Replica(api)
@@ -136,7 +136,7 @@ def test_requests_are_decided_in_order_and_later_ones_do_not_count() -> None:
     assert "used cpu=4" in second.admit(charge("r", 1))
 
 
-def test_what_our_scheduler_places_while_somebody_waits_counts() -> None:
+def test_placements_of_our_scheduler_during_the_wait_count() -> None:
     api = Api()
     replica = Replica(api)
     forge(replica, charge("x", 4))
@@ -145,7 +145,7 @@ def test_what_our_scheduler_places_while_somebody_waits_counts() -> None:
     assert "p" not in api.charged
 
 
-def test_what_our_scheduler_places_after_the_waiting_counts_as_well() -> None:
+def test_placements_of_our_scheduler_after_the_wait_count_as_well() -> None:
     """Only from then on it counts the charge, so that it is looked at once more."""
     api = Api()
     replica = Replica(api)

@@ -71,7 +71,9 @@ FORGED: list[tuple[str, list[Charge | Hold], Charge | Hold]] = [
 
 
 @pytest.mark.parametrize(("forged", "asked"), [f[1:] for f in FORGED], ids=[f[0] for f in FORGED])
-def test_what_does_not_exist_refuses_nobody(forged: list[Charge | Hold], asked: Charge | Hold) -> None:
+def test_objects_that_do_not_exist_cause_no_refusal(
+    forged: list[Charge | Hold], asked: Charge | Hold
+) -> None:
     api, (replica,) = holding()
     for one in forged:
         forge(replica, one)
@@ -85,7 +87,7 @@ def test_what_does_not_exist_refuses_nobody(forged: list[Charge | Hold], asked: 
     assert not any(entry.announced for entry in (*api.stored.holds, *api.stored.charges))
 
 
-def test_what_was_forged_long_ago_costs_no_waiting() -> None:
+def test_old_forged_entries_cause_no_wait() -> None:
     _, (replica,) = holding()
     forge(replica, hold("x", 2))
     replica.clock.now += GRACE
@@ -94,7 +96,7 @@ def test_what_was_forged_long_ago_costs_no_waiting() -> None:
     assert sum(replica.slept) == 0
 
 
-def test_who_does_not_fit_beside_what_exists_is_refused_without_waiting() -> None:
+def test_a_request_that_does_not_fit_beside_existing_objects_is_refused_without_waiting() -> None:
     api, (replica,) = holding()
     forge(replica, hold("x", 1))
     replica.slept.clear()

@@ -125,7 +125,7 @@ def test_a_group_that_is_made_anew_is_another_one() -> None:
     assert not ledgers.has_group("b", "g")
 
 
-def test_what_is_handed_out_is_a_copy() -> None:
+def test_a_returned_ledger_is_a_copy() -> None:
     ledgers = LedgerCache()
     ledgers.sink(grouped(pod_group("g", 1)))
     ledgers.groups("a").clear()

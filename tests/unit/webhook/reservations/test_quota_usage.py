@@ -85,7 +85,7 @@ def test_a_pod_that_does_not_count_yet_is_judged_with_all_it_asks_for() -> None:
     assert "used cpu=0 + requested 5" in str(waiting.judge(charge("p", 5), frozenset({"cpu"})))
 
 
-def test_what_is_taken_back_leaves_what_the_pod_uses_without_it() -> None:
+def test_a_withdrawn_resize_leaves_the_use_of_the_pod() -> None:
     grown = tally(use("p", 2), charges=(charge("p", 4),))
     grown.leave("p")
     assert grown.charges == {}
@@ -111,7 +111,7 @@ def test_the_sum_of_min_binds_with_what_others_use_by_their_status() -> None:
     assert said == "ElasticQuota a/eq: used by all quotas cpu=3 + requested 3 exceeds sum(min)=5"
 
 
-def test_what_another_quota_uses_above_its_max_is_its_own_affair() -> None:
+def test_use_of_another_quota_above_its_max_does_not_count() -> None:
     over = quota("b", {"cpu": "30"}, min={"cpu": 3}, max={"cpu": 3})
     assert tally(quotas=(OTHERS[0], over)).judge(charge("p", 2), CPU) is None
 
@@ -128,7 +128,7 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "x/y"]), st.integers
 
 
 @given(st.lists(st.tuples(amounts, st.booleans()), max_size=8), amounts, amounts)
-def test_what_is_let_in_one_by_one_never_exceeds_max(
+def test_pods_admitted_one_by_one_never_exceed_max(
     asked: list[tuple[dict[str, int], bool]], first: dict[str, int], limits: dict[str, int]
 ) -> None:
     """Whoever is let in is entered; afterwards the sum is within max in all that anybody asked for."""

@@ -87,7 +87,7 @@ def test_lost_races_are_run_again_three_times() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_who_cannot_be_written_down_is_not_admitted(error: Exception) -> None:
+def test_a_request_that_cannot_be_written_is_not_admitted(error: Exception) -> None:
     api, replica = holding()
     api.broken = error
     with pytest.raises(Undecided, match="cannot be written"):
@@ -234,7 +234,7 @@ def test_lagging_watch_of_pods_is_not_believed() -> None:
     assert second.admit(charge("q")) == WORDS.format(1, 2, 1, 3)
 
 
-def test_what_never_appears_is_given_back_after_the_time_out() -> None:
+def test_a_hold_without_an_object_is_released_after_the_time_out() -> None:
     api, replica = holding(hard="4")
     api.stores = False
     assert replica.admit(charge("p", 2)) == ""
@@ -323,7 +323,7 @@ def test_nothing_is_decided_in_this_process_while_a_ledger_is_reconciled() -> No
     assert (decided, said) == ([], [""])
 
 
-def test_what_went_while_nobody_looked_is_given_back_after_a_restart() -> None:
+def test_room_of_objects_deleted_during_an_outage_is_released_after_a_restart() -> None:
     """A replica admits and dies; of its pods one came and went, one never came, and one is there."""
     api, dead = holding(hard="5")
     api.stores = False

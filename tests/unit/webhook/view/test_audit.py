@@ -167,7 +167,7 @@ def test_what_is_mended_was_told_before() -> None:
     assert world.mended == [1]
 
 
-def test_what_passes_by_is_found_within_ten_seconds() -> None:
+def test_pods_that_bypassed_the_webhook_are_found_within_ten_seconds() -> None:
     """A round asks nobody, so it can come often."""
     assert INTERVAL_SECONDS <= 10
 
@@ -189,7 +189,7 @@ def test_replicas_and_restarts_share_one_event() -> None:
     assert (len(client.events), client.asked) == (1, 2)
 
 
-def test_what_concerns_no_single_object_is_counted_only() -> None:
+def test_a_finding_about_no_single_object_is_only_counted() -> None:
     world = World()
     world.findings = [AuditFinding("capacity", "all too much")]
     world.auditor.round()
@@ -248,7 +248,7 @@ def test_a_server_that_does_not_answer_ends_the_round() -> None:
     assert world.client.asked == 1
 
 
-def test_who_has_very_much_to_be_told_of_does_not_keep_others_waiting() -> None:
+def test_a_namespace_with_many_findings_does_not_delay_others() -> None:
     world = World()
     world.findings = [finding(f"eq{number}", uid=str(number)) for number in range(10 * EVENTS_PER_ROUND)]
     world.findings.append(replace(finding("mine", uid="mine"), namespace="b"))

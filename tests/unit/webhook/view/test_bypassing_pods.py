@@ -118,7 +118,7 @@ CAME = "it was created while the webhook was away, and"
         ),
     ],
 )
-def test_what_is_said_names_cause_and_cure(pod: dict[str, Any], says: str) -> None:
+def test_the_message_names_cause_and_remedy(pod: dict[str, Any], says: str) -> None:
     found = found_in([pod], governed(), group(), home(), job_names="g")
     (finding,) = passed_by(found)
     assert finding.message == f"Pod a/p: spec.schedulerName=default-scheduler {says}"

@@ -39,7 +39,7 @@ def test_a_write_that_failed_is_forgotten_in_time() -> None:
         pytest.param("10", ("a", "q", "9"), ["a/q"], id="something older"),
     ],
 )
-def test_what_the_watch_shows_settles_what_stands_on_older_versions(
+def test_an_object_in_the_watch_settles_entries_of_older_versions(
     base: str, seen: tuple[str, str, str], left: list[str]
 ) -> None:
     out = pending(("a/q", base))
