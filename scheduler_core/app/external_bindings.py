@@ -60,7 +60,7 @@ def _rule_broken(state: ClusterState, pod: Pod) -> Noticed | None:
     if not uses:
         return None
     message = (
-        f"bound to node {pod.node_name} by another client than {pod.scheduler_name}; "
+        f"bound to node {pod.node_name} by a client other than {pod.scheduler_name}; "
         f"ElasticQuota {quota.key} now {uses}"
     )
     about = (pod.namespace, pod.name, pod.uid)

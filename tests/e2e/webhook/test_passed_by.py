@@ -82,7 +82,7 @@ def test_a_pod_that_somebody_else_bound_is_told_counted_and_the_first_to_go(
     eventually(lambda: len(events(cluster, loud, "RuleBroken")) == 2, TOLD_SECONDS)
     notes = {event["regarding"]["name"]: event["note"] for event in events(cluster, loud, "RuleBroken")}
     assert notes["d"] == (
-        f"bound to node one by another client than muster-scheduler; ElasticQuota {loud}/quota now uses "
+        f"bound to node one by a client other than muster-scheduler; ElasticQuota {loud}/quota now uses "
         "cpu=4 of max=2"
     )
     eventually(lambda: running.metric("muster_pods_bound_past_max_total") == 2.0, WAIT)

@@ -41,7 +41,7 @@ def test_a_pod_that_another_client_bound_beyond_max_gets_one_event() -> None:
     assert (notice.kind, notice.namespace, notice.name, notice.uid) == ("Pod", "a", "p", "p")
     assert (notice.reason, notice.message) == (
         "RuleBroken",
-        "bound to node one by another client than muster-scheduler; ElasticQuota a/q now uses cpu=7 of max=4",
+        "bound to node one by a client other than muster-scheduler; ElasticQuota a/q now uses cpu=7 of max=4",
     )
     assert counted(made) == 1.0
     assert made.loop.scheduler.state.ledger.used("a")["cpu"] == 7000, "it counts"
