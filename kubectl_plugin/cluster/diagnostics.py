@@ -25,7 +25,7 @@ class Diagnostics:
         self.note(describe(error))
 
     def unreadable(self, error: ModelError) -> None:
-        """The content of an object is invalid; the object is left out of the figures."""
+        """Report an object whose content is invalid and which the figures leave out."""
         self.failed = True
         self.note(f"error: {error}")
 

@@ -185,9 +185,9 @@ class ApiDispatcher:
     def _resolve(self, decision: Placed, timing: Timing, error: MusterError) -> None:
         """Resolve a binding that was refused or got no response.
 
-        A binding without a response may still arrive at a pod without a node, so it is too early to bind that
-        pod or others elsewhere. The same binding is sent again: the server carries it out, or refuses it
-        because the first one was carried out.
+        While the pod has no node, a binding without a response may still be carried out. Until that is
+        settled, the pod must not be bound to another node, nor other pods in its place. The same binding is
+        sent again: the server carries it out, or refuses it because the first one was carried out.
         """
         pod = decision.pod
         for delay in (*_REPEAT_DELAYS, None):

@@ -39,7 +39,7 @@ class NodeSamples:
         return self.times[-1] if self.times else float("-inf")
 
     def add(self, moment: float, usage: Amounts, keep: float) -> None:
-        """Add a sample, unless it is not newer than the last one: the metrics API repeats samples."""
+        """Add a sample if it is newer than the last one; the metrics API repeats samples."""
         if moment <= self.newest:
             return
         old = bisect_left(self.times, moment - keep)

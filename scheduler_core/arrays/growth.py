@@ -11,7 +11,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 def longer(column: NDArray[Kind], capacity: int) -> NDArray[Kind]:
-    """The same values [..., capacity], zeros behind them."""
+    """A copy of a column [..., capacity]; the new values are zero."""
     grown: NDArray[Kind] = np.zeros((*column.shape[:-1], capacity), dtype=column.dtype)
     grown[..., : column.shape[-1]] = column
     return grown

@@ -25,7 +25,7 @@ class AnnotationProblems:
         return [_event(problem, now) for problem in state.load.take_problems()]
 
     def next_time(self, state: ClusterState) -> float | None:
-        """None: nothing is postponed."""
+        """Always None: this controller postpones nothing."""
         return None
 
 

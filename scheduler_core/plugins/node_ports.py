@@ -44,7 +44,7 @@ class NodePorts:
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """The one bit."""
+        """The reason of the only bit."""
         return REASONS
 
     def hints(self) -> Mapping[EventKind, Hint | None]:

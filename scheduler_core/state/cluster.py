@@ -259,7 +259,7 @@ class ClusterState:
     # Other objects
 
     def put_node(self, node: Node) -> list[ClusterEvent]:
-        """A node was added or changed."""
+        """Add a node, or replace it."""
         old = self.nodes.of_name(node.name)
         known = len(self.index)
         self.nodes.put(node)

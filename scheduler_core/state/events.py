@@ -74,7 +74,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """Its first kind in the manner of kube-scheduler: `NodeAdd`, `PodDelete`."""
+        """The first kind of the event, named as in kube-scheduler: `NodeAdd`, `PodDelete`."""
         first = (self.what.name or "").partition("|")[0]
         return "".join(word.capitalize() for word in first.split("_"))
 

@@ -166,7 +166,7 @@ class Nominations:
             self.remove(uid)
 
     def was_ours(self, uid: str) -> bool:
-        """Whether this process nominated the pod since it is known."""
+        """Whether this process has nominated the pod since the pod became known."""
         return uid in self._ours
 
     def forget(self, uid: str) -> None:

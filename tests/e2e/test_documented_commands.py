@@ -54,7 +54,7 @@ def test_the_ten_minutes_of_the_readme(tmp_path: Path, served_by: str, kubectl: 
         said = {}
         for line in ten_minutes():
             said[line] = type_in(line)
-            # Who reads along is slower than a test: the next command finds the pods of this one.
+            # A reader is slower than this test: wait until the scheduler has tried every pod.
             assert eventually(settled, timeout=60)
         quotas = said["kubectl elasticquota get -A"]
         assert [row.split()[0] for row in quotas.splitlines()[1:]] == ["analytics", "urgent", "web"]

@@ -32,6 +32,13 @@ def test_a_document_that_is_cited_exists_with_its_heading(path: Path) -> None:
     assert broken == []
 
 
+def test_the_patterns_find_what_they_are_for() -> None:
+    assert ELSEWHERE.search("the reference, rule 13")
+    assert ELSEWHERE.search("as the seed says")
+    assert not ELSEWHERE.search("docs/quota.md#status")
+    assert any(CITATION.search(path.read_text(encoding="utf-8")) for path in SOURCES)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_nothing_is_cited_that_is_not_in_the_repository(path: Path) -> None:
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)

@@ -1,4 +1,4 @@
-"""Every command of the documents is run by a test that is named here, or listed with the reason why not."""
+"""Every command in a block of the documents has a named test, or the reason why no test runs it."""
 
 from __future__ import annotations
 

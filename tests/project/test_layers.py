@@ -55,7 +55,7 @@ THIRD_PARTY = {  # package: patterns of the modules that may import it
     "numpy": [*(f"{part}.*" for part in PURE if part not in BOTTOM), CORE + "app.*"],
     "kubernetes": [CORE + "kube.*"],
     "urllib3": [CORE + "kube.*"],
-    "flask": ["webhook.*", "sandbox.*"],
+    "flask": ["webhook.*"],
     "werkzeug": ["webhook.*", "sandbox.*"],
     "cheroot": ["webhook.*", "sandbox.*"],
     "cryptography": ["*.certificates"],

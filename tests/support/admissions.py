@@ -1,4 +1,7 @@
-"""Admits pods and groups one after the other, as the webhook does, without its batches and retries."""
+"""Enters pods and groups one after the other if nothing is short for them.
+
+The decision of the webhook itself is in `webhook.reservations.reservation_decisions`.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class QuotaReviews:
     def _decide(self, request: ReviewRequest, judge: Judge, fresh: FreshList | None = None) -> Verdict:
         """Judge by the cache, and before a refusal because of other objects by fresh lists.
 
-        No quota is refused because of others that were admitted and never stored.
+        So a quota that was admitted and never stored causes no refusal.
         """
         verdict, quota = self._judge(request, judge, fresh)
         if verdict.allowed or not _RESTS_ON_OTHERS & set(verdict.rules):

@@ -130,7 +130,7 @@ class LedgerCache:
         return {name for name in known if name in unsettled or self.has_reservations(name)}
 
     def overdue(self, namespace: str, uids: Iterable[str], seconds: float) -> set[str]:
-        """The `uids` that were given in all calls of the last `seconds`, at least.
+        """The `uids` that every call has named for at least `seconds`.
 
         The time counts from the first call of this replica; clocks of other machines do not matter.
         """

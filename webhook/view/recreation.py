@@ -81,7 +81,7 @@ class Recreation:
             raise refused
 
     def _adopt(self, item: BypassingPod, due: Collection[str]) -> bool:
-        """Adopt one pod; whether a write was tried. Raises ApiError."""
+        """Adopt one pod. Returns whether a write was attempted. Raises ApiError."""
         if item.pod.node and item.pod.way != "released":
             return self._join(item)
         if item.pod.controller is None or item.pod.controller.uid in due:
@@ -120,7 +120,7 @@ class Recreation:
         return item.joins
 
     def _recreate(self, item: BypassingPod) -> bool:
-        """Delete a pod so that its controller creates another; whether it was tried."""
+        """Delete a pod so that its controller creates another. Returns whether that was attempted."""
         pod = item.pod
         if pod.way not in ("delete", "release", "released"):
             return False

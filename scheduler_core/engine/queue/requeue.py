@@ -91,7 +91,7 @@ class ClassRequeuer:
             self.waiting.tidy(found)
 
     def release_class(self, unit: QueuedUnit) -> None:
-        """End the turn of a representative; `continue_attempts` sends the next one."""
+        """End the attempt of a representative; `continue_attempts` starts that of the next one."""
         found, unit.stands_for = unit.stands_for, None
         if found is None:
             return

@@ -74,7 +74,7 @@ class VolumeRestrictions:
         return bits
 
     def reasons(self, cycle: Cycle) -> Sequence[Reason]:
-        """The two bits."""
+        """The reasons of the two bits."""
         return (DISK, ONE_POD)
 
     def hints(self) -> Mapping[EventKind, Hint | None]:

@@ -70,7 +70,7 @@ class LoadIndex:
             self.changes.append(placement.slot)
 
     def swapped(self, placement: Placement) -> None:
-        """A placed pod changed: it is estimated again if its spec or conditions changed."""
+        """Estimate a changed pod again if its spec or conditions changed."""
         if not estimated_alike(placement.estimated, placement.pod):
             placement.estimated = placement.pod
             if self._columns:

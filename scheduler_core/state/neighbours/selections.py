@@ -31,7 +31,7 @@ class Selection(NamedTuple):
 
 
 class Selections:
-    """Counts of selections per domain. A selection is watched from its first question on, until forgotten."""
+    """Counts of selections per domain. A selection is counted from its first query until it is forgotten."""
 
     def __init__(self, table: PodTable, labels: PodLabels, cache: CountCache) -> None:
         self.table = table

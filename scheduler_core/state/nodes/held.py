@@ -25,7 +25,7 @@ class Held(Generic[K]):
         return counts[slot] == 1
 
     def drop(self, key: K, slot: int) -> bool:
-        """One holder less; True if it was the last there. KeyError if there was none."""
+        """Remove one holder. Returns whether it was the last there. Raises KeyError if there was none."""
         counts = self._slots[key]
         counts[slot] -= 1
         if counts[slot]:

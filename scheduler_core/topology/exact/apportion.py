@@ -158,7 +158,7 @@ def search(division: Division, keep: Mask, exact: int | None, expired: Expired) 
 
 
 def _pair(tables: Table, keep: Mask, units: list[int], base: int, rest: int) -> dict[int, int] | None:
-    """The best two of the units, by looking at all pairs at once: base pods each, and rest more together."""
+    """The best two of the units, from all pairs at once: `base` pods each, and `rest` more together."""
     costs = tables[:, units, base : base + rest + 1].copy()
     costs[0][~keep[units, base : base + rest + 1]] = INFEASIBLE
     width = costs.shape[2]

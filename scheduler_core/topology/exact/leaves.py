@@ -174,7 +174,7 @@ def _pack(rows: Rows, least: int, target: Ints, used: Ints) -> tuple[Ints, Ints]
 
 
 def _packed_slots(rows: Rows, full: Ints, rest: Ints, partial: Ints) -> Ints:
-    """Slots of the full nodes, the partial one and the rest - 1 minimal ones, chosen as narrow as possible.
+    """Slots of the full nodes, the partial one and the `rest - 1` minimal ones, as narrow as possible.
 
     Nodes wider than the last full one are all full; of its own class the tightest ones are. The others come
     from the pool of what remains, in ascending order.

@@ -52,3 +52,11 @@ def test_both_ways_give_the_same_answer(
         answers.append((answer.status_code, answer.data, sorted(answer.headers.items())))
     assert answers[0] == answers[1]
     assert ("Connection", "close") in answers[0][2] or not stopping
+
+
+@pytest.mark.parametrize(("fast_path", "by_flask"), [(True, 0), (False, 1)])
+def test_a_review_reaches_flask_only_without_the_fast_path(fast_path: bool, by_flask: int) -> None:
+    app, seen = made(fast_path=fast_path), []
+    app.before_request(lambda: seen.append(1))
+    answer = app.test_client().post("/mutate", data=POD, content_type=JSON)
+    assert (answer.status_code, len(seen)) == (200, by_flask)
