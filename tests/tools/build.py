@@ -32,9 +32,14 @@ NAMES = (
     "helm",
     "kube-controller-manager",
     "kube-scheduler",
+    # The newest Kubernetes beside the one that the sandbox follows: it serves the group API as beta.
+    "kube-apiserver-1.37",
+    "kube-controller-manager-1.37",
+    "kube-scheduler-1.37",
     "scheduler-plugins",
     "kubemark",
     "e2e.test",
+    "jobset",
 )
 BUILD_SECONDS = 3600
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from sandbox.kinds.builtin import BUILTIN, EVENTS
 from tests.support.clusters.control_plane import ControlPlane
-from tests.support.clusters.server import request
+from tests.support.clusters.server import NEWEST, SERVERS, request
 
 TARGET = Path(__file__).parents[2] / "sandbox" / "kinds" / "builtin_types.json"
 SPECIAL = {
@@ -34,10 +34,14 @@ SPECIAL = {
 
 
 def documents() -> dict[str, Any]:
-    """The OpenAPI v3 documents of a kube-apiserver, by path."""
-    with ControlPlane() as server:
-        paths = request(server, "GET", "/openapi/v3")["paths"]
-        return {path: request(server, "GET", f"/openapi/v3/{path}", timeout=30) for path in paths}
+    """The OpenAPI v3 documents by path: of the pinned kube-apiserver, and what only the newest one serves."""
+    found = {}
+    # The newest first: what both serve is as in the release that the sandbox follows.
+    for apiserver in (NEWEST, SERVERS[1]):
+        with ControlPlane(apiserver=apiserver) as server:
+            paths = request(server, "GET", "/openapi/v3")["paths"]
+            found |= {path: request(server, "GET", f"/openapi/v3/{path}", timeout=30) for path in paths}
+    return found
 
 
 def type_text(schema: dict[str, Any]) -> str:
@@ -89,6 +93,12 @@ def main() -> None:
             for gvk in schema.get("x-kubernetes-group-version-kind", ()) if isinstance(schema, dict) else ():
                 version = f"{gvk['group']}/{gvk['version']}" if gvk["group"] else gvk["version"]
                 kinds[f"{version} {gvk['kind']}"] = name
+    # No release serves v1 of the groups yet; it will be v1beta1 under another name.
+    kinds |= {
+        name.replace("/v1beta1 ", "/v1 "): schema
+        for name, schema in list(kinds.items())
+        if name.startswith("scheduling.k8s.io/v1beta1 ")
+    }
     wanted = {f"{kind.api_version} {kind.kind}": kinds[f"{kind.api_version} {kind.kind}"] for kind in BUILTIN}
     wanted |= {key: kinds[key] for key in ("v1 Binding", "policy/v1 Eviction", "autoscaling/v1 Scale")}
     assert wanted[f"{EVENTS.api_version} Event"], "core events have a schema"
