@@ -58,10 +58,10 @@ def profile_names(file: Path) -> list[str]:
 
 def _beyond(first: dict[str, Any], name: str, more: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A copy of the first profile with another name and additional plugins."""
-    enabled = [*first["plugins"]["multiPoint"]["enabled"], *({"name": plugin} for plugin in more)]
+    enabled = dict.fromkeys([item["name"] for item in first["plugins"]["multiPoint"]["enabled"]] + [*more])
     return {
         "schedulerName": name,
-        "plugins": {"multiPoint": {"enabled": enabled}},
+        "plugins": {"multiPoint": {"enabled": [{"name": plugin} for plugin in enabled]}},
         "pluginConfig": [{"name": plugin, "args": args} for plugin, args in more.items() if args],
     }
 

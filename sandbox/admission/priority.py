@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sandbox import errors
+from sandbox.kinds import native_groups
 from sandbox.kinds.builtin import PRIORITY_CLASSES
 from sandbox.objects import Obj
 from sandbox.store.object_store import ObjectStore
@@ -42,10 +43,41 @@ class PriorityResolution:
         self._store = store
 
     def mutate(self, req: AdmissionRequest) -> None:
-        """Set `priority` and `preemptionPolicy` of a new pod in place. Raises StatusError (Forbidden)."""
-        if req.kind.storage != "pods" or req.operation != "CREATE" or req.subresource or req.obj is None:
+        """Set `priority` and `preemptionPolicy` of a new pod or group in place.
+
+        Raises StatusError (Forbidden).
+        """
+        if req.operation != "CREATE" or req.subresource or req.obj is None:
             return
-        spec = req.obj["spec"]
+        if req.kind.storage in native_groups.GROUPS:
+            self._resolve_group(req, req.obj["spec"], native_groups.is_alpha2(req.obj))
+        elif req.kind.storage == "pods":
+            self._resolve_pod(req, req.obj["spec"])
+
+    def _resolve_group(self, req: AdmissionRequest, spec: Obj, alpha2: bool) -> None:
+        found = self._class_of(req, spec.get("priorityClassName") or "")
+        value = int(found.get("value", 0)) if found else 0
+        if spec.get("priority") not in (None, value):
+            what = (
+                "composite pod group"
+                if req.kind.storage == native_groups.COMPOSITE_POD_GROUPS
+                else "pod group"
+            )
+            text = (
+                f"priority set in the {what} ({spec['priority']}) must match the priority computed ({value}) "
+                "based on the priority class set in the spec"
+            )
+            raise errors.forbidden(req.kind, req.name, text)
+        if found:
+            spec["priorityClassName"] = found["metadata"]["name"]
+        spec["priority"] = value
+        if alpha2:
+            return
+        policy = str(found.get("preemptionPolicy") or PREEMPT) if found else PREEMPT
+        _agree(req, "string value of PreemptionPolicy", spec.get("preemptionPolicy"), policy, "pod group")
+        spec["preemptionPolicy"] = policy
+
+    def _resolve_pod(self, req: AdmissionRequest, spec: Obj) -> None:
         found = self._class_of(req, spec.get("priorityClassName") or "")
         value = int(found.get("value", 0)) if found else 0
         policy = str(found.get("preemptionPolicy") or PREEMPT) if found else PREEMPT
@@ -81,10 +113,10 @@ def global_default(classes: Iterable[Obj]) -> Obj | None:
     return min(defaults, key=lambda obj: int(obj.get("value", 0)), default=None)
 
 
-def _agree(req: AdmissionRequest, what: str, given: object, computed: object) -> None:
+def _agree(req: AdmissionRequest, what: str, given: object, computed: object, owner: str = "pod") -> None:
     if given is not None and given != computed:
         text = (
-            f"the {what} ({given}) must not be provided in pod spec; "
+            f"the {what} ({given}) must not be provided in {owner} spec; "
             f"priority admission controller computed {computed} from the given PriorityClass name"
         )
         raise errors.forbidden(req.kind, req.name, text)

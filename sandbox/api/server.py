@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import ssl
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from sandbox.api.request_bodies import BODY_LIMIT
 from sandbox.certificates import ServerCertificate, write_certificates
 from sandbox.initial_objects import create_service_account
 from sandbox.kinds import crd, kubernetes_service
-from sandbox.kinds.builtin import NAMESPACES, builtin_table
+from sandbox.kinds.builtin import GROUP_VERSIONS, NAMESPACES, builtin_table
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.objects import now
 from sandbox.store.object_store import ObjectStore
@@ -38,6 +39,7 @@ class ServerOptions:
     """Settings of the server. `directory` is for certificates and kubeconfig (None: a temporary one).
 
     Port 0 means any free port. `services` maps Services in webhook configurations to their addresses.
+    `group_versions`: the versions of the native groups that the server serves.
     """
 
     directory: Path | None = None
@@ -46,6 +48,7 @@ class ServerOptions:
     bookmark_seconds: float = 60.0
     log_length: int = 50_000
     services: ServiceTable | None = None
+    group_versions: Collection[str] = GROUP_VERSIONS
 
 
 class ApiServer:
@@ -59,7 +62,7 @@ class ApiServer:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._runner: web.ServerRunner | None = None
         self.store = ObjectStore(self._options.log_length)
-        self.kinds = builtin_table()
+        self.kinds = builtin_table(self._options.group_versions)
         self.registry = Registry(self.store, self.kinds)
         self._chain = Chain(self.registry, self._options.services)
         self.registry.admission = self._chain

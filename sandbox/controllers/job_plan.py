@@ -69,12 +69,15 @@ class FinishedPods:
     removed: set[str] = field(default_factory=set)
     fatal: str = ""
 
-    def note(self, pod: Obj, policy: Obj | None = None) -> None:
-        """Record a pod if it has finished; each pod is recorded once."""
+    def note(self, pod: Obj, policy: Obj | None = None, *, gone: bool = False) -> None:
+        """Record a pod if it has finished; each pod is recorded once.
+
+        A pod that somebody deleted before it had finished (`gone`) has failed.
+        """
         uid, phase = pod["metadata"]["uid"], phase_of(pod)
         if phase == "Succeeded":
             self.succeeded[uid] = index_of(pod)
-        elif phase == "Failed" and uid not in self.removed and uid not in self.failed:
+        elif (phase == "Failed" or gone) and uid not in self.removed and uid not in self.failed:
             verdict = verdict_of(policy, pod)
             if verdict.action == "Ignore":
                 self.removed.add(uid)

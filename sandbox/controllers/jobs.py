@@ -37,7 +37,7 @@ class JobController(WorkloadController):
         if owner and owner.get("kind") == "Job":
             job = self.store.get(JOBS, obj["metadata"]["namespace"], owner["name"]) or {}
             self._tallies.setdefault(owner["uid"], FinishedPods()).note(
-                obj, at(job, "spec", "podFailurePolicy")
+                obj, at(job, "spec", "podFailurePolicy"), gone=event == "DELETED"
             )
         super()._on_part(event, obj, old)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from sandbox.demo.across_nodes import across_nodes
 from sandbox.demo.cluster import NODES, DemoCluster
-from sandbox.demo.gangs import gang_of_four, one_annotation, reserved_quota, two_gangs
+from sandbox.demo.gangs import gang_of_four, one_annotation, owner_as_it_is, reserved_quota, two_gangs
 from sandbox.demo.load_aware import hot_and_cold
 from sandbox.demo.player import Player, command_environment
 from sandbox.demo.priority_and_quotas import priority_stays_within
@@ -70,6 +70,7 @@ CHAPTERS: Final = {
     10: Chapter("One annotation makes a Job a gang", one_annotation),
     11: Chapter("Two users place groups by topology", two_users),
     12: Chapter("The scheduler avoids busy nodes", hot_and_cold),
+    13: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
 }
 
 

@@ -9,6 +9,7 @@ from sandbox.demo.player import Player
 FILES: Final = "examples/gang"
 TWO: Final = "examples/two-gangs"
 RESERVED: Final = "examples/reserved-gang"
+OWNERS: Final = "examples/gangs-from-owners"
 ANNOTATED: Final = "examples/one-annotation"
 SIZE: Final = 4
 _PODS: Final = (
@@ -67,7 +68,7 @@ def reserved_quota(play: Player) -> None:
     """The reservation of a group keeps quota for members that are created later."""
     play.say("A ResourceQuota has two CPUs, and a group of four needs both. They are reserved immediately.")
     play.do(f"kubectl apply -f {RESERVED}/1-quota-and-group.yaml")
-    play.look("kubectl podgroup status -n promised -o wide", "train Pending 4 0 0 0 0 0 cpu=2/2")
+    play.look("kubectl podgroup status -n promised -o wide", "train incubator Pending 4 0 0 0 0 0 cpu=2/2")
     play.say("Half of the members are created. Then another pod requests CPU that is reserved for the rest.")
     play.do(f"kubectl apply -f {RESERVED}/2-first-half.yaml")
     play.do(
@@ -96,3 +97,11 @@ def one_annotation(play: Player) -> None:
         "'GROUP:.metadata.annotations.scheduling\\.k8s\\.io/group-name,SCHEDULER:.spec.schedulerName'"
     )
     play.expect("all pods are rowers", lambda: said.count("rowers") == said.count("muster-scheduler") == 3)
+
+
+def owner_as_it_is(play: Player) -> None:
+    """An indexed Job is a gang without any setting of its own."""
+    play.say("In a namespace with the label muster.dev/gang=auto, a Job says enough by itself.")
+    play.do(f"kubectl apply -f {OWNERS}/1-namespace-and-job.yaml")
+    play.say("The webhook made a PodGroup from parallelism and completions. It goes away with the Job.")
+    play.look("kubectl get pg -n fleet", "job-boat Running 3 3")

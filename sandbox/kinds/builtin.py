@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,18 @@ POD_TEMPLATES = _kind("v1", "podtemplates", "PodTemplate", generation=True)
 RUNTIME_CLASSES = _kind("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 PRIORITY_CLASSES = _kind(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", namespaced=False, generation=True
+)
+# Version v1beta1 is stored, so it comes first.
+_GROUP_VERSIONS = ("v1beta1", "v1", "v1alpha3", "v1alpha2")
+POD_GROUPS, POD_GROUPS_V1, POD_GROUPS_V1ALPHA3, POD_GROUPS_V1ALPHA2 = (
+    _kind(f"scheduling.k8s.io/{version}", "podgroups", "PodGroup", subresources=_STATUS)
+    for version in _GROUP_VERSIONS
+)
+WORKLOADS, WORKLOADS_V1, WORKLOADS_V1ALPHA3, WORKLOADS_V1ALPHA2 = (
+    _kind(f"scheduling.k8s.io/{version}", "workloads", "Workload") for version in _GROUP_VERSIONS
+)
+COMPOSITE_POD_GROUPS = _kind(
+    "scheduling.k8s.io/v1alpha3", "compositepodgroups", "CompositePodGroup", subresources=_STATUS
 )
 POD_DISRUPTION_BUDGETS = _kind(
     "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", subresources=_STATUS, generation=True
@@ -197,10 +210,28 @@ BUILTIN: tuple[ApiKind, ...] = tuple(
 )
 
 
+NATIVE_GROUPS = frozenset(
+    kind for kind in BUILTIN if kind.kind in ("PodGroup", "Workload", "CompositePodGroup")
+)
+"""The groups of scheduling.k8s.io in all versions; a server serves some of the versions."""
+GROUP_VERSIONS = ("v1beta1", "v1alpha3")
+"""Versions of the native groups that a sandbox serves, as Kubernetes 1.37 can."""
+
+
 REVIEWS = frozenset(kind for kind in BUILTIN if kind.verbs == _REVIEW_VERBS)
 """Review kinds, which the server answers and does not store."""
 
 
-def builtin_table() -> KindTable:
-    """A new table of the built-in kinds, to which CRDs are added."""
-    return KindTable(BUILTIN)
+def builtin_table(group_versions: Collection[str] = GROUP_VERSIONS) -> KindTable:
+    """A new table of the built-in kinds, to which CRDs are added; native groups in these versions only."""
+    return KindTable(kind for kind in BUILTIN if kind not in NATIVE_GROUPS or kind.version in group_versions)
+
+
+def serve_groups(kinds: KindTable, versions: Collection[str]) -> None:
+    """Serve the native groups in these versions from now on, as a server does that was upgraded."""
+    for kind in sorted(NATIVE_GROUPS, key=lambda kind: BUILTIN.index(kind)):
+        served = kinds.find(kind.group, kind.version, kind.plural) is not None
+        if served and kind.version not in versions:
+            kinds.remove(kind)
+        elif not served and kind.version in versions:
+            kinds.add(kind)

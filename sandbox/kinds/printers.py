@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.durations import age, time_of
+from sandbox.kinds import native_groups
 from sandbox.objects import Obj, at
 from scheduler_core.printing.age import human_duration
 
@@ -324,6 +325,19 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Global-Default", "globalDefault", unset=False, type="boolean"),
         AGE,
         field("PreemptionPolicy", "preemptionPolicy"),
+    ),
+    native_groups.POD_GROUPS: (
+        NAME,
+        computed("Policy", native_groups.printed_policy),
+        computed("Workload", native_groups.printed_workload),
+        computed("Status", native_groups.printed_status),
+        AGE,
+    ),
+    native_groups.COMPOSITE_POD_GROUPS: (
+        NAME,
+        computed("Policy", native_groups.printed_policy),
+        computed("Workload", native_groups.printed_workload),
+        AGE,
     ),
     "leases.coordination.k8s.io": (NAME, field("Holder", "spec", "holderIdentity", unset=""), AGE),
     "storageclasses.storage.k8s.io": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandbox.kinds import native_groups
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.autoscalers import shown_as_v1, stored_from_v1
 from sandbox.objects import Obj, copy_json
@@ -31,6 +32,8 @@ def kind_view(kind: ApiKind, obj: Obj) -> Obj:
         return obj
     if kind.storage == _AUTOSCALERS:
         return shown_as_v1(obj)
+    if kind.storage in native_groups.CONVERTED:
+        return native_groups.shown(obj, kind.api_version)
     if kind.storage == "events":
         return _renamed(obj, {old: new for new, old in (*_EVENT_FIELDS, *_DEPRECATED)}, kind.api_version)
     return {**obj, "apiVersion": kind.api_version}
@@ -42,6 +45,8 @@ def stored_form(kind: ApiKind, obj: Obj) -> Obj:
         return _renamed(obj, dict((*_EVENT_FIELDS, *_DEPRECATED)), "v1")
     if kind.storage == _AUTOSCALERS and obj.get("apiVersion") == "autoscaling/v1":
         return stored_from_v1(obj)
+    if kind.storage in native_groups.CONVERTED:
+        return native_groups.stored(obj)
     if kind.custom and obj.get("apiVersion") != kind.custom.storage_version:
         return {**obj, "apiVersion": kind.custom.storage_version}
     return obj

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from sandbox.kinds import native_groups
 from sandbox.objects import Obj
 
 Defaulter = Callable[[Obj], None]
@@ -233,6 +234,7 @@ DEFAULTERS: dict[str, Defaulter] = {
     "namespaces": _namespace,
     "secrets": _secret,
     "priorityclasses.scheduling.k8s.io": _priority_class,
+    **dict.fromkeys(native_groups.GROUPS, native_groups.default_group),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
     "mutatingadmissionpolicies.admissionregistration.k8s.io": _admission_policy,

@@ -80,6 +80,16 @@ def label_name_causes(field: str, name: str) -> list[StatusCause]:
     return _rule_causes("label", field, name)
 
 
+def long_name_causes(field: str, name: str) -> list[StatusCause]:
+    """Validation errors of a field that must be a DNS subdomain."""
+    return _rule_causes("subdomain", field, name)
+
+
+def label_key_causes(key: str, field: str) -> list[StatusCause]:
+    """Validation errors of a field that must be the key of a label."""
+    return [] if _KEY_PATTERN.fullmatch(key) else [errors.invalid_value(field, key, _KEY_RULE)]
+
+
 def _rule_causes(rule: str, field: str, name: str) -> list[StatusCause]:
     pattern, limit, text = _RULES[rule]
     causes = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox import errors
 from sandbox.errors import StatusCause
-from sandbox.kinds import crd, pods
+from sandbox.kinds import crd, native_groups, pods
 from sandbox.kinds.api_kinds import ApiKind
 from sandbox.kinds.builtin_types import QUANTITY_RULE
 from sandbox.objects import Obj, at
@@ -166,6 +166,9 @@ _RULES: dict[str, Rule] = {
     "configmaps": _config,
     "secrets": _config,
     "priorityclasses.scheduling.k8s.io": _priority_class,
+    native_groups.POD_GROUPS: native_groups.pod_group_causes,
+    native_groups.COMPOSITE_POD_GROUPS: native_groups.composite_causes,
+    native_groups.WORKLOADS: native_groups.workload_causes,
     "poddisruptionbudgets.policy": _budget,
     "nodes": _node,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,

@@ -126,8 +126,9 @@ def test_quota_columns(cluster: Cluster) -> None:
     assert head.split() == ["NAME", "USED", "MIN", "MAX", "AGE"]
     assert row.split()[:-1] == ["quota", "cpu", "5/6", '{"cpu":4}', '{"cpu":"6"}']
     head, row = cluster.kubectl("-n", namespace, "get", "eqs", "-o", "wide").stdout.splitlines()
-    assert head.split() == ["NAME", "USED", "MIN", "MAX", "BORROWED", "ENFORCED", "AGE"]
-    assert row.split()[-4:-1] == ["cpu", "1", "True"]
+    assert head.split() == [*["NAME", "USED", "MIN", "MAX", "BORROWED"], "LAST", "RECLAIM", "ENFORCED", "AGE"]
+    assert row.split()[5:7] == ["cpu", "1"]
+    assert row.split()[-2] == "True"
 
 
 @pytest.mark.parametrize("category", ["muster", "batch"])
@@ -184,6 +185,21 @@ def test_group_spec_is_immutable(cluster: Cluster, change: dict[str, Any]) -> No
     assert "the spec of a PodGroup cannot be changed" in refused.value.body["message"]
     labelled = cluster.request("PATCH", f"{path}/gang", {"metadata": {"labels": {"a": "b"}}, "spec": spec})
     assert labelled["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"totalResources": {"cpu": "8"}}, {"policy": {}}, {"minMembersFrom": None}],
+    ids=["total given", "policy given", "not from the owner any more"],
+)
+def test_only_the_minimum_of_a_group_follows_its_owner(cluster: Cluster, change: dict[str, Any]) -> None:
+    path = GROUPS.format(cluster.namespace())
+    cluster.request("POST", path, group("gang", {"minMembers": 2, "minMembersFrom": "Owner"}))
+    changed = cluster.request("PATCH", f"{path}/gang", {"spec": {"minMembers": 5}})
+    assert changed["spec"] == {"minMembers": 5, "minMembersFrom": "Owner"}
+    with pytest.raises(RequestFailed) as refused:
+        cluster.request("PATCH", f"{path}/gang", {"spec": change})
+    assert "the spec of a PodGroup cannot be changed" in refused.value.body["message"]
 
 
 @pytest.mark.parametrize(

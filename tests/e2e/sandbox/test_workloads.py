@@ -127,9 +127,15 @@ def test_a_group_goes_with_the_workload_that_owns_it(place: Place) -> None:
         "spec": {"minMembers": 1},
     }
     place.kubectl("create", "-f", "-", body=group)
-    assert place.kubectl("get", "podgroup", "g", "-o", "name").strip().endswith("/g")
+    assert (
+        place.kubectl("get", "podgroups.incubator.scheduling.k8s.io", "g", "-o", "name")
+        .strip()
+        .endswith("/g")
+    )
     place.kubectl("delete", "job", "j", "--timeout=40s")
-    eventually(lambda: "NotFound" in place.kubectl("get", "podgroup", "g", check=False))
+    eventually(
+        lambda: "NotFound" in place.kubectl("get", "podgroups.incubator.scheduling.k8s.io", "g", check=False)
+    )
 
 
 def test_a_quota_shows_its_use_and_refuses(place: Place) -> None:

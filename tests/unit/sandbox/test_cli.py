@@ -17,7 +17,9 @@ import yaml
 from click.testing import CliRunner
 
 from sandbox.cli import main
-from sandbox.scheduler_config import at_this_server
+from sandbox.scheduler_config import ALSO_SERVED, at_this_server
+from scheduler_core.app.config_cli import configure
+from scheduler_core.config.flags import Flags
 
 START_SECONDS = 20.0
 
@@ -187,6 +189,12 @@ def test_a_configuration_is_led_to_this_sandbox(tmp_path: Path) -> None:
     assert found["clientConnection"] == {"kubeconfig": str(tmp_path / "kubeconfig"), "qps": 7}
     assert found["algorithmSource"]["policy"]["file"]["path"] == str(given.parent / "policy.json")
     assert "elsewhere" in given.read_text()
+
+
+def test_the_profiles_of_the_sandbox_are_valid(tmp_path: Path) -> None:
+    copy = at_this_server(None, tmp_path / "kubeconfig", tmp_path)
+    names = [profile.scheduler_name for profile in configure(str(copy), Flags()).profiles]
+    assert names == ["muster-scheduler", *ALSO_SERVED]
 
 
 def test_version() -> None:

@@ -246,6 +246,19 @@ def test_a_disrupted_pod_is_replaced_without_counting() -> None:
     asyncio.run(scenario())
 
 
+def test_a_pod_that_is_deleted_at_once_has_failed() -> None:
+    async def scenario() -> None:
+        async with world(nodes=1) as cluster:
+            await job(cluster, backoffLimit=0)
+            name = (await until(lambda: active(cluster)))[0]["metadata"]["name"]
+            await cluster.bind(name, "node-0")
+            await until(lambda: status(cluster).get("ready") == 1)
+            await cluster.delete(PODS, name, gracePeriodSeconds=0)
+            assert (await until(lambda: condition(cluster, "Failed")))["reason"] == "BackoffLimitExceeded"
+
+    asyncio.run(scenario())
+
+
 def test_an_exit_code_fails_the_job_at_once() -> None:
     async def scenario() -> None:
         async with world(kubelet=False) as cluster:

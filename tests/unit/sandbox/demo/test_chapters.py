@@ -18,7 +18,7 @@ from scheduler_core.errors import ConfigError
 
 @pytest.mark.parametrize(
     ("asked", "played"),
-    [((), list(range(1, 13))), ((5,), [5]), ((6, 2, 6), [2, 6])],
+    [((), list(range(1, 14))), ((5,), [5]), ((6, 2, 6), [2, 6])],
     ids=["all without a choice", "one", "in their order, once each"],
 )
 def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
@@ -26,9 +26,9 @@ def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
 
 
 def test_a_chapter_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="chapter 13 does not exist; choose 1 to 12"):
-        chosen([13])
-    result = CliRunner().invoke(main, ["demo", "--chapter", "13"])
+    with pytest.raises(ConfigError, match="chapter 14 does not exist; choose 1 to 13"):
+        chosen([14])
+    result = CliRunner().invoke(main, ["demo", "--chapter", "14"])
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
 
 
