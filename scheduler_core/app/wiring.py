@@ -27,6 +27,7 @@ from scheduler_core.app.pod_reader import PodReader, RawSpecPod
 from scheduler_core.app.raw_nodes import RawNodes
 from scheduler_core.config import SchedulerConfiguration
 from scheduler_core.controllers.controller import Controller
+from scheduler_core.controllers.displacement_notices import DisplacementNotices
 from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
@@ -34,6 +35,7 @@ from scheduler_core.controllers.node_metric_policy import NodeMetricPolicy
 from scheduler_core.controllers.problem_events import AnnotationProblems, CollectPolicyProblems
 from scheduler_core.controllers.quota_status import QuotaStatus, enforcing
 from scheduler_core.controllers.topology_group_status import TopologyGroupStatus
+from scheduler_core.engine.profile_settings import wants_composites
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.framework.profile import Profile
@@ -47,7 +49,7 @@ from scheduler_core.kube.writes.writer import ApiWriter
 from scheduler_core.logs import fields
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DEFAULT_SCHEDULER
-from scheduler_core.model.watched import WATCHED, Parse
+from scheduler_core.model.watched import COMPOSITES, WATCHED, Parse
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.state.cluster import ClusterState
 
@@ -95,7 +97,8 @@ class RunningScheduler:
         wall = wall or SteadyClock()
         self._wall = wall
         self.metrics = SchedulerMetrics(VERSION, profiles)
-        resources = [resource for resource, _ in WATCHED]
+        self._watched = (*WATCHED[:-1], COMPOSITES, WATCHED[-1]) if wants_composites(profiles) else WATCHED
+        resources = [resource for resource, _ in self._watched]
         controllers = _controllers(profiles)
         if manage_node_metrics or report_node_metrics:
             policy = NodeMetricPolicy(only_own=not manage_node_metrics, creates=not report_node_metrics)
@@ -153,7 +156,7 @@ class RunningScheduler:
 
     def _reflectors(self, client: Client, pods: PodReader) -> list[Reflector]:
         """One reflector per watched resource; all send events to the loop's inbox."""
-        readers: dict[Resource, Parse | ObjectReader] = dict(WATCHED)
+        readers: dict[Resource, Parse | ObjectReader] = dict(self._watched)
         readers[PODS] = ObjectReader(RawSpecPod, self.malformed_pods.make)
         put = self.loop.inbox.put
 
@@ -277,6 +280,7 @@ def _want_nodes(config: SchedulerConfiguration) -> bool:
 def _controllers(profiles: Mapping[str, Profile]) -> list[Controller]:
     """The controllers that run in every process."""
     return [
+        DisplacementNotices(),
         QuotaStatus(enforced=enforcing(profiles)),
         GangStatusController(others={DEFAULT_SCHEDULER} - profiles.keys()),
         GangLifecycle(),

@@ -10,7 +10,12 @@ from scheduler_core.config.problems import ConfigErrors
 from scheduler_core.config.schema import SchedulerConfiguration
 from scheduler_core.config.validation import validate
 from scheduler_core.config.versions import KIND, V1, read_document
-from scheduler_core.model.names import CAPACITY_SCHEDULING, COSCHEDULING, MUSTER_SCHEDULER
+from scheduler_core.model.names import (
+    CAPACITY_SCHEDULING,
+    CLUSTER_TOPOLOGY_PLACEMENT_GROUP,
+    COSCHEDULING,
+    MUSTER_SCHEDULER,
+)
 
 
 def load_config(
@@ -54,9 +59,10 @@ profiles:
       enabled:
       - name: {CAPACITY_SCHEDULING}
       - name: {COSCHEDULING}
+      - name: {CLUSTER_TOPOLOGY_PLACEMENT_GROUP}
 """
 
 
 def muster_config() -> SchedulerConfiguration:
-    """One profile, `muster-scheduler`: the default plugins, elastic quotas and gangs."""
+    """One profile, `muster-scheduler`: the default plugins, elastic quotas, gangs, topology."""
     return load_config(BUILTIN, "built-in configuration")

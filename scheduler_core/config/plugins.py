@@ -56,7 +56,15 @@ KNOWN_PLUGINS: Final[Mapping[str, frozenset[str]]] = {
     names.COSCHEDULING: _points("preFilter", "postFilter", "permit", "reserve", "postBind"),
     names.LOAD_AWARE_SCHEDULING: _points("preFilter", "filter", "score", "reserve"),
     names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP: _points(
-        "preEnqueue", "queueSort", "postFilter", "preScore", "score", "reserve", "permit", "postBind"
+        "preEnqueue",
+        "queueSort",
+        "filter",
+        "postFilter",
+        "preScore",
+        "score",
+        "reserve",
+        "permit",
+        "postBind",
     ),
 }
 

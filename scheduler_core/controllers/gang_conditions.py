@@ -1,4 +1,4 @@
-"""Computes conditions of PodGroups: MembersElsewhere, NodesKept, Reserved and TopologyEnforced.
+"""Computes conditions of PodGroups, apart from those of their phase.
 
 See docs/gangs.md#status-and-conditions. Each function gives a list with the condition, or an empty list.
 """
@@ -8,15 +8,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from scheduler_core.model.conditions import condition, find
+from scheduler_core.model.conditions import LONGEST_MESSAGE, as_written, condition, find, observing
 from scheduler_core.model.groups.gang import Gang
-from scheduler_core.model.names import NODES_KEPT_CONDITION, REASON_LIMIT_REACHED
+from scheduler_core.model.names import (
+    DISRUPTION_TARGET,
+    NODES_KEPT_CONDITION,
+    QUOTA_HELD_CONDITION,
+    REASON_LIMIT_REACHED,
+    REASON_PREEMPTION,
+)
 from scheduler_core.model.timestamps import format_time
 from scheduler_core.quota.reservations.usage import amounts_text
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.enforcement import unenforced
+from scheduler_core.state.gangs.gangs import missing, take_census
+from scheduler_core.state.gangs.held_quota import effective_hold
 from scheduler_core.state.gangs.kept_nodes import KeptForGang
 from scheduler_core.state.reservations import reservation_of
-from scheduler_core.state.topology import is_constrained
+from scheduler_core.state.topology import RepairReason, is_constrained
 
 ELSEWHERE: Final = "MembersElsewhere"
 REASON: Final = "PassedBy"
@@ -82,6 +91,29 @@ def text_of(found: KeptForGang) -> str:
     )
 
 
+def held_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[str, Any]]:
+    """QuotaHeld: what the ElasticQuota holds for the gang; empty if it never held anything.
+
+    The transition time is when the hold began or ended; a new process reads it.
+    """
+    holds = state.gangs.quota_holds
+    hold, old = holds.holds.get(gang.key), find(gang.status.conditions, QUOTA_HELD_CONDITION)
+    amounts = effective_hold(state, gang.key)
+    if hold is not None and amounts:
+        text = f"{amounts_text(amounts)}; until {format_time(hold.until)} at the latest"
+        return [condition(QUOTA_HELD_CONDITION, True, "WaitsToStart", text, hold.since)]
+    ended = holds.ended.get(gang.key)
+    if ended is not None:
+        until = format_time(max(ended, holds.rests.get(gang.ref.namespace, 0.0)))
+        text = f"the limit was reached: no quota is held for groups of this namespace until {until}"
+        return [condition(QUOTA_HELD_CONDITION, False, REASON_LIMIT_REACHED, text, ended)]
+    if old is None:
+        return []
+    if old.status == "False":
+        return [condition(QUOTA_HELD_CONDITION, False, old.reason, old.message, now, old)]
+    return [condition(QUOTA_HELD_CONDITION, False, "NothingHeld", "no quota is held any more", now, old)]
+
+
 RESERVED: Final = "Reserved"
 
 
@@ -99,30 +131,52 @@ def reserved_condition(state: ClusterState, gang: Gang, now: float) -> list[dict
     return [condition(RESERVED, holds, reason, text, now, find(gang.status.conditions, RESERVED))]
 
 
-TOPOLOGY_ENFORCED: Final = "TopologyEnforced"
-NOT_ENFORCED: Final = "not enforced: "
+TOPOLOGY_NOT_ENFORCED: Final = "TopologyNotEnforced"
 
 
-def unenforced(state: ClusterState, gang: Gang) -> str:
-    """The text why a gang's topology constraints are not enforced; empty if they are, or there are none."""
-    if not is_constrained(gang):
-        return ""
-    live = [pod for pod in state.gangs.members(gang.key).values() if not pod.finished]
-    away = [pod for pod in live if pod.scheduler_name not in state.topology.settings]
-    if not away:
-        return ""
-    names = ", ".join(sorted({pod.scheduler_name for pod in away}))
-    return (
-        f"{NOT_ENFORCED}{len(away)} of {len(live)} members are with {names}, "
-        "and no profile of that name has ClusterTopologyPlacementGroup"
-    )
+REPAIR: Final = "Repair"
 
 
-def topology_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[str, Any]]:
-    """TopologyEnforced; empty for a gang without constraints or without pods."""
+def topology_conditions(state: ClusterState, gang: Gang, now: float) -> list[dict[str, Any]]:
+    """TopologyNotEnforced and Repair; empty for a gang without constraints or without pods."""
     if not is_constrained(gang) or not state.gangs.members(gang.key):
         return []
-    text, old = unenforced(state, gang), find(gang.status.conditions, TOPOLOGY_ENFORCED)
+    return [_enforcement(state, gang, now), *_repair_condition(state, gang, now)]
+
+
+def _repair_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[str, Any]]:
+    """Repair: True while members of a running gang are missing, with what becomes of it."""
+    run, old = state.topology.runs.get(gang.key), find(gang.status.conditions, REPAIR)
+    repair = run.repair if run is not None else None
+    if repair is not None:
+        waits = repair.reason is RepairReason.WAITS
+        census = take_census(state, gang.key)
+        if not waits or (census.waiting and missing(gang, census)):
+            return [condition(REPAIR, waits, repair.reason.value, repair.message, now, old)]
+    if old is None:
+        return []
+    if old.status == "False":
+        return [condition(REPAIR, False, old.reason, old.message, now, old)]
+    return [condition(REPAIR, False, "NothingMissing", "no member is missing", now, old)]
+
+
+def _enforcement(state: ClusterState, gang: Gang, now: float) -> dict[str, Any]:
+    """TopologyNotEnforced of a gang with constraints."""
+    text, old = unenforced(state, gang), find(gang.status.conditions, TOPOLOGY_NOT_ENFORCED)
     reason = "NoPlugin" if text else "PlacedTogether"
     text = text or "members are placed as the constraints say"
-    return [condition(TOPOLOGY_ENFORCED, reason == "PlacedTogether", reason, text, now, old)]
+    return condition(TOPOLOGY_NOT_ENFORCED, reason == "NoPlugin", reason, text, now, old)
+
+
+def disruption_condition(state: ClusterState, gang: Gang) -> list[dict[str, Any]]:
+    """DisruptionTarget: for whom members were evicted last, and when; empty if that never happened.
+
+    Nobody takes it back. A new process keeps what the object says.
+    """
+    disruption = state.gangs.verdicts.disruptions.get(gang.key)
+    old = find(gang.status.conditions, DISRUPTION_TARGET)
+    if disruption is None:
+        return [as_written(old)] if old is not None else []
+    text = f"{disruption.message}, at {format_time(disruption.now)}"[:LONGEST_MESSAGE]
+    found = condition(DISRUPTION_TARGET, True, REASON_PREEMPTION, text, disruption.now, old)
+    return [observing(found, disruption.generation)]

@@ -2,7 +2,8 @@
 
 An Unschedulable event on the PodGroup is written once per set of remaining pods. With the annotation
 `muster.dev/lifecycle-policy: restart` all remaining pods are evicted, so that their owner starts the gang
-again; without it nothing else is done.
+again; without it nothing else is done. The same holds for a gang whose missing members find no room where
+its topology constraints allow it, if all of it could start elsewhere (`engine.gang.topology_repair`).
 """
 
 from __future__ import annotations
@@ -53,24 +54,26 @@ class GangLifecycle:
             gang = state.gangs.gangs.get(key)
             census = take_census(state, key)
             left = _left(state, key)
-            if gang is None or not left or not is_below_min_members(gang, census):
+            stuck = _stuck(state, key, left)
+            if gang is None or not left or not (stuck or is_below_min_members(gang, census)):
                 self._told.pop(key, None)
                 continue
-            writes += self._review(gang, census, left, now)
+            numbers = f"{gang.ref}: {stuck}" if stuck else _numbers(gang, census)
+            writes += self._review(gang, numbers, left, now)
         self._more = bool(state.gangs.unreviewed)
         return writes
 
-    def _review(self, gang: Gang, census: Census, left: list[Pod], now: float) -> list[Write]:
+    def _review(self, gang: Gang, numbers: str, left: list[Pod], now: float) -> list[Write]:
         uids = frozenset(pod.uid for pod in left)
         told = self._told.get(gang.key)
         # Evicted members go one by one: fewer of them is not reported again.
         known = told is not None and (uids <= told.uids if gang.restarts else uids == told.uids)
         if told is None or not known:
             told = self._told[gang.key] = _Told(uids)
-        writes: list[Write] = [] if known else [_event(gang, census, left, now)]
+        writes: list[Write] = [] if known else [_event(gang, numbers, left, now)]
         if gang.restarts and told.due <= now:
             told.due = now + RETRY_SECONDS
-            message = f"{_numbers(gang, census)}; restarted as a whole"
+            message = f"{numbers}; restarted as a whole"
             writes += [Evict(pod.namespace, pod.name, pod.uid, REASON_GANG_RESTART, message) for pod in left]
         return writes
 
@@ -88,6 +91,15 @@ def _left(state: ClusterState, key: str) -> list[Pod]:
     return [pod for pod in pods if not (pod.terminating or pod.finished) and _stays(state, pod.uid)]
 
 
+def _stuck(state: ClusterState, key: str, left: list[Pod]) -> str:
+    """Why members that are left must be restarted, although enough pods wait; empty if they need not."""
+    run = state.topology.runs.get(key)
+    repair = run.repair if run is not None else None
+    if repair is None or repair.uids.isdisjoint(pod.uid for pod in left):
+        return ""
+    return repair.message
+
+
 def _stays(state: ClusterState, uid: str) -> bool:
     """Whether a pod holds a node and is not being evicted."""
     placement = state.placed.get(uid)
@@ -101,9 +113,8 @@ def _numbers(gang: Gang, census: Census) -> str:
     )
 
 
-def _event(gang: Gang, census: Census, left: list[Pod], now: float) -> Write:
+def _event(gang: Gang, note: str, left: list[Pod], now: float) -> Write:
     regarding = reference(RESOURCES[gang.ref.dialect], gang.ref.namespace, gang.ref.name, gang.uid)
-    note = _numbers(gang, census)
     if gang.restarts:
         note = f"{note}; the {len(left)} that are left are evicted (lifecycle policy restart)"
     occurrence = " ".join((gang.uid, *(pod.uid for pod in left)))

@@ -1,6 +1,7 @@
 """Maintains the status of PodGroups: counts, conditions and phase (docs/gangs.md#status-and-conditions).
 
-Only pods in the group's own namespace count. No phase is final: new members change it again.
+Of native groups it writes conditions alone; other controllers own the status of the other dialects. Only pods
+in the group's own namespace count. No phase is final: new members change it again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from scheduler_core.controllers.gang_conditions import (
+    disruption_condition,
     elsewhere_condition,
+    held_condition,
     kept_condition,
     reserved_condition,
-    topology_condition,
+    topology_conditions,
 )
 from scheduler_core.controllers.gang_lifecycle import is_below_min_members
 from scheduler_core.controllers.gang_phase import numbers, phase_of, refused_since
+from scheduler_core.controllers.native_status import native_conditions
 from scheduler_core.controllers.pacing import RecentWrites, portion
 from scheduler_core.model.conditions import condition, find
 from scheduler_core.model.groups.gang import RESOURCES, Gang
@@ -43,26 +47,37 @@ class GangStatusController:
     def reconcile(self, state: ClusterState, now: float) -> list[Write]:
         """Status patches that are due; gangs beyond the rate limits stay dirty."""
         writes: list[Write] = []
-        state.gangs.dirty |= state.gangs.kept_nodes.changed
-        state.gangs.kept_nodes.changed.clear()
+        sources = (state.gangs.kept_nodes, state.gangs.verdicts, state.gangs.quota_holds)
+        for changed in (source.changed for source in sources):
+            state.gangs.dirty |= changed
+            changed.clear()
         for key in portion(state.gangs.dirty, lambda key: self._recent_writes.end(key) <= now):
             gang = state.gangs.gangs.get(key)
-            if gang is None or gang.ref.dialect != "PodGroup":
-                continue
-            census = take_census(state, key)
-            conditions = [
-                *_conditions(gang, census, now),
-                *reserved_condition(state, gang, now),
-                *elsewhere_condition(state, gang, self._others, now),
-                *kept_condition(state, gang, now),
-                *topology_condition(state, gang, now),
-            ]
-            refused = refused_since(state.gangs.members(key).values())
-            patch = _patch(gang, census, phase_of(gang, census, refused=refused), conditions)
+            patch = self._patch(state, gang, now) if gang is not None else None
             if patch is not None:
                 self._recent_writes.begin(key, now)
                 writes.append(patch)
         return writes
+
+    def _patch(self, state: ClusterState, gang: Gang, now: float) -> Patch | None:
+        """The patch that is due; other controllers own the status of the other dialects."""
+        if gang.ref.dialect == "native-PodGroup":
+            due = native_conditions(state, gang, now)
+            return patch_of(gang, {"status": {"conditions": due}}, subresource="status") if due else None
+        if gang.ref.dialect != "PodGroup":
+            return None
+        census = take_census(state, gang.key)
+        conditions = [
+            *_conditions(gang, census, now),
+            *reserved_condition(state, gang, now),
+            *elsewhere_condition(state, gang, self._others, now),
+            *kept_condition(state, gang, now),
+            *held_condition(state, gang, now),
+            *topology_conditions(state, gang, now),
+            *disruption_condition(state, gang),
+        ]
+        refused = refused_since(state.gangs.members(gang.key).values())
+        return _patch(gang, census, phase_of(gang, census, refused=refused), conditions)
 
     def next_time(self, state: ClusterState) -> float | None:
         """When a postponed write becomes due, or None."""
@@ -77,9 +92,18 @@ def _conditions(gang: Gang, census: Census, now: float) -> list[dict[str, Any]]:
         SCHEDULED, enough, "GangPlaced" if enough else "GangWaits", text, now, find(old, SCHEDULED)
     )
     below = is_below_min_members(gang, census)
-    reason = "BelowMinMembers" if below else "EnoughMembers"
-    torn_apart = condition(UNSCHEDULABLE, below, reason, text, now, find(old, UNSCHEDULABLE))
+    torn_apart = condition(
+        UNSCHEDULABLE, below, _quorum(gang, census, below=below), text, now, find(old, UNSCHEDULABLE)
+    )
     return [scheduled, torn_apart]
+
+
+def _quorum(gang: Gang, census: Census, *, below: bool) -> str:
+    """The reason of Unschedulable: a gang of which nothing runs lost nothing, whatever it lacks."""
+    if below:
+        return "BelowMinMembers"
+    live = census.succeeded + census.waiting + census.allocated
+    return "EnoughMembers" if live >= gang.min_members else "NothingRuns"
 
 
 def _patch(gang: Gang, census: Census, phase: str, conditions: list[dict[str, Any]]) -> Patch | None:

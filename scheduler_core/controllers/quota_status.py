@@ -76,10 +76,10 @@ class QuotaStatus:
             return []
         over = borrowed(state.ledger, bound)
         conditions = [*self._bound(bound, now), *_above_max(state.ledger, bound, now)]
-        writes = [self._patch(bound, state.ledger.status_used(bound), over, conditions)]
+        writes = [self._patch(state, bound, state.ledger.status_used(bound), over, conditions)]
         for other in state.ledger.shadowed(namespace):
             used = dict.fromkeys(state.ledger.status_used(other), 0)
-            writes.append(self._patch(other, used, {}, self._shadowed(other, bound, now)))
+            writes.append(self._patch(state, other, used, {}, self._shadowed(other, bound, now)))
         found: list[Write] = [write for write in writes if write is not None]
         for quota in (bound, *state.ledger.shadowed(namespace)):
             found.extend(_warnings(quota, found, now))
@@ -87,6 +87,7 @@ class QuotaStatus:
 
     def _patch(
         self,
+        state: ClusterState,
         quota: ElasticQuota,
         used: dict[str, int],
         over: dict[str, int],
@@ -95,7 +96,8 @@ class QuotaStatus:
         summary = (_use(quota, used), _amounts(over))
         old = {item.type: (item.status, item.reason, item.message) for item in quota.conditions}
         new = {item["type"]: (item["status"], item["reason"], item["message"]) for item in conditions}
-        if quota.status_used == used and quota.summary == summary and old == new:
+        reclaim = self._reclaim(state, quota)
+        if quota.status_used == used and quota.summary == summary and old == new and reclaim is None:
             return None
         stale = {name: None for name in quota.status_used if name not in used}
         return Patch(
@@ -107,12 +109,28 @@ class QuotaStatus:
                     "used": {**stale, **to_strings(used)},
                     "summary": {"used": summary[0], "borrowed": summary[1]},
                     "conditions": conditions,
+                    **({"lastReclaim": reclaim} if reclaim is not None else {}),
                 }
             },
             subresource="status",
             uid=quota.uid,
             resource_version=quota.resource_version,
         )
+
+    @staticmethod
+    def _reclaim(state: ClusterState, quota: ElasticQuota) -> dict[str, Any] | None:
+        """`lastReclaim`, if the object does not have it yet; amounts of the one before are removed."""
+        reclaim, old = state.displacements.reclaims.get(quota.namespace), quota.last_reclaim
+        if reclaim is None or state.ledger.quota_of(quota.namespace) is not quota:
+            return None
+        if reclaim == old:
+            del state.displacements.reclaims[quota.namespace]
+            return None
+        stale = {
+            name: None for name in (old.amounts if old is not None else ()) if name not in reclaim.amounts
+        }
+        document = reclaim.document()
+        return {**document, "resources": {**stale, **document["resources"]}}
 
     def _bound(self, quota: ElasticQuota, now: float) -> list[dict[str, Any]]:
         text = "this quota is enforced in its namespace"

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.controllers.gang_conditions import unenforced
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.enforcement import unenforced
 from scheduler_core.state.gangs.gangs import Census, take_census, too_few
 from scheduler_core.state.gangs.group_members import (
     MemberPlacement,

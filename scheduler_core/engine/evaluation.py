@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler_core.arrays.types import Bool
 from scheduler_core.engine.diagnosis import unresolvable_nodes
+from scheduler_core.engine.plugin_errors import named_errors
 from scheduler_core.engine.scores.node_scores import NodeScores
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
@@ -133,20 +134,24 @@ class Reevaluation:
     def _pre_filter(self, cycle: Cycle) -> bool:
         """Whether all PreFilter plugins pass the pod. The filters of those that refuse are skipped."""
         passed = True
-        for plugin in self._profile.pre_filter:
-            status = plugin.pre_filter(cycle)
-            if status.code is not Code.SUCCESS:
-                cycle.skipped.add(plugin.name)
-                passed = passed and status.ok
+        with named_errors(cycle):
+            for plugin in self._profile.pre_filter:
+                cycle.calling = (plugin.name, "preFilter")
+                status = plugin.pre_filter(cycle)
+                if status.code is not Code.SUCCESS:
+                    cycle.skipped.add(plugin.name)
+                    passed = passed and status.ok
         return passed
 
     def _refused_by(self, cycle: Cycle, slot: int) -> Iterator[str]:
         """Names of the filters that refuse one node."""
         nodes = self._cycles.state.nodes
         view = NodeView(nodes, slice(slot, slot + 1))
-        for plugin in self._profile.filter:
-            if plugin.name not in cycle.skipped and plugin.filter(cycle, view)[0]:
-                yield plugin.name
+        with named_errors(cycle):
+            for plugin in self._profile.filter:
+                cycle.calling = (plugin.name, "filter")
+                if plugin.name not in cycle.skipped and plugin.filter(cycle, view)[0]:
+                    yield plugin.name
 
     def _bits(self) -> dict[str, Bits]:
         """Bits of all filters on all nodes, computed on the first call, whatever PreFilter said."""

@@ -24,6 +24,7 @@ from scheduler_core.engine.queue.scheduling_queue import SchedulingQueue
 from scheduler_core.engine.queue.unit import QueuedUnit, WaitingClass
 from scheduler_core.engine.queue.waiting_table import Concern
 from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.queueing.group_hints import group_hints
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, Hint, NarrowHint, StandingHint
 from scheduler_core.framework.queueing.obstacles import preemption_hints
 from scheduler_core.framework.queueing.quota_obstacles import quota_hints
@@ -48,7 +49,8 @@ class QueueingHints:
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self._hints: dict[str, dict[str, Mapping[EventKind, Hint | None]]] = {
-            profile.name: {plugin.name: plugin.hints() for plugin in profile.events}
+            profile.name: group_hints()
+            | {plugin.name: plugin.hints() for plugin in profile.events}
             | preemption_hints()
             | quota_hints()
             for profile in profiles

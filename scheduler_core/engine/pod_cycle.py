@@ -10,17 +10,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from scheduler_core.arrays.types import Int64
+from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.engine.backfill import Backfill
 from scheduler_core.engine.binding import ReservedPod, reserve_plugins, writes_around
 from scheduler_core.engine.diagnosis import diagnose
 from scheduler_core.engine.evaluation import Reevaluation
+from scheduler_core.engine.plugin_errors import named_errors
 from scheduler_core.engine.scores.class_cache import ClassCache
 from scheduler_core.engine.scores.node_scores import INFEASIBLE, NodeScores
 from scheduler_core.engine.scores.select import best_slot, rotation
@@ -50,12 +52,25 @@ class Attempt(msgspec.Struct):
 
 
 class PodCycle:
-    """Finds nodes for single pods and reserves them. Owns the class cache and the backfill switch."""
+    """Finds nodes for single pods and reserves them. Owns the class cache and the backfill switch.
+
+    `domain` (bool [N]) are the nodes that may be chosen, None for all: `within` sets it.
+    """
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.classes = ClassCache(state)
         self.backfill = Backfill(state.nominations)
+        self.domain: Bool | None = None
+
+    @contextmanager
+    def within(self, domain: Bool | None) -> Iterator[None]:
+        """Run with these nodes alone, bool [N]; None for all nodes."""
+        before, self.domain = self.domain, domain
+        try:
+            yield
+        finally:
+            self.domain = before
 
     def new_cycle(self, profile: Profile, pod: Pod, now: float) -> Cycle:
         """A fresh cycle for one pod."""
@@ -85,7 +100,7 @@ class PodCycle:
         cycle.excluded_slots = excluded_slots | self._slots(refused) if refused else excluded_slots
         scores = None
         try:
-            status = self.pre_filter(profile, cycle)
+            status = self._pre_filter(profile, cycle)
             if status is None:
                 scores = self.classes.current(profile, cycle)
                 status = scores.status
@@ -111,7 +126,12 @@ class PodCycle:
         """The first refusal of the PreFilter plugins, or None; an UNRESOLVABLE one precedes all others.
 
         All plugins are asked, because each prepares its Filter; the Filter of one that refused is skipped.
+        Raises PluginError.
         """
+        with named_errors(cycle):
+            return self._pre_filter(profile, cycle)
+
+    def _pre_filter(self, profile: Profile, cycle: Cycle) -> Status | None:
         agenda = profile.agendas.of(self.state, cycle.pod)
         cycle.idle = agenda.idle
         cycle.skipped |= agenda.idle
@@ -140,20 +160,16 @@ class PodCycle:
         Requests of nominated pods that go first count; their ports and rules do not. Raises PluginError.
         """
         cycle = self.new_cycle(profile, pod, now)
-        try:
+        with named_errors(cycle):
             return self._feasible(profile, cycle)
-        except (PluginError, MemoryError):
-            raise
-        except Exception as error:
-            raise PluginError(*cycle.calling, pod.key, error) from error
 
     def _feasible(self, profile: Profile, cycle: Cycle) -> Int64:
-        refused = self.pre_filter(profile, cycle) is not None
+        refused = self._pre_filter(profile, cycle) is not None
         scores = None if refused else self.classes.current(profile, cycle)
         if scores is None or scores.status is not None:
             return np.full(self.state.nodes.size, INFEASIBLE, dtype=np.int64)  # [N]
         agenda = self._agenda(profile, cycle)
-        total = scores.total
+        total = self._in_domain(scores.total)
         if agenda.filter or agenda.pre_score or agenda.score:
             total = self._with_cluster(agenda, cycle, total)
         return self._without_nominated(cycle, total)[0] if len(self.state.nominations) else total
@@ -164,14 +180,17 @@ class PodCycle:
 
     def _best(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> int:
         agenda = self._agenda(profile, cycle)
-        total = scores.total
+        total = self._in_domain(scores.total)
         asks_cluster = agenda.filter or agenda.pre_score or agenda.score
         if asks_cluster:
             total = self._with_cluster(agenda, cycle, total)
         start = rotation(cycle.pod.uid, len(total))
         if len(self.state.nominations):
             return self._beside_nominated(profile, cycle, total, start)
-        return best_slot(total, start) if asks_cluster else scores.best(start)
+        return scores.best(start) if total is scores.total else best_slot(total, start)
+
+    def _in_domain(self, total: Int64) -> Int64:
+        return total if self.domain is None else np.where(self.domain, total, INFEASIBLE)
 
     def _agenda(self, profile: Profile, cycle: Cycle) -> Agenda:
         """The plugins with work for the pod: those that PreFilter found, else computed now."""
@@ -239,13 +258,14 @@ class PodCycle:
         return skipped
 
     def filter_bits(self, profile: Profile, cycle: Cycle, scores: NodeScores) -> dict[str, Bits]:
-        """uint64 [N] per filter in the profile's order, without skipped filters."""
+        """uint64 [N] per filter in the profile's order, without skipped filters. Raises PluginError."""
         known = self.classes.bits(scores, cycle)
         view = NodeView.all(self.state.nodes)
-        for plugin in profile.cluster_filter:
-            if plugin.name not in cycle.skipped:
-                cycle.calling = (plugin.name, "filter")
-                known[plugin.name] = plugin.filter(cycle, view)
+        with named_errors(cycle):
+            for plugin in profile.cluster_filter:
+                if plugin.name not in cycle.skipped:
+                    cycle.calling = (plugin.name, "filter")
+                    known[plugin.name] = plugin.filter(cycle, view)
         cycle.slots = {**scores.static.cycle.slots, **scores.cycle.slots, **cycle.slots}
         return {f.name: known[f.name] for f in profile.filter if f.name in known}
 

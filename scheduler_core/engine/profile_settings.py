@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from scheduler_core.framework.profile import Profile
 from scheduler_core.model.pods.affinity import PodNodeAffinity as Affinity
+from scheduler_core.plugins.coscheduling import Coscheduling
 from scheduler_core.plugins.extenders import Extenders
 from scheduler_core.plugins.node_affinity import NodeAffinity
 from scheduler_core.plugins.node_unschedulable import NodeUnschedulable
@@ -16,8 +17,11 @@ from scheduler_core.state.nodes.rules import NodeRules
 
 
 def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None:
-    """Set the profile names, node inclusion rules, topology settings and extender resources of the state."""
+    """Set what the state needs to know: profile names, node inclusion rules, topology settings, extender
+    resources, and whether groups form trees.
+    """
     state.unplaced.own = frozenset(profiles)
+    state.gangs.forest.enabled = wants_composites(profiles)
     for profile in profiles.values():
         state.nodes.rules[profile.name] = _node_rules(profile)
         for plugin in profile.plugins:
@@ -28,6 +32,12 @@ def apply_profiles(state: ClusterState, profiles: Mapping[str, Profile]) -> None
                     state.nodes.grow_rows()
                 state.nodes.unlimited = plugin.accounted_for
                 state.extending.guards = plugin.guards
+
+
+def wants_composites(profiles: Mapping[str, Profile]) -> bool:
+    """Whether a profile asks for CompositePodGroups (`compositePodGroups` of Coscheduling)."""
+    plugins = (plugin for profile in profiles.values() for plugin in profile.plugins)
+    return any(isinstance(plugin, Coscheduling) and plugin.composite_pod_groups for plugin in plugins)
 
 
 def _node_rules(profile: Profile) -> NodeRules:

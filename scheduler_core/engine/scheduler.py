@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.decisions import Decision, Placed, Rejected
@@ -22,8 +22,23 @@ from scheduler_core.engine.events import (
     with_borrowing_events,
 )
 from scheduler_core.engine.extenders.asking import Asking
-from scheduler_core.engine.gang.cycle import COSCHEDULING, TOPOLOGY, GangCycle, schedules_gang
+from scheduler_core.engine.gang.composite_cycle import CompositeCycle
+from scheduler_core.engine.gang.cycle import (
+    COSCHEDULING,
+    TOPOLOGY,
+    GangCycle,
+    GangOutcome,
+    refuse_all,
+    schedules_gang,
+)
 from scheduler_core.engine.gang.kept_nodes import NodeKeeper
+from scheduler_core.engine.gang.members import Members
+from scheduler_core.engine.gang.native_rules import (
+    claimed_by_two,
+    native_refusal,
+    record_error,
+    record_verdict,
+)
 from scheduler_core.engine.gang.topology_cycle import TopologyCycle, no_clock
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.profile_settings import apply_profiles
@@ -47,13 +62,19 @@ from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.quota_obstacles import of_a_gang
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.groups.gang import Gang, group_of
+from scheduler_core.model.groups.composite import Composite, is_composite_key
+from scheduler_core.model.groups.gang import Gang, GroupRef, group_of
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.config_maps import Changed
 from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.gangs.forest import Group
 from scheduler_core.state.gangs.gangs import missing, take_census
+from scheduler_core.state.gangs.held_quota import review_holds
+from scheduler_core.state.topology import is_constrained
+
+T = TypeVar("T")
 
 
 class Scheduler:
@@ -75,6 +96,7 @@ class Scheduler:
         self.profiles = profiles
         self.cycle = PodCycle(state)
         self.gang_cycle = GangCycle(self.cycle)
+        self.composite_cycle = CompositeCycle(self.cycle)
         self.topology_cycle = TopologyCycle(self.cycle, clock)
         apply_profiles(state, profiles)
         listeners = QueueingHints(profiles.values())
@@ -102,6 +124,8 @@ class Scheduler:
             self._put_pod(obj, now)
         elif isinstance(obj, Gang):
             self._put_gang(obj, now)
+        elif isinstance(obj, Composite):
+            self._regroup(obj, self.state.gangs.forest.put, now)
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.put(obj), now)
         else:
@@ -115,6 +139,8 @@ class Scheduler:
             self.tell(self.state.remove_pod(obj.uid), now)
         elif isinstance(obj, Gang):
             self._remove_gang(obj, now)
+        elif isinstance(obj, Composite):
+            self._regroup(obj, self.state.gangs.forest.remove, now)
         elif isinstance(obj, ConfigMap):
             self._config_map_changed(self.state.config_maps.remove(obj), now)
         else:
@@ -138,24 +164,56 @@ class Scheduler:
             self.tell(with_borrowing_events(self.state, events), now)
 
     def _enqueue(self, pod: Pod, now: float) -> None:
-        """Add a waiting pod to its gang's unit if its profile schedules gangs, else to a unit of its own."""
+        """Add a waiting pod to its group's unit, else to a unit of its own."""
         ref = group_of(pod)
-        if ref is None or not schedules_gang(self.profiles[pod.scheduler_name], ref):
+        if ref is None:
             self.queue.put(pod, pod.key, pod.created, now)
             return
-        gang = self.state.gangs.gangs.get(ref.key)
-        self.queue.put(pod, ref.key, gang.created if gang else pod.created, now, gang=True)
-        self.queue.units[ref.key].gang_priority = gang.priority if gang else None
+        forest = self.state.gangs.forest
+        unit = forest.unit_of(ref.key)
+        gang = forest.composites.get(unit) or self.state.gangs.gangs.get(ref.key)
+        known = self.queue.units.get(unit)
+        if ref.native:
+            # As in Kubernetes the group takes the place of its first pod, whenever its object was made.
+            created = min(pod.created, known.created if known is not None else math.inf)
+        else:
+            created = gang.created if gang else pod.created
+        self.queue.put(pod, unit, created, now, gang=True)
+        self.queue.units[unit].gang_priority = gang.priority if gang else None
 
     def _put_gang(self, gang: Gang, now: float) -> None:
-        events = self.state.put_gang(gang)
+        events = self._regroup(gang, self.state.put_gang, now)
         if unit := self.queue.units.get(gang.key):
-            self.queue.rank(unit, gang.created, gang.priority, now)
+            self.queue.rank(unit, unit.created if gang.ref.native else gang.created, gang.priority, now)
         self.tell(events, now)
 
     def _remove_gang(self, gang: Gang, now: float) -> None:
         self.state.topology.runs.pop(gang.key, None)
-        self.tell(self.state.remove_gang(gang), now)
+        self.state.topology.chosen.pop(gang.key, None)
+        self.tell(self._regroup(gang, self.state.remove_gang, now), now)
+
+    def _regroup(self, group: Group, change: Callable[[Any], T], now: float) -> T:
+        """Change a group, move waiting pods whose unit is another one then, and try the units again."""
+        forest = self.state.gangs.forest
+        before = forest.unit_of(group.key)
+        made = change(group)
+        after = forest.unit_of(group.key)
+        if not is_composite_key(before) and before == after:
+            return made
+        if before != after:
+            keys = {group.key, *(leaf.key for leaf in forest.leaves(group.key))}
+            pods = [pod for key in sorted(keys) for pod in self.state.gangs.members(key).values()]
+            for pod in pods:
+                if (known := self.queue.get(pod.uid)) is not None:
+                    self._enqueue(known, now)
+        if (root := forest.composites.get(after)) and (unit := self.queue.units.get(after)):
+            self.queue.rank(unit, unit.created, root.priority, now)
+        namespace = group.namespace if isinstance(group, Composite) else group.ref.namespace
+        keys = {before, after}
+        self.tell(
+            (ClusterEvent(EventKind.GROUP, namespace=namespace, group=key) for key in sorted(keys)), now
+        )
+        return made
 
     def _config_map_changed(self, changed: Changed, now: float) -> None:
         for gang in changed.gone:
@@ -183,7 +241,7 @@ class Scheduler:
     def step(self, now: float, limit: int | None = None) -> list[Decision]:
         """Try active units in queue order until none is left or `limit` were tried."""
         self.kept_nodes.limits.enforce(now)
-        self.tell(expire_charges(self.state, now), now)
+        self.tell([*expire_charges(self.state, now), *review_holds(self.state, now)], now)
         self._notifier.tell_freed(now)
         decisions: list[Decision] = topology_notices(self.state) if self.state.topology.unreported else []
         tried = 0
@@ -264,19 +322,38 @@ class Scheduler:
     def _try_gang(
         self, unit: QueuedUnit, gang: Gang | None, members: list[Pod], now: float, *, again: bool = False
     ) -> tuple[list[Decision], frozenset[str] | None]:
-        """(decisions, plugins) of a gang's waiting members: together up to minMembers, then one by one."""
+        """(decisions, plugins) of a gang's waiting members.
+
+        Native groups start as many members as they can, and the others are tried again as a group. Other
+        gangs start together up to minMembers, then one by one.
+        """
         pairs = [(self.profiles[pod.scheduler_name], pod) for pod in members]
-        whole = gang is not None and missing(gang, take_census(self.state, unit.key)) > 0
+        ref = group_of(next(iter(unit.pods.values())))
+        native = ref if ref is not None and ref.native else None
+        tree = is_composite_key(unit.key)
+        whole = tree or (gang is not None and missing(gang, take_census(self.state, unit.key)) > 0)
         self.kept_nodes.before_attempt(unit, members, whole=whole)
         try:
-            outcome = self.topology_cycle.run(gang, pairs, now, unit.came)
+            outcome: GangOutcome | None
+            if tree:
+                outcome = self.composite_cycle.run(unit.key, pairs, self._held_back(unit), now)
+            else:
+                outcome = self._not_ready(unit, gang, pairs, native) or self.topology_cycle.run(
+                    gang, pairs, now, unit.came
+                )
             if outcome is None:
-                if gang is None or not whole:
+                schedules = gang is not None and all(schedules_gang(of, gang.ref) for of, _ in pairs)
+                if gang is None or not (native or (whole and schedules)):
                     self.kept_nodes.members_tried_singly(unit)
                     decisions, plugins = self._try_each(members, now)
-                    return decisions, plugins and plugins | self._gang_plugins(pairs)
+                    return decisions, plugins and plugins | self._gang_plugins(gang, pairs)
                 outcome = self.gang_cycle.run(gang, pairs, now)
+            if not outcome.reserved and outcome.preemption is None:
+                # Planning kept nodes may call plugins.
+                self.kept_nodes.after_attempt(unit, pairs, outcome, now)
         except PluginError as error:
+            for leaf in self.state.gangs.forest.leaves(unit.key) if native else ():
+                record_error(self.state, leaf, str(error))
             return [Rejected(p, of.name, REASON_SCHEDULER_ERROR, str(error)) for of, p in pairs], None
         decisions = [self._placed(*item) for item in outcome.reserved]
         if outcome.preemption is not None:
@@ -284,17 +361,44 @@ class Scheduler:
             if not outcome.preemption.victims and not again:
                 # Nominated without victims: the gang may start on its nominated nodes at once.
                 return self._try_gang(unit, gang, members, now, again=True)
-        self.kept_nodes.after_attempt(unit, pairs, outcome, now)
+        if outcome.reserved or outcome.preemption is not None:
+            self.kept_nodes.after_attempt(unit, pairs, outcome, now)
+        if gang is not None and native:
+            record_verdict(self.state, gang, outcome)
+        if native and outcome.reserved:
+            # The others keep their place, and what they lack is then decided for them as a group.
+            unit.attempts = 0
+            return decisions, frozenset()
         if outcome.reserved and not outcome.on_topology:
             # Members beyond minMembers are tried one by one; each may preempt like any pod.
             made, plugins = self._try_each([pod for pod in members if pod.uid in outcome.refused], now)
-            return decisions + made, plugins and plugins | self._gang_plugins(pairs)
+            return decisions + made, plugins and plugins | self._gang_plugins(gang, pairs)
         decisions += members_wait(self.state, gang, pairs, outcome, now)
-        return decisions, outcome.plugins | self._gang_plugins(pairs) if outcome.refused else frozenset()
+        return decisions, outcome.plugins | self._gang_plugins(
+            gang, pairs
+        ) if outcome.refused else frozenset()
 
-    def _gang_plugins(self, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
+    def _not_ready(
+        self, unit: QueuedUnit, gang: Gang | None, pairs: Members, native: GroupRef | None
+    ) -> GangOutcome | None:
+        """The outcome of a gang that may not be placed whatever room there is; else None.
+
+        `native` is the reference of a native group.
+        """
+        if native is not None:
+            return native_refusal(self.state, native, gang, pairs, self._held_back(unit))
+        text = claimed_by_two(self.state, pairs)
+        return refuse_all(pairs, text, error=True) if text else None
+
+    def _held_back(self, unit: QueuedUnit) -> list[Pod]:
+        """The pods of a unit that a PreEnqueue plugin holds back."""
+        return [pod for pod in unit.pods.values() if self._gated_by(pod)]
+
+    def _gang_plugins(self, gang: Gang | None, members: Iterable[tuple[Profile, Pod]]) -> frozenset[str]:
         """The gang plugins of the members' profiles, whose events always concern a waiting member."""
-        return frozenset({COSCHEDULING, TOPOLOGY}).intersection(*(profile.enabled for profile, _ in members))
+        found = frozenset({COSCHEDULING, TOPOLOGY}).intersection(*(profile.enabled for profile, _ in members))
+        # Changes of nodes and of the tree concern groups with constraints only.
+        return found if gang is None or is_constrained(gang) else found - {TOPOLOGY} or found
 
     def _try_each(self, members: list[Pod], now: float) -> tuple[list[Decision], frozenset[str] | None]:
         decisions: list[Decision] = []

@@ -5,6 +5,8 @@ Counterpart of kube-scheduler's handleSchedulingFailure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scheduler_core.engine.decisions import Decision, Evicted, Noticed, Rejected
 from scheduler_core.engine.extenders.process_preemption import agreed_preemption, all_victims_agreed
 from scheduler_core.engine.gang.cycle import COSCHEDULING, GangOutcome
@@ -22,12 +24,15 @@ from scheduler_core.model.names import (
     PREEMPTED_BY,
     PREEMPTING_MEMBER,
     REASON_INVALID_TOPOLOGY,
+    REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
 )
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.quota.policy import above_max_text, borrowed
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.displacements import Displacement
+from scheduler_core.state.gangs.gangs import missing, take_census
 
 
 def rejected(
@@ -46,6 +51,7 @@ def rejected(
     if result is not None:
         victims = frozenset(victim.uid for victim in result.victims)
         state.nominations.put(pod, result.nominated, attempt.cycle.vector, victims)
+        _displace(state, pod, result.victims)
         for victim in result.victims:
             state.mark_leaving(victim.uid)
             evicted.append(
@@ -93,8 +99,9 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
         return []
     pods = [pod for pod, _, _ in preemption.nominated]
     victims = leaving_for(state, pods) | {victim.uid for victim, _ in preemption.victims}
-    state.nominations.put_gang(group_key(pods[0]), preemption.nominated, victims, kept=not victims)
+    state.nominations.put_gang(state.gangs.unit_of(pods[0]), preemption.nominated, victims, kept=not victims)
     decisions: list[Decision] = []
+    _displace(state, pods[0], [victim for victim, _ in preemption.victims], group_of(pods[0]))
     for victim, pod in preemption.victims:
         state.mark_leaving(victim.uid)
         node = state.nominations.node_of(pod.uid)
@@ -103,20 +110,44 @@ def evict_for_gang(state: ClusterState, preemption: GangPreemption) -> list[Deci
     return decisions
 
 
+def _displace(
+    state: ClusterState, preemptor: Pod, victims: Sequence[Pod], group: GroupRef | None = None
+) -> None:
+    """Note for whom the victims of one preemption are evicted, before they count as leaving."""
+    by_namespace: dict[str, list[Pod]] = {}
+    for victim in victims:
+        by_namespace.setdefault(victim.namespace, []).append(victim)
+    own = state.ledger.quota_of(preemptor.namespace)
+    for namespace, pods in by_namespace.items():
+        quota = state.ledger.quota_of(namespace)
+        reclaims = own is not None and quota is not own
+        state.displacements.pending.append(
+            Displacement(
+                tuple(pods),
+                str(group) if group is not None else f"Pod {preemptor.key}",
+                eviction_message(state, preemptor, pods[0], "", group=group),
+                quota if reclaims else None,
+                own.key if own is not None and reclaims and quota is not None else "",
+                {key: len(state.gangs.members(key)) for key in map(group_key, pods) if key},
+            )
+        )
+
+
 def members_wait(
     state: ClusterState, gang: Gang | None, members: Members, outcome: GangOutcome, now: float
 ) -> list[Decision]:
     """The rejections of a gang's waiting members, and the event on their PodGroup."""
     if outcome.preparing and state.gangs.kept_nodes.rests(members[0][1].namespace) <= now:
         nominated = [(item.pod, item.node, item.vector) for item in outcome.preparing]
-        state.nominations.put_gang(group_key(nominated[0][0]), nominated, kept=True)
+        state.nominations.put_gang(state.gangs.unit_of(nominated[0][0]), nominated, kept=True)
     writes = {item.pod.uid: item.writes for item in outcome.preparing}
+    reason = REASON_SCHEDULER_ERROR if outcome.error else REASON_UNSCHEDULABLE
     event = REASON_UNSCHEDULABLE if outcome.too_few else EVENT_FAILED_SCHEDULING
     decisions: list[Decision] = [
         Rejected(
             pod,
             profile.name,
-            REASON_UNSCHEDULABLE,
+            reason,
             outcome.refused[pod.uid],
             None,
             state.nominations.node_of(pod.uid),
@@ -126,10 +157,17 @@ def members_wait(
         for profile, pod in members
         if pod.uid in outcome.refused
     ]
-    if members and not outcome.reserved and gang is not None and gang.ref.dialect in RESOURCES:
+    if members and not outcome.reserved and gang is not None and _is_told(state, gang):
         profile, first = members[0]
         decisions.append(unschedulable_event(gang, profile.name, outcome.refused[first.uid]))
     return decisions
+
+
+def _is_told(state: ClusterState, gang: Gang) -> bool:
+    """Whether a group has an object for events, and is not a native one that has its minimum."""
+    if gang.ref.native and not missing(gang, take_census(state, gang.key)):
+        return False
+    return gang.ref.dialect in RESOURCES
 
 
 def eviction_message(
@@ -137,14 +175,15 @@ def eviction_message(
 ) -> str:
     """The message of an eviction: the preemptor, its quota, and what the victim's quota borrows.
 
-    `group` is given where the preemptor's whole group is to start; the message then has the group's own
-    priority, if it has one.
+    `node` is empty in a text about several nodes. `group` is given where the preemptor's whole group is to
+    start; the message then has the group's own priority, if it has one.
     """
     whole = f"{PREEMPTING_MEMBER}{group}" if group is not None else ""
     gang = state.gangs.gangs.get(group.key) if group is not None else None
     own_priority = gang.priority if gang is not None else None
     priority = preemptor.priority if own_priority is None else own_priority
-    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {priority}) for node {node}"
+    text = f"{PREEMPTED_BY}{preemptor.key}{whole} (priority {priority})"
+    text += f" for node {node}" if node else ""
     own, other = state.ledger.quota_of(preemptor.namespace), state.ledger.quota_of(victim.namespace)
     if own is None or other is None:
         return text

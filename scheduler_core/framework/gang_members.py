@@ -11,7 +11,7 @@ from typing import Final
 from scheduler_core.framework.cycle import Cycle
 from scheduler_core.framework.queueing.hints import EVERYBODY, NOBODY, NarrowHint, Reach
 from scheduler_core.framework.status import SUCCESS, Status
-from scheduler_core.model.groups.gang import group_of
+from scheduler_core.model.groups.gang import group_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Write
 from scheduler_core.state.cluster import ClusterState
@@ -42,22 +42,21 @@ class PlacedTogether:
 
 
 def _of_own_group(state: ClusterState, pod: Pod, event: ClusterEvent) -> bool:
-    own = group_of(pod)
     if event.pod is not None:
-        return group_of(event.pod) == own is not None
+        return state.gangs.unit_of(event.pod) == state.gangs.unit_of(pod) != ""
     if event.group:
-        return own is not None and own.key == event.group
+        return event.group in (group_key(pod), state.gangs.unit_of(pod))
     return not event.namespace or event.namespace == pod.namespace
 
 
 def _own_group(state: ClusterState, event: ClusterEvent) -> Reach:
     if event.pod is not None:
-        ref = group_of(event.pod)
-        return Reach(group=ref.key) if ref is not None else NOBODY
+        unit = state.gangs.unit_of(event.pod)
+        return Reach(group=unit) if unit else NOBODY
     if event.group:
         return Reach(group=event.group)
     return Reach(namespaces=frozenset({event.namespace})) if event.namespace else EVERYBODY
 
 
-# Events of the group that a pod names, or of its other members.
+# Events of the group that a pod names, or of its other members; in a tree of groups, of the whole tree.
 OWN_GROUP: Final = NarrowHint(_of_own_group, _own_group)

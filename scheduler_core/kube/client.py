@@ -27,7 +27,16 @@ from scheduler_core.kube.requests import JSON, SingleWrite, request_for, with_pr
 from scheduler_core.model.conditions import condition
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.names import DISRUPTION_TARGET
-from scheduler_core.model.writes import Create, Delete, Evict, Patch, Replace, Write, pod_status_patch
+from scheduler_core.model.writes import (
+    Bind,
+    Create,
+    Delete,
+    Evict,
+    Patch,
+    Replace,
+    Write,
+    pod_status_patch,
+)
 
 _MAX_REPEATS = 5
 
@@ -59,14 +68,47 @@ class Client:
         self.retry_budget = retry_budget
         self._sleep = sleep
 
+    def resolve(self, resource: Resource) -> Resource:
+        """The resource in the best version that the server serves now, from discovery; see `kube.served`.
+
+        Raises NotFound where the server does not serve the kind.
+        """
+        if not resource.versions:
+            return resource
+        return self.session.served.resolve(lambda path: self.call("GET", path, retry_budget=0.0), resource)
+
+    def served(self, resource: Resource) -> Resource:
+        """As `resolve`, which is asked once until the server no longer knows the version."""
+        return self.session.served.known(resource) or self.resolve(resource)
+
+    def _read(
+        self,
+        resource: Resource,
+        path: Callable[[Resource], str],
+        *,
+        retry_budget: float | None = None,
+        most: int = ANY_SIZE,
+    ) -> bytes:
+        """GET of a path of a resource, in the version that the server serves."""
+        served = self.served(resource)
+        try:
+            return self.send("GET", path(served), b"", retry_budget=retry_budget, most=most)
+        except NotFound:
+            if not resource.versions:
+                raise
+            now = self.resolve(resource)
+            if now == served:
+                raise
+            return self.send("GET", path(now), b"", retry_budget=retry_budget, most=most)
+
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> bytes:
         """The object as the server sent it. Raises NotFound."""
-        return self.call("GET", resource_path(resource, namespace, name, subresource))
+        return self._read(resource, lambda kind: resource_path(kind, namespace, name, subresource))
 
     def get_json(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         """The object as plain dicts and lists. Raises NotFound."""
         path = resource_path(resource, namespace, name)
-        return decode_answer(self.call("GET", path), _object_decoder, method="GET", path=path)
+        return decode_answer(self.get(resource, namespace, name), _object_decoder, method="GET", path=path)
 
     def get_page(
         self,
@@ -90,10 +132,13 @@ class Client:
             "limit": limit or None,
             "continue": continue_token,
         }
-        path = with_query(resource_path(resource, namespace), query)
         most = MOST_PAGE_BYTES if limit != 1 else ANY_SIZE
-        body = self.send("GET", path, b"", retry_budget=retry_budget, most=most)
-        return decode_answer(body, _page_decoder, method="GET", path=path)
+
+        def path(kind: Resource) -> str:
+            return with_query(resource_path(kind, namespace), query)
+
+        body = self._read(resource, path, retry_budget=retry_budget, most=most)
+        return decode_answer(body, _page_decoder, method="GET", path=path(resource))
 
     def list_raw(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
@@ -128,7 +173,7 @@ class Client:
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
-        path = with_query(resource_path(resource, namespace), query)
+        path = with_query(resource_path(self.served(resource), namespace), query)
         self._admit()
         answer = self.session.stream(path, silence)
         if isinstance(answer, StreamWatcher):
@@ -152,7 +197,9 @@ class Client:
                 return self._single(write, dry_run)
 
     def _single(self, write: SingleWrite, dry_run: bool) -> bytes:
-        request = request_for(write, dry_run=dry_run)
+        if not isinstance(write, Bind):
+            self.served(write.resource)
+        request = request_for(self.session.served.translated(write), dry_run=dry_run)
         return self.send(request.method, request.path, request.body, request.content_type)
 
     def create(self, write: Create, *, dry_run: bool = False) -> bytes:

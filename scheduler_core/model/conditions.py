@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from scheduler_core.model.timestamps import format_time
 
+# The API server refuses longer messages of conditions.
+LONGEST_MESSAGE: Final = 32768
+
 
 class ObjectCondition(msgspec.Struct, frozen=True, rename="camel"):
-    """One condition of any object."""
+    """One condition of any object: all fields that the API has for it."""
 
     type: str
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
     last_transition_time: datetime | None = None
+    observed_generation: int = 0
 
 
 def find(conditions: Iterable[ObjectCondition] | None, type_: str) -> ObjectCondition | None:
@@ -41,3 +45,17 @@ def condition(
         "message": message,
         "lastTransitionTime": moment,
     }
+
+
+def observing(found: dict[str, Any], generation: int) -> dict[str, Any]:
+    """The body of a condition with the generation of the spec that it was computed from; 0: unknown."""
+    return {**found, "observedGeneration": generation} if generation else found
+
+
+def as_written(found: ObjectCondition) -> dict[str, Any]:
+    """The body of a condition that another writer owns, to send it back as it was read."""
+    body: dict[str, Any] = {"type": found.type, "status": found.status, "reason": found.reason}
+    body["message"] = found.message
+    if found.last_transition_time is not None:
+        body["lastTransitionTime"] = format_time(found.last_transition_time.timestamp())
+    return observing(body, found.observed_generation)

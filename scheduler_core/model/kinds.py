@@ -6,13 +6,18 @@ import msgspec
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """One API resource: what the URL and the object's `apiVersion` and `kind` need."""
+    """One API resource: what the URL and the object's `apiVersion` and `kind` need.
+
+    `versions`: of a kind that servers serve in different versions, those that Muster can read, best first.
+    Which of them is used follows from discovery; `version` names the kind inside Muster.
+    """
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool = True
+    versions: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -42,7 +47,27 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 ELASTIC_QUOTAS = Resource("scheduling.x-k8s.io", "v1alpha1", "elasticquotas", "ElasticQuota")
 POD_GROUPS = Resource("incubator.scheduling.k8s.io", "v1alpha1", "podgroups", "PodGroup")
 X_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
-NATIVE_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+NATIVE_POD_GROUPS = Resource(
+    "scheduling.k8s.io",
+    "v1beta1",
+    "podgroups",
+    "PodGroup",
+    versions=("v1", "v1beta1", "v1alpha3", "v1alpha2"),
+)
+WORKLOADS = Resource(
+    "scheduling.k8s.io",
+    "v1beta1",
+    "workloads",
+    "Workload",
+    versions=("v1", "v1beta1", "v1alpha3", "v1alpha2"),
+)
+COMPOSITE_POD_GROUPS = Resource(
+    "scheduling.k8s.io",
+    "v1alpha3",
+    "compositepodgroups",
+    "CompositePodGroup",
+    versions=("v1", "v1beta1", "v1alpha3"),
+)
 RESERVATION_LEDGERS = Resource("muster.dev", "v1alpha1", "reservationledgers", "ReservationLedger")
 NODE_METRICS = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", namespaced=False)
 _ADMISSION = "admissionregistration.k8s.io"

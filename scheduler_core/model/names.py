@@ -84,6 +84,14 @@ TOPOLOGY_RESULTS_ANNOTATION: Final = "muster.dev/topology-results"
 # Muster's own
 SCHEDULE_LABEL: Final = "muster.dev/schedule"
 EXEMPT_LABEL: Final = "muster.dev/exempt"
+# On a namespace: pods become gangs as their owners say. On a PodGroup: the webhook made it so.
+GANG_LABEL: Final = "muster.dev/gang"
+GANG_AUTO: Final = "auto"
+# On such a PodGroup: the kind that said so.
+GANG_SOURCE_ANNOTATION: Final = "muster.dev/gang-source"
+# On namespaces: the webhook lets Jobs ignore evictions with this value.
+JOB_DISRUPTION_LABEL: Final = "muster.dev/job-disruption"
+JOB_DISRUPTION_IGNORE: Final = "ignore"
 FORCE_DELETE_ANNOTATION: Final = "muster.dev/delete-while-used"
 # Written by the webhook: the pod counts in its quota from creation on, node or not.
 CHARGED_ANNOTATION: Final = "muster.dev/charged"
@@ -92,6 +100,8 @@ DEFAULT_GROUP_ANNOTATION: Final = "muster.dev/default-group"
 # the name of that budget.
 PROTECTED_GROUP_LABEL: Final = "muster.dev/pod-group-uid"
 GANG_BUDGET_PREFIX: Final = "podgroup-"
+# How long a waiting group holds its share of the ElasticQuota, as a Go duration.
+HOLD_QUOTA_ANNOTATION: Final = "muster.dev/hold-quota"
 LIFECYCLE_POLICY_ANNOTATION: Final = "muster.dev/lifecycle-policy"
 LIFECYCLE_RESTART: Final = "restart"
 LIFECYCLE_POLICIES: Final = ("ignore", LIFECYCLE_RESTART)
@@ -154,6 +164,7 @@ QUOTA_ABOVE_MAX: Final = "AboveMax"
 EVENT_SCHEDULED: Final = "Scheduled"
 EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
 EVENT_PREEMPTED: Final = "Preempted"
+EVENT_RECLAIMED: Final = "Reclaimed"
 EVENT_RULE_BROKEN: Final = "RuleBroken"
 EVENT_NORMAL: Final = "Normal"
 EVENT_WARNING: Final = "Warning"
@@ -166,6 +177,11 @@ FAILED: Final = "Failed"
 # Phases of pods that do not run again.
 FINISHED_PHASES: Final = frozenset({SUCCEEDED, FAILED})
 
-# The condition of a PodGroup for which nodes are kept, and its reason after the limit was reached.
+# Conditions of native PodGroups; the second is their name in v1alpha2.
+POD_GROUP_INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
+# The conditions of a PodGroup for which nodes are kept or quota is held, and their reason after the limit
+# was reached.
 NODES_KEPT_CONDITION: Final = "NodesKept"
+QUOTA_HELD_CONDITION: Final = "QuotaHeld"
 REASON_LIMIT_REACHED: Final = "LimitReached"

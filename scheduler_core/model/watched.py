@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler_core.model.config_map import parse_config_map
-from scheduler_core.model.groups.gang import parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.groups.composite import parse_composite
+from scheduler_core.model.groups.gang import parse_gang, parse_x_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.kinds import (
+    COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
     CSI_NODES,
     ELASTIC_QUOTAS,
@@ -60,3 +63,5 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (CONFIG_MAPS, parse_config_map),
     (PODS, parse_pod),
 )
+# Watched only where Coscheduling asks for it (`compositePodGroups`).
+COMPOSITES: Final[tuple[Resource, Parse]] = (COMPOSITE_POD_GROUPS, parse_composite)

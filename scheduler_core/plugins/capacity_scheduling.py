@@ -12,7 +12,7 @@ from scheduler_core.framework.preemption.search import VictimSearch
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.quota_obstacles import beside_own_quota, own_quota_hints, refusal_of
 from scheduler_core.framework.queueing.widest_victims import no_possible_victims
-from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unschedulable
+from scheduler_core.framework.status import SUCCESS, Code, Diagnosis, Status, unresolvable, unschedulable
 from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.state.events import EventKind
 
@@ -30,13 +30,16 @@ class CapacityScheduling:
         self.cross_node = cross_node
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        """UNSCHEDULABLE with the typed refusal as detail: evictions may help."""
+        """UNSCHEDULABLE with the typed refusal as detail: evictions may help.
+
+        UNRESOLVABLE where the quota is held for a group: what evictions free is for the group first.
+        """
         state, pod = cycle.state, cycle.pod
         refusal = refusal_of(state, pod, after_leaving=cycle.after_leaving)
         if refusal is None:
             return SUCCESS
         cycle.refused |= beside_own_quota(state, pod, refusal)
-        return unschedulable(str(refusal), refusal)
+        return unresolvable(str(refusal)) if refusal.holder else unschedulable(str(refusal), refusal)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """SUCCESS with node and victims, or why no eviction helps; for pods under a quota only."""

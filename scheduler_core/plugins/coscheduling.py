@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler_core.framework.cycle import Cycle
-from scheduler_core.framework.gang_members import OWN_GROUP, PlacedTogether
+from scheduler_core.framework.gang_members import PlacedTogether
 from scheduler_core.framework.interface import PostFilterResult
+from scheduler_core.framework.queueing.group_hints import group_hints
 from scheduler_core.framework.queueing.hints import Hint
-from scheduler_core.framework.queueing.obstacles import Obstacle
 from scheduler_core.framework.status import (
     SUCCESS,
     Diagnosis,
@@ -33,7 +33,8 @@ class Coscheduling(PlacedTogether):
 
     `reservation_seconds`: how long a gang waits before nodes are kept for it; `strict` keeps them at once.
     `reservation_limit`: seconds after which they are no longer kept. `disruption_budgets`: every running gang
-    of the profile is protected by a PodDisruptionBudget (controllers.gang_budgets).
+    of the profile is protected by a PodDisruptionBudget (controllers.gang_budgets). `composite_pod_groups`:
+    CompositePodGroups are read, for all profiles (docs/gangs.md#composite-groups).
     """
 
     name = COSCHEDULING
@@ -45,10 +46,12 @@ class Coscheduling(PlacedTogether):
         strict: bool = False,
         reservation_limit: float = DEFAULT_LIMIT_SECONDS,
         disruption_budgets: bool = False,
+        composite_pod_groups: bool = False,
     ) -> None:
         self.require_pod_group = require_pod_group
         self.reservation_limit = reservation_limit
         self.disruption_budgets = disruption_budgets
+        self.composite_pod_groups = composite_pod_groups
         self.reservation_seconds = 0.0 if strict else reservation_seconds
 
     def concerns(self, state: ClusterState, pod: Pod) -> bool:
@@ -72,4 +75,4 @@ class Coscheduling(PlacedTogether):
 
     def hints(self) -> Mapping[EventKind, Hint | None]:
         """The group was added or changed, or a sibling was placed, removed or is leaving."""
-        return Obstacle.GROUP.hints(OWN_GROUP)
+        return group_hints()[self.name]

@@ -87,7 +87,8 @@ def _coscheduling(args: CoschedulingArgs | None) -> Plugin:
     args = args or CoschedulingArgs()
     seconds, limit = float(args.gang_reservation_seconds), float(args.gang_reservation_limit_seconds)
     strict, budgets = args.strict_reservation, args.disruption_budgets
-    return Coscheduling(args.require_pod_group, seconds, strict, limit, budgets)
+    composite = args.composite_pod_groups
+    return Coscheduling(args.require_pod_group, seconds, strict, limit, budgets, composite)
 
 
 def _topology(args: ClusterTopologyPlacementGroupArgs | None) -> Plugin:

@@ -2,12 +2,13 @@
 
 The engine schedules a group as one unit (engine.gang.topology_cycle), with its placement, ranks and
 preemption. This plugin checks a single member, carries the arguments, and registers the events that can help
-a group.
+a group. Its filter keeps the members of a native group with a topology key in the domain that the engine
+chose, whoever asks: the cycle of the gang, of a single member, or the search for victims.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from scheduler_core.framework.gang_members import OWN_GROUP, PlacedTogether
 from scheduler_core.framework.interface import PostFilterResult, Scope, Unit
 from scheduler_core.framework.queueing.hints import Hint
 from scheduler_core.framework.queueing.obstacles import Obstacle
-from scheduler_core.framework.status import SKIP, SUCCESS, Diagnosis, Status, unschedulable
+from scheduler_core.framework.status import SKIP, SUCCESS, Bits, Diagnosis, Reason, Status, unschedulable
 from scheduler_core.framework.view import NodeView
+from scheduler_core.model.groups.gang import group_key
 from scheduler_core.model.names import CLUSTER_TOPOLOGY_PLACEMENT_GROUP
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
@@ -32,7 +34,7 @@ class ClusterTopologyPlacementGroup(PlacedTogether):
     """`settings`: where the tree comes from, and how long a search may take."""
 
     name = CLUSTER_TOPOLOGY_PLACEMENT_GROUP
-    scope = Scope.USAGE
+    scope = Scope.CLUSTER
 
     def __init__(self, settings: TopologySettings | None = None) -> None:
         self.settings = settings or TopologySettings()
@@ -40,6 +42,24 @@ class ClusterTopologyPlacementGroup(PlacedTogether):
     def pre_enqueue(self, state: ClusterState, pod: Pod) -> Status:
         """SUCCESS also for pods whose group does not exist: their attempt reports what they wait for."""
         return SUCCESS
+
+    def concerns(self, state: ClusterState, pod: Pod) -> bool:
+        """Members of native groups that have a domain; other members have nothing to do one by one."""
+        return bool(pod.native_group) and group_key(pod) in state.topology.chosen
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Bits:
+        """uint64 [M]: nodes outside the domain of the pod's group."""
+        domain = cycle.state.topology.chosen.get(group_key(cycle.pod))
+        if domain is None:
+            return np.zeros(len(nodes), dtype=np.uint64)
+        numbers = cycle.state.neighbours.domains(domain.key).raw[nodes.slots]  # [M]
+        return (numbers != domain.number).astype(np.uint64)
+
+    def reasons(self, cycle: Cycle) -> Sequence[Reason]:
+        """The one bit."""
+        domain = cycle.state.topology.chosen.get(group_key(cycle.pod))
+        where = f"{domain.key}={domain.value}, the domain" if domain is not None else "the domain"
+        return (Reason(f"node(s) outside {where} of the pod's group", resolvable=False),)
 
     def sort_key(self, unit: Unit) -> tuple[Any, ...]:
         """Highest priority first (of the group, if it has one), then oldest, then by name."""

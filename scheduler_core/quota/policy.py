@@ -13,7 +13,7 @@ import msgspec
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
-from scheduler_core.quota.ledger import QuotaLedger, charged, less
+from scheduler_core.quota.ledger import QuotaLedger, charged, less, shift
 
 Rule = Literal["max", "sum(min)"]
 
@@ -23,7 +23,8 @@ _NOTHING: Final[ResourceList] = {}
 class Refusal(msgspec.Struct, frozen=True):
     """The reason why a quota refuses a pod: the numbers of the first resource that exceeds its limit.
 
-    `used` counts running pods, `nominated` pods that have preempted others and wait for their node.
+    `used` counts running pods, `nominated` pods that have preempted others and wait for their node, `held`
+    what the quota holds for waiting groups; `holder` names the first of these and the end of its hold.
     """
 
     quota: str
@@ -33,15 +34,19 @@ class Refusal(msgspec.Struct, frozen=True):
     nominated: int
     asked: int
     limit: int
+    held: int = 0
+    holder: str = ""
 
     def __str__(self) -> str:
         def text(value: int) -> str:
             return format_resource(self.resource, value)
 
         nominated = f" + nominated {text(self.nominated)}" if self.nominated else ""
+        held = f" + held {text(self.held)}" if self.held else ""
+        reason = f"held for {self.holder}: " if self.holder else ""
         scope = "used" if self.rule == "max" else "used by all quotas"
         return (
-            f"ElasticQuota {self.quota}: {scope} {self.resource}={text(self.used)}{nominated} "
+            f"{reason}ElasticQuota {self.quota}: {scope} {self.resource}={text(self.used)}{nominated}{held} "
             f"+ requested {text(self.asked)} exceeds {self.rule}={text(self.limit)}"
         )
 
@@ -55,6 +60,8 @@ def admit(
     nominated_total: ResourceList = _NOTHING,
     after_leaving: bool = False,
     beyond_max: bool = False,
+    held: ResourceList = _NOTHING,
+    holder: str = "",
 ) -> Refusal | None:
     """None if the pod may be scheduled under its quota, else the first refusal in resource order.
 
@@ -65,6 +72,8 @@ def admit(
     resources that the pod requests are compared, a resource absent from max is unlimited, and one that no
     quota names in min is outside the aggregate rule. A namespace without a quota is always admitted.
     With `after_leaving`, pods on their way out do not count. With `beyond_max`, the rule max is not checked.
+    `held` is what the quota holds for waiting groups that go before the pod. It counts as use of the quota,
+    in the second rule only if the min of the quota has no room for both; other quotas never see it.
     """
     quota = ledger.quota_of(namespace)
     if quota is None:
@@ -76,19 +85,29 @@ def admit(
     unplaced = any(ledger.total_unplaced.values())
     guaranteed = unplaced and charge_within_min(ledger, quota, demand, nominated)
     total_used = ledger.in_use(after_leaving=after_leaving, guaranteed=guaranteed)
-    rules: tuple[tuple[Rule, ResourceList, ResourceList, ResourceList], ...] = (
-        ("max", quota.max, used, nominated),
-        ("sum(min)", ledger.total_min, total_used, nominated_total),
+    held_total = held
+    if held and charge_within_min(ledger, quota, demand, _sum(nominated, held)):
+        held_total = _NOTHING
+    rules: tuple[tuple[Rule, ResourceList, ResourceList, ResourceList, ResourceList], ...] = (
+        ("max", quota.max, used, nominated, held),
+        ("sum(min)", ledger.total_min, total_used, nominated_total, held_total),
     )
     names = sorted(demand)
-    for rule, limits, taken, others in rules[1:] if beyond_max else rules:
+    for rule, limits, taken, others, kept in rules[1:] if beyond_max else rules:
         for name in names:
             asked, limit = demand[name], limits.get(name)
             if asked > 0 and limit is not None:
-                in_use, extra = taken.get(name, 0), others.get(name, 0)
-                if in_use + extra + asked > limit:
-                    return Refusal(quota.key, rule, name, in_use, extra, asked, limit)
+                in_use, extra, share = taken.get(name, 0), others.get(name, 0), kept.get(name, 0)
+                if in_use + extra + share + asked > limit:
+                    text = holder if share else ""
+                    return Refusal(quota.key, rule, name, in_use, extra, asked, limit, share, text)
     return None
+
+
+def _sum(one: ResourceList, other: ResourceList) -> ResourceList:
+    total = dict(one)
+    shift(total, other)
+    return total
 
 
 def relevant(ledger: QuotaLedger, quota: ElasticQuota) -> set[str]:

@@ -9,6 +9,7 @@ from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.model.quantity import parse_quantity
 
 _EVENT_KEYS: Final = ("object", "reason", "contains")
+_CONDITION_KEYS: Final = ("type", "status", "reason", "contains", "observedGeneration", "kind", "apiVersion")
 
 
 def check_expectation(expect: Any, path: str) -> None:
@@ -48,6 +49,23 @@ def _is_statuses(value: Any, path: str) -> None:
         _is_map(status, f"{path}[{name}]")
 
 
+def _is_conditions(value: Any, path: str) -> None:
+    _is_map(value, path)
+    for name, wanted in value.items():
+        if wanted is None:
+            continue
+        several = isinstance(wanted, list)
+        for i, item in enumerate(wanted if several else [wanted]):
+            place = f"{path}[{name}]" + (f"[{i}]" if several else "")
+            _is_map(item, place)
+            for key in item:
+                if key not in _CONDITION_KEYS:
+                    problem = f"unknown key; known are {', '.join(_CONDITION_KEYS)}"
+                    raise ConfigError(f"{place}.{key}", problem)
+            if "type" not in item:
+                raise ConfigError(f"{place}.type", "is required")
+
+
 def _is_events(value: Any, path: str) -> None:
     if not isinstance(value, list):
         raise ConfigError(path, "must be a list")
@@ -67,6 +85,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
     "evicted": _is_names,
     "evictedAny": _is_choice,
     "status": _is_statuses,
+    "conditions": _is_conditions,
     "budgets": _is_map,
     "events": _is_events,
 }
@@ -88,6 +107,8 @@ def mismatches(expect: Mapping[str, Any], report: Mapping[str, Any]) -> list[str
         found += _count("evicted", expect["evictedAny"], evicted)
     for name, status in (expect.get("status") or {}).items():
         found += _status(name, status, report["status"].get(name) or {})
+    for group, wanted in (expect.get("conditions") or {}).items():
+        found += _conditions(group, wanted, report["conditions"])
     if "budgets" in expect:
         found += _budgets(expect["budgets"] or {}, report["budgets"])
     found += _events(expect.get("events") or (), report["events"])
@@ -144,6 +165,50 @@ def _status(name: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -
         for field, value in expected.items()
         if not _same(value, actual.get(field))
     ]
+
+
+def _conditions(group: str, wanted: Any, told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Differences of a group's conditions; `wanted` is one condition, several, or None for no condition."""
+    mine = [item for item in told if item["group"] == group]
+    if wanted is None:
+        types = {str(condition.get("type")) for item in mine for condition in item["conditions"]}
+        return [f"conditions of {group}: expected none, got {listed(types)}"] if types else []
+    found = []
+    for want in wanted if isinstance(wanted, list) else [wanted]:
+        objects = [
+            item
+            for item in mine
+            if all(item[key] == want.get(key, item[key]) for key in ("kind", "apiVersion"))
+        ]
+        had = [
+            condition
+            for item in objects
+            for condition in item["conditions"]
+            if condition.get("type") == want["type"]
+        ]
+        if not any(_is_told(want, condition) for condition in had):
+            text = "; ".join(_condition(condition) for condition in had) or f"no condition {want['type']}"
+            found.append(f"conditions of {group}: expected {_condition(want)}, got {text}")
+    return found
+
+
+def _is_told(want: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+    if str(want.get("contains", "")) not in str(condition.get("message", "")):
+        return False
+    fields = ("status", "reason", "observedGeneration")
+    return all(str(want[field]) == str(condition.get(field)) for field in fields if field in want)
+
+
+def _condition(condition: Mapping[str, Any]) -> str:
+    """`PodGroupInitiallyScheduled=False, reason Unschedulable, "text"`."""
+    status = f"={condition['status']}" if "status" in condition else ""
+    reason = f", reason {condition['reason']}" if condition.get("reason") else ""
+    seen = condition.get("observedGeneration")
+    of = f", observedGeneration {seen}" if seen else ""
+    text = condition.get("message") or ""
+    text = f', "{text}"' if text else ""
+    part = f', with "{condition["contains"]}"' if "contains" in condition else ""
+    return f"{condition['type']}{status}{reason}{of}{text}{part}"
 
 
 def _asked(expected: Any, actual: Any) -> Any:

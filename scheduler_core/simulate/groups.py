@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from scheduler_core.model.kinds import COMPOSITE_POD_GROUPS, POD_GROUPS
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL
+from scheduler_core.simulate.objects import Objects
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.group_members import in_rank_order, placed_members, scheduler_of
 from scheduler_core.state.topology import is_constrained
@@ -63,6 +65,25 @@ def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
                 ),
                 "ranks": [[placement.pod.name, rank] for rank, placement in placements],
             }
+    return found
+
+
+def conditions_report(objects: Objects) -> list[dict[str, Any]]:
+    """The group objects, of every dialect, that have conditions: `group` is namespace/name."""
+    found = []
+    for obj in (*objects.all(POD_GROUPS.kind), *objects.all(COMPOSITE_POD_GROUPS.kind)):
+        given = (obj.get("status") or {}).get("conditions")
+        # The status of a kind that the scheduler does not read may be anything.
+        told = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+        if told:
+            found.append(
+                {
+                    "group": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
+                    "kind": obj["kind"],
+                    "apiVersion": obj.get("apiVersion") or POD_GROUPS.api_version,
+                    "conditions": told,
+                }
+            )
     return found
 
 

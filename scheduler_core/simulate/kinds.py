@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from scheduler_core.errors import ConfigError
-from scheduler_core.model.watched import WATCHED, Parse
+from scheduler_core.model.groups.native import parse_native_gang
+from scheduler_core.model.kinds import NATIVE_POD_GROUPS, Resource
+from scheduler_core.model.kinds import WORKLOADS as NATIVE_WORKLOADS
+from scheduler_core.model.watched import COMPOSITES, WATCHED, Parse
 
 
 class Kind(NamedTuple):
@@ -44,13 +48,44 @@ _STORED: Final = {
     "storage.k8s.io/v1": ("CSIDriver", "CSIStorageCapacity", "VolumeAttachment"),
 }
 
+
+def _served(resource: Resource, parse: Parse | None) -> list[Kind]:
+    """One entry per version: kinds with several versions are served in all of them at once."""
+    if resource == NATIVE_POD_GROUPS:
+        parsers: list[Parse | None] = [
+            partial(parse_native_gang, version=version) for version in resource.versions
+        ]
+    else:
+        parsers = [parse] * max(1, len(resource.versions))
+    versions = [f"{resource.group}/{version}" for version in resource.versions] or [resource.api_version]
+    return [
+        Kind(version, resource.kind, resource.namespaced, parser)
+        for version, parser in zip(versions, parsers, strict=True)
+    ]
+
+
 _KINDS: Final = (
-    *(Kind(resource.api_version, resource.kind, resource.namespaced, parse) for resource, parse in WATCHED),
+    *(kind for resource, parse in (*WATCHED, COMPOSITES) for kind in _served(resource, parse)),
+    *_served(NATIVE_WORKLOADS, None),
     *(Kind(version, name, name not in _CLUSTER_WIDE) for version, names in _STORED.items() for name in names),
 )
 _BY_NAME: Final[dict[str, list[Kind]]] = {}
 for _kind in _KINDS:
     _BY_NAME.setdefault(_kind.name, []).append(_kind)
+
+
+def full_name(name: str, api_version: str) -> str:
+    """The name of a kind that tells it from kinds of other API groups: `PodGroup.scheduling.k8s.io`.
+
+    The first group that has the kind, and kinds that the scheduler does not read, need no more than the name.
+    """
+    groups = [_group(kind.api_version) for kind in _BY_NAME.get(name, ()) if kind.parse]
+    group = _group(api_version)
+    return f"{name}.{group}" if api_version and group in groups and group != groups[0] else name
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 def is_namespaced(name: str) -> bool:
@@ -79,5 +114,5 @@ def check_kind(obj: Mapping[str, Any], path: str) -> None:
         raise ConfigError(f"{path}.kind", f'"{name}" is not a kind that a simulation knows ({hint})')
     served = [kind.api_version for kind in _BY_NAME[name]]
     if version not in (None, "", *served):
-        problem = f'"{version}" does not serve {name} (served by {" and ".join(served)})'
+        problem = f'"{version}" does not serve {name} (served by {", ".join(served)})'
         raise ConfigError(f"{path}.apiVersion", problem)

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from scheduler_core.errors import ConfigError
+from scheduler_core.model.kinds import Resource
 from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Bind, Create, Delete, Evict, Patch, Replace, Write
-from scheduler_core.simulate.kinds import is_namespaced
+from scheduler_core.simulate.kinds import full_name, is_namespaced
 
 Key = tuple[str, str, str]
 Object = dict[str, Any]
@@ -30,17 +31,26 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
-    """(kind, namespace, name) of an object, or of a reference without a metadata map."""
+    """(kind, namespace, name) of an object, or of a reference without a metadata map.
+
+    The kind has its API group where the kinds of several groups have the same name.
+    """
     meta = obj.get("metadata") or obj
     kind = str(obj.get("kind"))
     namespace = str(meta.get("namespace") or "default") if is_namespaced(kind) else ""
-    return kind, namespace, str(meta.get("name") or "")
+    return full_name(kind, str(obj.get("apiVersion") or "")), namespace, str(meta.get("name") or "")
 
 
 def label(key: Key) -> str:
     """`Pod ns/name`: how scenario files name objects."""
     kind, namespace, name = key
+    kind = kind.partition(".")[0]
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def _key_in(resource: Resource, namespace: str, name: str) -> Key:
+    kind = full_name(resource.kind, resource.api_version)
+    return kind, namespace if resource.namespaced else "", name
 
 
 class Objects:
@@ -61,8 +71,14 @@ class Objects:
         return self._objects.get(key)
 
     def all(self, kind: str) -> list[Object]:
-        """All objects of a kind, in order of creation."""
-        return [obj for key, obj in self._objects.items() if key[0] == kind]
+        """All objects of a kind, of any API group, in order of creation."""
+        return [obj for key, obj in self._objects.items() if key[0].partition(".")[0] == kind]
+
+    def label(self, key: Key) -> str:
+        """The label of an object; with the API group if another group has one of this name there."""
+        kind, namespace, name = key
+        same = (kind.partition(".")[0], namespace, name)
+        return f"{kind} {namespace}/{name}" if key != same and same in self._objects else label(key)
 
     # Writes of a scenario
 
@@ -135,7 +151,7 @@ class Objects:
             case Evict():
                 return self._remove(("Pod", write.namespace, write.name), write.uid)
             case Delete():
-                return self._remove((write.resource.kind, write.namespace, write.name), write.uid)
+                return self._remove(_key_in(write.resource, write.namespace, write.name), write.uid)
             case Create():
                 return [self.create(write.body, "write")]
             case Patch():
@@ -164,8 +180,7 @@ class Objects:
         return [Change(key, self._objects.pop(key), gone=True)]
 
     def _patch(self, write: Patch) -> list[Change]:
-        namespace = write.namespace if write.resource.namespaced else ""
-        key = (write.resource.kind, namespace, write.name)
+        key = _key_in(write.resource, write.namespace, write.name)
         old = self._objects.get(key)
         if old is None or not isinstance(write.body, Mapping):
             return []

@@ -8,6 +8,7 @@ from typing import Any, Final
 from scheduler_core.config.args.solvers import solver_errors
 from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.controllers.controller import Controller
+from scheduler_core.controllers.displacement_notices import DisplacementNotices
 from scheduler_core.controllers.gang_budgets import GangBudgets, protecting
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.controllers.gang_status import GangStatusController
@@ -25,9 +26,15 @@ from scheduler_core.model.writes import Create, Evict, Patch, Write
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.simulate.expect import mismatches
 from scheduler_core.simulate.explain import explain_pod
-from scheduler_core.simulate.groups import TickClock, budgets_report, group_statuses, groups_report
+from scheduler_core.simulate.groups import (
+    TickClock,
+    budgets_report,
+    conditions_report,
+    group_statuses,
+    groups_report,
+)
 from scheduler_core.simulate.kinds import WORKLOADS, parser_of
-from scheduler_core.simulate.objects import Change, Objects, label
+from scheduler_core.simulate.objects import Change, Objects, key_of, label
 from scheduler_core.simulate.quota_review import QuotaReview, written_quota
 from scheduler_core.simulate.scenario import Scenario, ScenarioStep
 from scheduler_core.simulate.volumes import settle
@@ -61,6 +68,7 @@ class Simulation:
             self.state, profiles, initial_backoff=0.0, max_backoff=0.0, clock=TickClock()
         )
         self.controllers: list[Controller] = [
+            DisplacementNotices(),
             QuotaStatus(min_interval=0.0, enforced=enforcing(profiles)),
             GangStatusController(min_interval=0.0, others={names.DEFAULT_SCHEDULER} - profiles.keys()),
             GangLifecycle(),
@@ -115,7 +123,7 @@ class Simulation:
     def _write(self, write: Write) -> bool:
         if isinstance(write, Create) and write.resource == EVENTS:
             about = write.body["regarding"]
-            name = label((about["kind"], about["namespace"], about["name"]))
+            name = self.objects.label(key_of(about))
             self._event(name, write.body["reason"], write.body["note"])
             return False
         changes = self.objects.write(write)
@@ -127,7 +135,13 @@ class Simulation:
 
     def _carry_out(self, decision: Decision) -> bool:
         if isinstance(decision, Noticed):
-            self._notice(f"{decision.kind} {decision.namespace}/{decision.name}", decision)
+            about = {
+                "apiVersion": decision.api_version,
+                "kind": decision.kind,
+                "namespace": decision.namespace,
+                "name": decision.name,
+            }
+            self._notice(self.objects.label(key_of(about)), decision)
             return False
         pod = decision.pod
         match decision:
@@ -216,7 +230,7 @@ def _report(simulation: Simulation, index: int) -> dict[str, Any]:
         else:
             pending[key] = _why(simulation, key, obj)
     statuses = {
-        label((kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])): obj["status"]
+        simulation.objects.label(key_of(obj)): obj["status"]
         for kind in ("ElasticQuota", "PodGroup")
         for obj in simulation.objects.all(kind)
         if obj.get("status")
@@ -234,6 +248,7 @@ def _report(simulation: Simulation, index: int) -> dict[str, Any]:
             for write in simulation.restarted
         ],
         "status": statuses | group_statuses(simulation.objects.all("ConfigMap")),
+        "conditions": conditions_report(simulation.objects),
         "groups": groups_report(simulation.state),
         "budgets": budgets_report(simulation.state),
         "nodeMetrics": {

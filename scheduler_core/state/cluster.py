@@ -18,9 +18,11 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import QuotaLedger
 from scheduler_core.state.config_maps import ConfigMapTable
+from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
 from scheduler_core.state.extender_answers import ExtenderAnswers
 from scheduler_core.state.gangs.gangs import GangTable
+from scheduler_core.state.gangs.ranks import ranks_in, running_rows
 from scheduler_core.state.load.load import LoadIndex
 from scheduler_core.state.neighbours.neighbours import Neighbours
 from scheduler_core.state.nodes.images import ImageIndex
@@ -43,9 +45,9 @@ class ClusterState:
         self.ledger = QuotaLedger()
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, Placement] = {}
-        self.table = PodTable(len(self.index))
-        self.nominations = Nominations(self.nodes)
         self.gangs = GangTable()
+        self.table = PodTable(len(self.index), self.gangs.priority_of)
+        self.nominations = Nominations(self.nodes)
         self.namespaces: dict[str, Namespace] = {}
         self.neighbours = Neighbours(self.nodes, self.table, self.namespaces)
         self.images = ImageIndex(self.nodes)
@@ -63,6 +65,7 @@ class ClusterState:
         self.unplaced = UnplacedCharges(self.ledger, self.pods, self.placed, self.quota_dirty)
         self.restored_nominations = RestoredNominations(self.nominations, self.gangs, self.table, self.placed)
         self.extending = ExtenderAnswers()
+        self.displacements = Displacements()
 
     # Pods
 
@@ -223,6 +226,7 @@ class ClusterState:
     def remove_placed(self, uid: str) -> Placement:
         """Remove a placed pod inside a trial; `put_back` restores it. Its nomination does not count."""
         placement = self.placed[uid]
+        placement.rank = int(self.table.rank[placement.row])
         self._unplace(uid)
         self.nominations.hold(uid)
         return placement
@@ -231,7 +235,7 @@ class ClusterState:
         """Undo `remove_placed`; `leaving` and `start` are the values that the table had."""
         pod, vector = placement.pod, placement.vector
         placement.slot = self.nodes.place(pod, self.nodes.names[placement.slot], vector)
-        self.table.put_back(placement.row, pod, placement.slot, vector, start)
+        self.table.put_back(placement.row, pod, placement.slot, vector, start, placement.rank)
         self.placed[pod.uid] = placement
         self._charge(placement)
         if leaving:
@@ -243,6 +247,13 @@ class ClusterState:
         if placement is not None:
             self._leaves(placement)
             self.gangs.touch(placement.pod)
+
+    def rank_members(self) -> None:
+        """Bring the ranks of placed pods up to date: what they mean to their gangs."""
+        for key in self.gangs.take_unranked():
+            running = running_rows(self.gangs.members(key), self.placed, self.table)
+            for row, rank in ranks_in(self.gangs.gangs.get(key), running):
+                self.table.put_rank(row, rank)
 
     def reprieve(self, uid: str) -> None:
         """Undo `mark_leaving` for a pod that was not evicted. A terminating pod keeps leaving."""
@@ -292,11 +303,22 @@ class ClusterState:
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object was added or changed. A change of the status alone produces no event."""
-        return self.gangs.put_gang(gang)
+        events = self.gangs.put_gang(gang)
+        self._reprice(gang)
+        return events
 
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
-        return self.gangs.remove_gang(gang)
+        events = self.gangs.remove_gang(gang)
+        self._reprice(gang)
+        return events
+
+    def _reprice(self, gang: Gang) -> None:
+        """The priority of a native group is that of its members: the group may come after them, or go."""
+        if gang.ref.native:
+            for uid in self.gangs.members(gang.key):
+                if uid in self.placed:
+                    self.table.refresh(self.placed[uid].row, self.placed[uid].pod)
 
     def put_namespace(self, namespace: Namespace) -> list[ClusterEvent]:
         """A namespace was added or changed; its labels matter to namespace selectors."""

@@ -12,7 +12,8 @@ class Placement(msgspec.Struct, eq=False):
     """A pod that holds a node: assumed by us (since `assumed_at`), or bound according to the API.
 
     `row` is its row in the table of placed pods, `vector` its requests, int64 [R] at the time of placing.
-    `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from.
+    `learned` is when we came to know; `estimated` is the form of the pod that its load was estimated from;
+    `rank` is that of the table, while a trial has removed the pod.
     """
 
     pod: Pod
@@ -22,6 +23,7 @@ class Placement(msgspec.Struct, eq=False):
     assumed_at: float | None
     learned: float
     estimated: Pod
+    rank: int = 0
 
     @property
     def assumed(self) -> bool:

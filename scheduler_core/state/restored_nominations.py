@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from scheduler_core.arrays.types import Int64
-from scheduler_core.model.groups.gang import group_key, group_of
+from scheduler_core.model.groups.gang import group_of
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.gangs.gangs import GangTable, missing
 from scheduler_core.state.nominations import Nomination, Nominations
@@ -43,7 +43,7 @@ class RestoredNominations:
             known = None
         if known is not None:
             vector = known.vector if known.pod.requests == pod.requests else vector_of(pod)
-            group = group_key(pod) if known.group else ""
+            group = self._gangs.unit_of(pod) if known.group else ""
             self._nominations.put(
                 pod,
                 known.node,
@@ -55,7 +55,7 @@ class RestoredNominations:
                 ours=ours,
             )
         elif pod.nominated_node and not ours:
-            group = group_key(pod)
+            group = self._gangs.unit_of(pod)
             self._nominations.put(pod, pod.nominated_node, vector_of(pod), group=group, ours=False)
             self._pods.add(pod.uid)
             if group:
@@ -91,7 +91,7 @@ class RestoredNominations:
         return gang is not None and missing(gang, self._gangs.census(group, self._placed)) == 0
 
     def _resolve_group(self, group: str, victims: Mapping[str, set[str]]) -> None:
-        members = self._gangs.members(group)
+        members = self._gangs.members_of_unit(group)
         nominated = [item for uid in members if (item := self._nominations.get(uid)) is not None]
         if self._has_started(group):
             self._release(nominated, victims)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from enum import StrEnum
 
 import msgspec
 
@@ -37,6 +38,22 @@ class TopologySettings(msgspec.Struct, frozen=True):
     seed_texts: bool = False
 
 
+class RepairReason(StrEnum):
+    """What became of a running group that lost members (condition Repair)."""
+
+    REPLACED = "ReplacedInDomain"
+    WAITS = "WaitsForDomain"
+    RESTARTED = "Restarted"
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """The last decision about a damaged group; `uids` are the members to evict for a restart."""
+
+    reason: RepairReason
+    message: str
+    uids: frozenset[str] = frozenset()
+
+
 class GroupRun(msgspec.Struct):
     """The outcome of the placement of one group. Times are seconds since the epoch.
 
@@ -45,7 +62,8 @@ class GroupRun(msgspec.Struct):
     running ones, which changes none of these. `came` is when the first member of the last trial was seen.
     `trials` counts attempts per waiting member by uid, `ranks` are those of placed members. `idle` is the
     tree with the number of members that fit on each leaf of an idle cluster, int64 [leaves], at the last
-    placement; it is kept until `best_hops`, the hop cost of the best placement there, is computed.
+    placement; it is kept until `best_hops`, the hop cost of the best placement there, is computed. `repair`
+    is what was decided about members that went missing.
     """
 
     begin: float | None = None
@@ -61,13 +79,23 @@ class GroupRun(msgspec.Struct):
     ranks: dict[str, int] = msgspec.field(default_factory=dict)
     idle: tuple[Tree, Int64] | None = None
     best_hops: int | None = None
+    repair: Repair | None = None
+
+
+class Domain(msgspec.Struct, frozen=True):
+    """The nodes with one value of a node label; `number` is the value's id in the column of the label."""
+
+    key: str
+    value: str
+    number: int
 
 
 class TopologyTable:
     """Topology ConfigMaps, the trees made of them, and the runs of groups by the gang's key.
 
     `settings` are those of the profiles by scheduler name, `solvers` are the solvers by name, `unreported`
-    are invalid ConfigMaps that were not reported yet.
+    are invalid ConfigMaps that were not reported yet. `chosen` is the domain, by the gang's key, outside of
+    which members of a native group with a topology key fit no node; every attempt of a group sets it anew.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -76,6 +104,7 @@ class TopologyTable:
         self.solvers: Mapping[str, Solver] = SOLVERS
         self.unreported: list[ConfigMap] = []
         self.runs: dict[str, GroupRun] = {}
+        self.chosen: dict[str, Domain] = {}
         self._good: dict[str, ConfigMap] = {}
         self._trees: dict[Hashable, tuple[object, Tree]] = {}
 

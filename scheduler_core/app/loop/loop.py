@@ -191,7 +191,7 @@ class Loop:
         state = self.scheduler.state
         if self.scheduler.queue.has_active():
             return 0.0
-        times = [part.next_time() for part in (self.scheduler.queue, state.unplaced)]
+        times = [part.next_time() for part in (self.scheduler.queue, state.unplaced, state.gangs.quota_holds)]
         times += [self._next_review(), dispatcher.next_time()]
         statuses = [controller.next_time(state) for controller in self._controllers]
         earliest = self._next_statuses(dispatcher)

@@ -44,6 +44,7 @@ class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     `strict_reservation`: keep them idle, with no backfilling. `require_pod_group`: pods without a group are
     refused. `permit_waiting_time_seconds`: how long placed members wait for the rest of their gang.
     `disruption_budgets`: a PodDisruptionBudget protects every gang that runs from others who evict.
+    `composite_pod_groups`: CompositePodGroups (alpha) are read, and the PodGroups below a root start with it.
     """
 
     require_pod_group: bool = False
@@ -52,6 +53,7 @@ class CoschedulingArgs(PluginArgs, frozen=True, kw_only=True, rename="camel"):
     strict_reservation: bool = False
     permit_waiting_time_seconds: Int64 = 60
     disruption_budgets: bool = False
+    composite_pod_groups: bool = False
 
     def problems(self, path: str) -> Iterator[ConfigError]:
         waits = (

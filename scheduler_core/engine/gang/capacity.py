@@ -18,6 +18,7 @@ from scheduler_core.model.names import CAPACITY_SCHEDULING
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.resources import ResourceList
+from scheduler_core.quota.group_need import least
 from scheduler_core.quota.ledger import charged, shift
 from scheduler_core.quota.policy import charge_within_min
 from scheduler_core.state.cluster import ClusterState
@@ -56,7 +57,7 @@ def capacity_limit(
     nodes, size = state.nodes, state.nodes.size
     asked = np.flatnonzero(own.vector)
     free: Int64 = nodes.allocatable[asked][:, :size] - nodes.requested[asked][:, :size]  # [k, N]
-    free += _held_by(state, _possible_victims(state, pod) if evicting else leaving(state), asked)
+    free += held_by(state, possible_victims(state, pod) if evicting else leaving(state), asked)
     fits = np.maximum(free, 0) // own.vector[asked][:, None]
     scarce = int(asked[fits[:, ok].sum(axis=1).argmin()])
     having = ok & (nodes.allocatable[scarce, :size] > 0)
@@ -111,19 +112,6 @@ def must_rest(state: ClusterState, pods: Sequence[Pod], need: int, now: float) -
     )
 
 
-def least(need: int, requests: Iterable[ResourceList]) -> dict[str, int]:
-    """The smallest sum that `need` of these requests can have, resource by resource."""
-    columns: dict[str, list[int]] = {}
-    count = 0
-    for request in requests:
-        count += 1
-        for name, value in request.items():
-            columns.setdefault(name, []).append(value)
-    return {
-        name: sum(sorted([0] * (count - len(values)) + values)[:need]) for name, values in columns.items()
-    }
-
-
 def charges_of(pods: Iterable[Pod]) -> dict[str, int]:
     """The charges of pods together."""
     total: dict[str, int] = {}
@@ -160,7 +148,7 @@ def leaving(state: ClusterState) -> NDArray[np.bool_]:
     return state.table.alive[:size] & state.table.leaving[:size]
 
 
-def _possible_victims(state: ClusterState, pod: Pod) -> NDArray[np.bool_]:
+def possible_victims(state: ClusterState, pod: Pod) -> NDArray[np.bool_]:
     """bool [rows]: pods of lower priority, with a quota all pods of other namespaces, and leaving pods."""
     table, size = state.table, state.table.size
     victims: NDArray[np.bool_] = table.priority[:size] < pod.priority
@@ -169,7 +157,7 @@ def _possible_victims(state: ClusterState, pod: Pod) -> NDArray[np.bool_]:
     return (victims & table.alive[:size]) | leaving(state)
 
 
-def _held_by(state: ClusterState, chosen: NDArray[np.bool_], asked: NDArray[np.int64]) -> Int64:
+def held_by(state: ClusterState, chosen: NDArray[np.bool_], asked: NDArray[np.int64]) -> Int64:
     """int64 [k, N]: requests of the chosen pod table rows for some resources, per node."""
     held: Int64 = np.zeros((state.nodes.size, len(asked)), dtype=np.int64)  # [N, k]
     rows = np.flatnonzero(chosen)

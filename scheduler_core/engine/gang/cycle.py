@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.binding import ReservedPod
 from scheduler_core.engine.gang.capacity import CAPACITY, beyond_quota, capacity_limit, charges_of
+from scheduler_core.engine.gang.group_preemption import preempt_for_group
 from scheduler_core.engine.gang.members import (
     AssumedMember,
     AssumedMembers,
@@ -32,6 +33,7 @@ from scheduler_core.engine.gang.members import (
 from scheduler_core.engine.gang.preemption import GangPreemption, preempt_for_gang
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.pod_terms import looks_around
 from scheduler_core.framework.profile import Profile
 from scheduler_core.framework.queueing.obstacles import NOMINATED_PODS, searched_for
 from scheduler_core.framework.status import Diagnosis, Status
@@ -39,10 +41,15 @@ from scheduler_core.model import names
 from scheduler_core.model.groups.gang import Gang, GroupRef
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Write
+from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.gangs import missing, take_census, too_few
 
 COSCHEDULING: Final = names.COSCHEDULING
 TOPOLOGY: Final = names.CLUSTER_TOPOLOGY_PLACEMENT_GROUP
+
+
+# The plugins that let the pods of a profile preempt.
+_PREEMPTING: Final = frozenset({names.DEFAULT_PREEMPTION, CAPACITY})
 
 
 class GangOutcome(msgspec.Struct):
@@ -51,7 +58,8 @@ class GangOutcome(msgspec.Struct):
     - `reserved`: members that hold their nodes. `refused`: the message of every other member, by uid.
     - `plugins`: the plugins whose hints may wake the gang.
     - `preemption`: the evictions that make room for the whole gang, if any.
-    - `too_few`: pods are missing. `beyond_quota`: the quota can never give enough.
+    - `too_few`: pods are missing, or the group is. `beyond_quota`: the quota can never give enough.
+    - `error`: the group or a member is at fault, so no room would help.
     - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
     - `need`: how many must start together if time may bring the room for them, else 0.
     - `preparing`: all members have found nodes, and some must be prepared first.
@@ -63,6 +71,7 @@ class GangOutcome(msgspec.Struct):
     preemption: GangPreemption | None = None
     too_few: bool = False
     beyond_quota: bool = False
+    error: bool = False
     on_topology: bool = False
     need: int = 0
     preparing: tuple[MemberToPrepare, ...] = ()
@@ -75,6 +84,20 @@ class MemberToPrepare(msgspec.Struct, frozen=True):
     node: str
     vector: Int64
     writes: tuple[Write, ...] = ()
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """A gang's waiting members, of which at least `need` must find nodes.
+
+    `together`: they count towards a minimum; else any of them may start. `equal`: they are of one kind.
+    """
+
+    gang: Gang
+    members: Members
+    need: int
+    together: bool
+    equal: bool
+    now: float
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -98,7 +121,9 @@ class _Attempt(msgspec.Struct, frozen=True):
 
 
 def schedules_gang(profile: Profile, ref: GroupRef) -> bool:
-    """Whether a profile schedules the pods of such a group as a gang."""
+    """Whether a profile schedules the pods of such a group as a gang; native groups need no plugin."""
+    if ref.native:
+        return True
     if ref.dialect == "ConfigMap":
         return TOPOLOGY in profile.enabled
     return COSCHEDULING in profile.enabled or TOPOLOGY in profile.enabled
@@ -116,18 +141,21 @@ class GangCycle:
         census = take_census(self.state, gang.key)
         need = missing(gang, census)
         if need > len(members):
-            return _refuse_all(members, too_few(gang, census, len(members)), too_few=True)
-        refusal = self._beyond_quota(gang, members, need)
+            return refuse_all(members, too_few(gang, census, len(members)), too_few=True)
+        together = need > 0 and not gang.basic
+        refusal = self._beyond_quota(gang, members, need) if together else ""
         if refusal:
-            outcome = _refuse_all(members, f"{gang.ref}: {refusal}", beyond_quota=True)
+            outcome = refuse_all(members, f"{gang.ref}: {refusal}", beyond_quota=True)
             outcome.plugins |= {CAPACITY}
             return outcome
-        equal = need > 1 and equal_members(self.state, members)
-        if equal:
+        need = max(need, 1)
+        equal = len(members) > 1 and equal_members(self.state, members)
+        waiting = _Waiting(gang, members, need, together, equal, now)
+        if equal and (need > 1 or gang.ref.native):
             room = capacity_limit(self.cycle, *members[0], now)
             if room.fits < need:
-                return self._no_room(gang, members, need, room.fits, room.lack(need), {}, now, equal)
-        attempt = self._attempt(members, need, now)
+                return self._no_room(waiting, room.fits, room.lack(need), {})
+        attempt = self._attempt(waiting)
         if len(attempt.assumed) < need and worth_a_search(members, equal=equal):
             searched = GangSearch(self.cycle, members, need, now).run()
             if searched is not None:
@@ -138,20 +166,26 @@ class GangCycle:
             return self._starts(gang, members, attempt)
         diagnosis = next(iter(attempt.failures.values()), None)
         why = diagnosis.message if diagnosis is not None else ""
-        return self._no_room(gang, members, need, len(attempt.assumed), why, attempt.failures, now, equal)
+        return self._no_room(waiting, len(attempt.assumed), why, attempt.failures)
 
-    def _attempt(self, members: Members, need: int, now: float) -> _Attempt:
-        """Assume members in this order; none if fewer than `need` find nodes. Raises PluginError."""
+    def _attempt(self, waiting: _Waiting) -> _Attempt:
+        """Assume members in this order; none if fewer than needed find nodes. Raises PluginError."""
+        members, need = waiting.members, waiting.need
+        alike = waiting.equal and not (self.state.nominations or looks_around(members[0][1]))
         found = _Attempt([], {}, {})
         with undone_on_error(lambda: self._undo(found.assumed)):
-            for profile, pod in members:
-                result = self._try(profile, pod, now)
-                if isinstance(result, tuple):
-                    found.refused[pod.uid], found.failures[pod.uid] = result
-                    if len(members) - len(found.refused) < need:
-                        break
-                else:
+            for number, (profile, pod) in enumerate(members):
+                result = self._try(profile, pod, waiting.now)
+                if not isinstance(result, tuple):
                     found.assumed.append((profile, result))
+                    continue
+                found.refused[pod.uid], found.failures[pod.uid] = result
+                if alike:
+                    # The members that follow meet the same nodes and quota.
+                    found.refused.update({other.uid: result[0] for _, other in members[number + 1 :]})
+                    break
+                if len(members) - len(found.refused) < need:
+                    break
         if len(found.assumed) < need:
             self._undo(found.assumed)
         return found
@@ -163,18 +197,9 @@ class GangCycle:
             return GangOutcome(attempt.reserved, attempt.refused, _plugins(attempt.failures))
         self._undo(attempt.assumed)
         text = f"{gang.ref}: the pods that must start together have found nodes: {lacks.reason}"
-        names = self.state.nodes.names
-        outcome = _refuse_all(members, text)
+        outcome = refuse_all(members, text)
         outcome.plugins |= _plugins(attempt.failures) | {lacks.plugin}
-        outcome.preparing = tuple(
-            MemberToPrepare(
-                member.cycle.pod,
-                names[member.slot],
-                member.cycle.vector,
-                member.writes if isinstance(member, UnpreparedMember) else (),
-            )
-            for _, member in attempt.assumed
-        )
+        outcome.preparing = to_prepare(self.state, attempt.assumed)
         return outcome
 
     def _beyond_quota(self, gang: Gang, members: Members, need: int) -> str:
@@ -201,35 +226,46 @@ class GangCycle:
             forget_member(self.cycle, profile, member)
 
     def _no_room(
-        self,
-        gang: Gang,
-        members: Members,
-        need: int,
-        found: int,
-        why: str,
-        failures: dict[str, Diagnosis],
-        now: float,
-        equal: bool,
+        self, waiting: _Waiting, found: int, why: str, failures: dict[str, Diagnosis]
     ) -> GangOutcome:
         """The outcome without enough nodes, with victims unless evicting all candidates is not enough."""
+        gang, members, need, now = waiting.gang, waiting.members, waiting.need, waiting.now
         why = f": {why}" if why else ""
         text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node{why}"
-        outcome = _refuse_all(members, text, need=need)
+        if not waiting.together:
+            text = f"{gang.ref}: none of its {len(members)} waiting pods finds a node{why}"
+        outcome = refuse_all(members, text, need=need if waiting.together else 0)
         outcome.plugins |= _plugins(failures) | unschedulable_plugins(self.cycle, members, now)
+        equal = waiting.equal
         if not equal or capacity_limit(self.cycle, *members[0], now, evicting=True).fits >= need:
-            # With more members than needed, freed room goes to those with the highest priority.
-            in_order = members if equal or need < len(members) else largest_first(self.state, members)
             with self.cycle.backfill.all_kept():
+                if gang.ref.native:
+                    if all(_PREEMPTING.isdisjoint(profile.enabled) for profile, _ in members):
+                        return outcome
+                    outcome.preemption = preempt_for_group(self.cycle, gang, members, need, now)
+                    return outcome
+                # With more members than needed, freed room goes to those with the highest priority.
+                in_order = members if equal or need < len(members) else largest_first(self.state, members)
                 outcome.preemption = preempt_for_gang(self.cycle, in_order, need, now)
         return outcome
 
 
-def _refuse_all(
-    members: Members, text: str, *, need: int = 0, too_few: bool = False, beyond_quota: bool = False
-) -> GangOutcome:
-    refused = {pod.uid: text for _, pod in members}
-    plugins = frozenset({COSCHEDULING})
-    return GangOutcome([], refused, plugins, too_few=too_few, beyond_quota=beyond_quota, need=need)
+def to_prepare(state: ClusterState, assumed: AssumedMembers) -> tuple[MemberToPrepare, ...]:
+    """Members that found nodes, some of which must be prepared before the members can be assumed there."""
+    return tuple(
+        MemberToPrepare(
+            member.cycle.pod,
+            state.nodes.names[member.slot],
+            member.cycle.vector,
+            member.writes if isinstance(member, UnpreparedMember) else (),
+        )
+        for _, member in assumed
+    )
+
+
+def refuse_all(members: Members, text: str, **more: Any) -> GangOutcome:
+    """The outcome if no member is placed, with one message for all; `more` are fields of the outcome."""
+    return GangOutcome([], {pod.uid: text for _, pod in members}, frozenset({COSCHEDULING}), **more)
 
 
 def _plugins(failures: dict[str, Diagnosis]) -> frozenset[str]:

@@ -62,7 +62,7 @@ class NodeKeeper:
 
     def after_attempt(self, unit: QueuedUnit, members: Members, outcome: GangOutcome, now: float) -> None:
         """Keep nodes for a gang after its attempt, if time may bring the room that it lacks."""
-        if outcome.beyond_quota or outcome.too_few:
+        if outcome.beyond_quota or outcome.too_few or outcome.error:
             # No room would help it now, so its kept nodes are released.
             self._give_up(unit)
         elif (outcome.reserved or outcome.preemption is not None) and unit.key == self._kept_for:
@@ -337,6 +337,7 @@ class KeepingLimits:
         self._examined = -math.inf
         self._keeping = state.gangs.kept_nodes
         self._keeping.limit = min(map(limit, profiles.values()), default=DEFAULT_LIMIT_SECONDS)
+        state.gangs.quota_holds.limit = self._keeping.limit
 
     def enforce(self, now: float) -> None:
         """Release overdue nodes and take over nominations of an earlier process; called before each step."""

@@ -2,13 +2,12 @@
 
 Members get nodes one after the other, with victims where nothing else helps; if that fails, on other nodes or
 in another order. Then every victim is reprieved without which the gang still fits; members of a gang that
-would fall below minMembers are reprieved together. If members one by one find no victims, all candidates are
+is disrupted as a whole are reprieved together. If members one by one find no victims, all candidates are
 removed at once and as many as possible are reprieved.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
@@ -24,7 +23,6 @@ from scheduler_core.engine.gang.capacity import (
     capacity_limit,
     charges_by_namespace,
     charges_of,
-    least,
     leaving,
     must_rest,
 )
@@ -34,16 +32,20 @@ from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.framework.preemption.budgets import Budgets, counted, violating
 from scheduler_core.framework.preemption.candidates import CandidateSelection
 from scheduler_core.framework.preemption.demand import Demand, Rows, ordinary_demand, quota_demand
-from scheduler_core.framework.preemption.dry_run import Candidate, disrupted_gangs, reprieve_units
+from scheduler_core.framework.preemption.dry_run import (
+    Candidate,
+    disrupted_gangs,
+    eviction_units,
+    reprieve_units,
+)
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.framework.preemption.loans import FIRST, WITHIN, contended_by, loans_of
 from scheduler_core.framework.profile import Profile
-from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.pods.pod import Pod
+from scheduler_core.quota.group_need import least
 from scheduler_core.quota.ledger import charged
 from scheduler_core.quota.policy import above_max, borrows_guaranteed
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.gangs.gangs import take_census
 from scheduler_core.state.trial import Trial
 
 # How often a gang is placed again to reprieve victims: of members one by one, and of all candidates at once.
@@ -77,7 +79,7 @@ def preempt_for_gang(cycle: PodCycle, members: Members, need: int, now: float) -
         if victims is not None:
             kept = reprieve.of([victim for victim, _ in victims.values()])
             found = _for_placed_members([victims[victim.uid] for victim in kept], reprieve.nominated)
-            if found is not None and not _borrows_guaranteed(state, members, found):
+            if found is not None and not takes_guaranteed(state, members, found):
                 return found
     return _at_once(cycle, members, need, now)
 
@@ -90,7 +92,7 @@ def _at_once(cycle: PodCycle, members: Members, need: int, now: float) -> GangPr
         return None
     top = max((pod for _, pod in members), key=lambda pod: pod.priority)
     made = _for_placed_members([(victim, top) for victim in found], reprieve.nominated)
-    return None if made is None or _borrows_guaranteed(cycle.state, members, made) else made
+    return None if made is None or takes_guaranteed(cycle.state, members, made) else made
 
 
 def _for_placed_members(
@@ -107,7 +109,7 @@ def _for_placed_members(
     return GangPreemption(tuple(owned), tuple(nominated))
 
 
-def _borrows_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
+def takes_guaranteed(state: ClusterState, members: Members, made: GangPreemption) -> bool:
     """Whether the members that start would borrow what other quotas are guaranteed."""
     profile, first = members[0]
     charge = charges_of(pod for pod, _, _ in made.nominated)
@@ -265,18 +267,11 @@ def blocks_of(state: ClusterState, victims: Sequence[Pod]) -> list[list[Pod]]:
     First those whose eviction violates a PodDisruptionBudget, then the highest priority; victims of quotas
     above their max last.
     """
-    ordered = sorted(victims, key=lambda pod: (-pod.priority, pod.start_time or 0.0, pod.key))
+    state.rank_members()
+    rows = np.array([state.placed[pod.uid].row for pod in victims], dtype=np.int64)
+    ordered = list(state.table.of(state.table.by_importance(rows)[::-1]))
     hurt = dict(zip((pod.uid for pod in ordered), violating(ordered, counted(state)), strict=True))
-    going = Counter(gang.key for pod in ordered if (gang := state.gangs.of(pod)) is not None)
-    disrupted = {
-        key for key, number in going.items() if _would_be_disrupted(state, state.gangs.gangs[key], number)
-    }
-    blocks: dict[str, list[Pod]] = {}
-    for pod in ordered:
-        gang = state.gangs.of(pod)
-        bound = gang.key if gang is not None and gang.key in disrupted else pod.uid
-        blocks.setdefault(bound, []).append(pod)
-    found = list(blocks.values())
+    found = eviction_units(ordered, disrupted_gangs(state, ordered))
     protected = [any(hurt[pod.uid] for pod in block) for block in found]
     stage = [FIRST if _above_max(state, block[0]) else WITHIN for block in found]
     order = reprieve_order([range(len(found), 0, -1)], protected, stage)
@@ -287,12 +282,6 @@ def _above_max(state: ClusterState, pod: Pod) -> bool:
     """Whether the pod's quota uses more than its max."""
     quota = state.ledger.quota_of(pod.namespace)
     return quota is not None and bool(above_max(state.ledger, quota, after_leaving=True))
-
-
-def _would_be_disrupted(state: ClusterState, gang: Gang, leaving: int) -> bool:
-    """Whether a gang would fall below minMembers without `leaving` of its members."""
-    allocated = take_census(state, gang.key).allocated
-    return allocated >= gang.min_members > allocated - leaving
 
 
 # With more candidates this is not tried: the reprieve takes two placements of the gang per candidate.

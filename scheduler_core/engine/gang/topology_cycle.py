@@ -1,9 +1,13 @@
 """The scheduling cycle of a gang with topology constraints (docs/topology.md#groups).
 
-1. Check that the group exists and is readable, and that there are enough pods. Pods beyond the size of a
-   group ConfigMap wait.
+1. Check that the group exists and is readable, that its constraints are enforced for all members, and that
+   there are enough pods. Pods beyond the size of a group ConfigMap wait.
 2. Place all waiting members together (`gang.topology_placement`); of a PodGroup at least minMembers.
 3. No placement: look for victims (`gang.topology_preemption`).
+
+A native group with a topology key is tried in one domain after the other, best first
+(`gang.topology_domains`). In each, the filter of ClusterTopologyPlacementGroup refuses all other nodes;
+victims are searched there, too.
 """
 
 from __future__ import annotations
@@ -12,8 +16,26 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from scheduler_core.engine.gang.cycle import COSCHEDULING, TOPOLOGY, GangOutcome, unschedulable_plugins
-from scheduler_core.engine.gang.members import Members, in_index_order, undone_on_error
+from scheduler_core.arrays.types import Bool
+from scheduler_core.engine.gang.cycle import (
+    COSCHEDULING,
+    TOPOLOGY,
+    GangCycle,
+    GangOutcome,
+    unschedulable_plugins,
+)
+from scheduler_core.engine.gang.members import Members, equal_members, in_index_order, undone_on_error
+from scheduler_core.engine.gang.topology_domains import (
+    DomainRoom,
+    best_domains,
+    domain_numbers,
+    home_of,
+    kinds_in,
+    most_room,
+    no_domain,
+    nominated_first,
+    removable,
+)
 from scheduler_core.engine.gang.topology_placement import (
     PlacementFailure,
     Reserved,
@@ -21,13 +43,19 @@ from scheduler_core.engine.gang.topology_placement import (
     most_placed,
 )
 from scheduler_core.engine.gang.topology_preemption import preempt_for_placement
+from scheduler_core.engine.gang.topology_repair import decide_repair, is_damaged
+from scheduler_core.engine.gang.topology_slots import node_capacity, on_leaves
 from scheduler_core.engine.gang.topology_times import record_attempt
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import unlabelled_group
 from scheduler_core.model.groups.gang import Gang, group_of
 from scheduler_core.state.config_maps import ConfigMapTable
+from scheduler_core.state.gangs.enforcement import has_strict_constraints, unenforced
 from scheduler_core.state.gangs.gangs import missing, take_census, too_few
-from scheduler_core.state.topology import is_constrained
+from scheduler_core.state.topology import GroupRun, is_constrained
+from scheduler_core.topology.constraints import terms_of
+from scheduler_core.topology.placer import can_place
 
 _OWN: Final = frozenset({TOPOLOGY})
 
@@ -43,20 +71,29 @@ class TopologyCycle:
     def __init__(self, cycle: PodCycle, clock: Callable[[], float]) -> None:
         self.state = cycle.state
         self.placer = TopologyPlacer(cycle, clock)
+        self.gang_cycle = GangCycle(cycle)
 
     def run(
         self, gang: Gang | None, members: Members, now: float, came: float | None = None
     ) -> GangOutcome | None:
-        """Try a gang's waiting members, oldest first; None if the gang has no topology constraints.
+        """Try a gang's waiting members, oldest first; None if topology constraints leave it to other cycles.
 
+        That is a gang without constraints, or whose constraints are preferences that its profile does not
+        have; and members that join a running native group, which the filter keeps in the group's domain.
         `came`: when the first of them was added, now unless given. Raises PluginError; then nothing is
         reserved.
         """
-        if not members or any(TOPOLOGY not in profile.enabled for profile, _ in members):
+        if not members:
             return None
         if gang is None:
             return _without_group(members, self.state.config_maps)
         if not is_constrained(gang):
+            return None
+        self.state.topology.chosen.pop(gang.key, None)
+        strict = has_strict_constraints(gang)
+        if strict and (text := unenforced(self.state, gang)):
+            return self._waits(gang, members, f"{gang.ref}: {text}")
+        if not strict and any(TOPOLOGY not in profile.enabled for profile, _ in members):
             return None
         if gang.problem:
             return self._waits(gang, members, gang.problem)
@@ -70,7 +107,103 @@ class TopologyCycle:
             outcome.too_few = True
             return outcome
         run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})
-        return self._try(gang, members, need, now)
+        if gang.topology_key:
+            tried = self._in_one_domain(gang, members, need, now)
+        else:
+            tried = self._try(gang, members, need, now)
+        if tried is not None and is_damaged(gang, run, census, need):
+            self._repair(gang, run, members, need, tried, now)
+        return tried
+
+    def _in_one_domain(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome | None:
+        """Try a native group with a topology key: in the domain of its running members, else in the best.
+
+        None leaves members that no minimum needs to the cycle of single pods.
+        """
+        state, key = self.state, gang.topology_key
+        numbers = domain_numbers(state, key)
+        if not (numbers >= 0).any():
+            return self._waits(gang, members, no_domain(gang))
+        home = home_of(state, gang, numbers)
+        if isinstance(home, str):
+            return self._waits(gang, members, home)
+        if home is not None:
+            return self._within(gang, members, need, DomainRoom(home, len(members)), now)
+        kinds = kinds_in(self.placer.cycle, members, now)
+        if isinstance(kinds, Status):
+            refused = self._waits(gang, members, f"{gang.ref}: {kinds.reason}")
+            refused.plugins |= {kinds.plugin}
+            return refused
+        expired = self.placer.expired(members[0][0])
+        for evicting in (False, True):
+            gone = removable(state, members) if evicting else None
+            rooms = best_domains(state, key, kinds, need, gone)
+            for room in nominated_first(state, rooms, members):
+                tried = self._within(gang, members, need, room, now)
+                if tried is not None and _helps(tried, evicting):
+                    return tried
+                if expired():
+                    break
+        return self._no_domain(gang, members, need, now, most_room(state, key, kinds))
+
+    def _within(
+        self, gang: Gang, members: Members, need: int, room: DomainRoom, now: float
+    ) -> GangOutcome | None:
+        """Try a group in one domain: at the optimum of its tree, else as gangs without constraints are."""
+        self.state.topology.chosen[gang.key] = room.domain
+        if gang.constraints.strip():
+            return self._try(gang, members, need, now)
+        if equal_members(self.state, members):
+            first = _oldest(members, max(need, min(room.fits, len(members))))
+            found = self._place(gang, first, now)
+            if not isinstance(found, PlacementFailure):
+                held = {item.cycle.pod.uid for _, item in found}
+                return GangOutcome(found, {pod.uid: "" for _, pod in members if pod.uid not in held}, _OWN)
+        if not need:
+            return None
+        outcome = self.gang_cycle.run(gang, members, now)
+        outcome.reserved = self.placer.ranked(gang, outcome.reserved, now)
+        outcome.plugins |= _OWN
+        # Nodes are kept by a plan that knows no domains.
+        outcome.need = 0
+        return outcome
+
+    def _no_domain(
+        self, gang: Gang, members: Members, need: int, now: float, most: DomainRoom | None
+    ) -> GangOutcome:
+        """The outcome of a group that no domain can hold."""
+        self.state.topology.chosen.pop(gang.key, None)
+        pods = f"the {need} pods that must start together" if need > 1 else "its pod"
+        largest = f"; {most.domain.value} has most, for {most.fits}" if most is not None else ""
+        text = f"{gang.ref}: no value of {gang.topology_key} has room for {pods} on its nodes{largest}"
+        outcome = self._waits(gang, members, text)
+        outcome.plugins |= unschedulable_plugins(self.placer.cycle, members, now)
+        return outcome
+
+    def _repair(
+        self, gang: Gang, run: GroupRun, members: Members, need: int, tried: GangOutcome, now: float
+    ) -> None:
+        """Decide about a running group that lacks members, after this attempt to replace them."""
+        state, domain = self.state, self.state.topology.chosen.get(gang.key)
+        task = self.placer.task_for(gang, _oldest(members, need), now)
+        if isinstance(task, PlacementFailure):
+            return
+        terms = " and ".join(map(str, terms_of(task.rules))) or "the topology"
+        where = f"{domain.key}={domain.value}" if domain is not None else terms
+
+        def fits_beside(gone: Bool) -> bool:
+            room = on_leaves(task.slots, node_capacity(state, task.slots, gone))
+            return can_place(task.tree, room, task.size, task.rules, task.fixed)
+
+        def fits_anew(gone: Bool) -> bool:
+            state.topology.chosen.pop(gang.key, None)
+            open_to = self.placer.task_for(gang, _oldest(members, need), now)
+            if isinstance(open_to, PlacementFailure):
+                return False
+            room = on_leaves(open_to.slots, node_capacity(state, open_to.slots, gone))
+            return can_place(open_to.tree, room, gang.min_members, open_to.rules)
+
+        decide_repair(state, gang, run, need, tried, where, fits_beside, fits_anew)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
         """Place all members together, else as many as the constraints allow; never beyond the size."""
@@ -131,6 +264,11 @@ class TopologyCycle:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)
         return GangOutcome([], {pod.uid: reason for _, pod in members}, _OWN, on_topology=True)
+
+
+def _helps(outcome: GangOutcome, evicting: bool) -> bool:
+    """Whether members start or have found nodes that must be prepared; with `evicting`, also with victims."""
+    return bool(outcome.reserved or outcome.preparing) or (evicting and outcome.preemption is not None)
 
 
 def _oldest(members: Members, number: int) -> Members:

@@ -86,7 +86,7 @@ class TopologyPlacer:
     def place(self, gang: Gang, members: Members, now: float) -> Reserved | PlacementFailure:
         """Reserve a node for all members or none. Raises PluginError; then nothing is reserved."""
         run = self.run_of(gang.key)
-        asked = self._task_for(gang, members, now)
+        asked = self.task_for(gang, members, now)
         if isinstance(asked, PlacementFailure):
             return asked
         run.mixed = asked.slots.mixed
@@ -97,7 +97,20 @@ class TopologyPlacer:
         run.reason = ""
         run.idle, run.best_hops = (asked.tree, leaf_capacity(self.state, asked.slots, idle=True)), None
         self.state.gangs.group_dirty.add(gang.key)
-        return self._ranked(asked, run, found)
+        return self._ranked(gang, asked.tree, asked.placed, run, found)
+
+    def ranked(self, gang: Gang, reserved: Reserved, now: float) -> Reserved:
+        """Members that another cycle reserved, with the labels of their ranks."""
+        if not reserved:
+            return reserved
+        run = self.run_of(gang.key)
+        own = {item.cycle.pod.uid for _, item in reserved}
+        tree = self.state.topology.tree_of(gang, reserved[0][0].name)
+        placed = [member for member in placed_members(self.state, gang, tree) if member.pod.uid not in own]
+        record_placement(run, [item.cycle.pod for _, item in reserved], now)
+        run.reason, run.optimal = "", False
+        self.state.gangs.group_dirty.add(gang.key)
+        return self._ranked(gang, tree, placed, run, reserved)
 
     def run_of(self, key: str) -> GroupRun:
         """The gang's GroupRun, made on its first attempt."""
@@ -131,7 +144,8 @@ class TopologyPlacer:
             solver=self.solver(task.members[0][0]),
         )
 
-    def _task_for(self, gang: Gang, members: Members, now: float) -> PlacementTask | PlacementFailure:
+    def task_for(self, gang: Gang, members: Members, now: float) -> PlacementTask | PlacementFailure:
+        """The placement that an attempt would have to find, or what is wrong before any is searched."""
         if gang.problem:
             return PlacementFailure(gang.problem)
         tree = self.state.topology.tree_of(gang, members[0][0].name)
@@ -225,17 +239,25 @@ class TopologyPlacer:
         plugins = task.slots.refusing.union(*(item.plugins for item in failures.values()))
         return PlacementFailure(f"{task.gang.ref}: {text}{why}", plugins, task)
 
-    def _ranked(self, task: PlacementTask, run: GroupRun, reserved: Reserved) -> Reserved:
-        """The reservations by rank, each with the patch that labels the member before its binding."""
-        leaf_of = {int(slot): leaf for leaf, slot in enumerate(task.slots.nodes.tolist())}
-        added = [MemberPlacement(item.cycle.pod, leaf_of[item.slot]) for _, item in reserved]
-        run.ranks = ranks_of(task.tree, [*task.placed, *added], run.ranks)
+    def _ranked(
+        self, gang: Gang, tree: Tree, placed: Sequence[MemberPlacement], run: GroupRun, reserved: Reserved
+    ) -> Reserved:
+        """The reservations by rank, each with the patch that labels the member before its binding.
+
+        A native group that asks for nothing but its key gets no labels: each is a request of its own.
+        """
+        leaf_of, node = tree.leaf_index, self.state.nodes.names
+        added = [MemberPlacement(item.cycle.pod, leaf_of[node[item.slot]]) for _, item in reserved]
+        run.ranks = ranks_of(tree, [*placed, *added], run.ranks)
+        ordered = sorted(reserved, key=lambda pair: run.ranks[pair[1].cycle.pod.uid])
+        if gang.topology_key and not gang.constraints.strip():
+            return ordered
         return [
             (
                 profile,
                 msgspec.structs.replace(item, pre_bind=(*item.pre_bind, _labels(item.cycle.pod, run))),
             )
-            for profile, item in sorted(reserved, key=lambda pair: run.ranks[pair[1].cycle.pod.uid])
+            for profile, item in ordered
         ]
 
 

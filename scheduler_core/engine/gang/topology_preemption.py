@@ -22,6 +22,7 @@ from scheduler_core.engine.gang.preemption import GangPreemption, blocks_of, few
 from scheduler_core.engine.gang.topology_placement import PlacementTask, TopologyPlacer, in_layers
 from scheduler_core.engine.gang.topology_slots import leaf_capacity
 from scheduler_core.framework.preemption.demand import Borrowers, Demand, demands_in_order, reclaim_demand
+from scheduler_core.framework.preemption.dry_run import disrupted_gangs
 from scheduler_core.framework.preemption.eligibility import gang_not_eligible
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
@@ -174,10 +175,21 @@ def borrowers_to_evict(
 
     turns = ((turn, turn.borrowers) for turn in demands_in_order(state.table, demand))
     passes = (_passes(state, turn, borrowers) for turn, borrowers in turns if borrowers is not None)
-    for candidates in chain.from_iterable(passes):
+    for some in chain.from_iterable(passes):
+        candidates = _whole_units(state, demand, some)
         if enough(candidates):
             return fewest_blocks(blocks_of(state, candidates), enough)
     return None
+
+
+def _whole_units(state: ClusterState, demand: Demand, pods: Sequence[Pod]) -> list[Pod]:
+    """The pods, with all members of the gangs that go as a whole; without gangs that must not go."""
+    found = {pod.uid: pod for pod in pods}
+    for gang in disrupted_gangs(state, pods):
+        found |= {pod.uid: pod for pod in gang.members}
+        if not all(demand.eligible[state.placed[pod.uid].row] for pod in gang.members):
+            found = {uid: pod for uid, pod in found.items() if pod not in gang.members}
+    return list(found.values())
 
 
 def _frees(state: ClusterState, demand: Demand, victims: Sequence[Pod]) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from scheduler_core.arrays.types import Bool, Int64
-from scheduler_core.engine.gang.capacity import charges_of
+from scheduler_core.engine.gang.capacity import charges_of, held_by
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.engine.scores.signature import signature
 from scheduler_core.framework.preemption.nominated import Precedence, closed_by_anti_affinity
@@ -46,9 +46,12 @@ class Slots(msgspec.Struct, frozen=True):
 
 
 def slots_for(
-    cycle: PodCycle, tree: Tree, members: Sequence[tuple[Profile, Pod]], now: float
+    cycle: PodCycle, tree: Tree | None, members: Sequence[tuple[Profile, Pod]], now: float
 ) -> Slots | Status:
-    """The slots for the waiting members, or a refusal of PreFilter that no eviction can resolve."""
+    """The slots for the waiting members, or a refusal of PreFilter that no eviction can resolve.
+
+    Without a tree there are no leaves: only `node_capacity` has an answer.
+    """
     state = cycle.state
     size = state.nodes.size
     passes: Bool = state.nodes.alive[:size].copy()  # [N]
@@ -86,28 +89,42 @@ def slots_for(
     mixed = any(not np.array_equal(vectors[0], vector) for vector in vectors[1:])
     ports = any(pod.host_ports for _, pod in members)
     room = _room(state, members)
-    return Slots(_nodes_of(state, tree), passes, request, mixed, ports, room, frozenset(refusing), refusal)
+    leaves = _nodes_of(state, tree) if tree is not None else np.zeros(0, dtype=np.int64)
+    return Slots(leaves, passes, request, mixed, ports, room, frozenset(refusing), refusal)
 
 
 def leaf_capacity(
     state: ClusterState, slots: Slots, without: Collection[str] = (), *, idle: bool = False
 ) -> Int64:
     """int64 [leaves]: members that fit without the pods `without` (uids), or without all pods (`idle`)."""
+    gone: Bool | None = None
+    if without and not idle:
+        gone = np.zeros(state.table.size, dtype=np.bool_)  # [rows]
+        gone[[state.placed[uid].row for uid in without]] = True
+    return on_leaves(slots, node_capacity(state, slots, gone, idle=idle))
+
+
+def on_leaves(slots: Slots, fits: Int64) -> Int64:
+    """int64 [leaves] of int64 [N]; 0 for leaves without a node."""
+    return np.where(slots.nodes >= 0, fits[slots.nodes], 0) if len(fits) else np.zeros_like(slots.nodes)
+
+
+def node_capacity(
+    state: ClusterState, slots: Slots, gone: Bool | None = None, *, idle: bool = False
+) -> Int64:
+    """int64 [N]: members that fit without the rows `gone` of the pod table, or without all pods (`idle`)."""
     nodes, size = state.nodes, state.nodes.size
     rows = np.flatnonzero(slots.request)
     free: Int64 = nodes.allocatable[rows][:, :size].copy()  # [k, N]
     if not idle:
         free -= nodes.requested[rows][:, :size] + slots.room[rows]
-        for uid in without:
-            placement = state.placed[uid]
-            held = placement.vector[rows[rows < len(placement.vector)]]
-            free[: len(held), placement.slot] += held
+        if gone is not None:
+            free += held_by(state, gone, rows)
     asked = slots.request[rows][:, None]
     fits = (np.maximum(free, 0) // asked).min(axis=0, initial=_NO_LIMIT)  # [N]
     if slots.ports:
         fits = np.minimum(fits, 1)
-    fits = np.where(slots.passes, fits, 0)
-    return np.where(slots.nodes >= 0, fits[slots.nodes], 0) if size else np.zeros_like(slots.nodes)
+    return np.where(slots.passes, fits, 0)
 
 
 def _nodes_of(state: ClusterState, tree: Tree) -> Int64:

@@ -75,7 +75,10 @@ def _shape(state: ClusterState, profiles: Mapping[str, Profile], unit: QueuedUni
     ):
         return None
     members = Counter(_member(state, profiles[pod.scheduler_name], pod) for pod in pods)
-    return gang.min_members, gang.restarts, unit.priority, frozenset(members.items())
+    terms = gang.ref.native, gang.basic, gang.preemption_policy, gang.hold
+    # Whether members agree with a native group.
+    priorities = frozenset(pod.priority for pod in pods) if gang.ref.native else ()
+    return gang.min_members, gang.restarts, unit.priority, terms, priorities, frozenset(members.items())
 
 
 def _member(state: ClusterState, profile: Profile, pod: Pod) -> Hashable:

@@ -17,7 +17,7 @@ from scheduler_core.framework.preemption.loans import Loans
 from scheduler_core.state.placed.pods import PodTable
 
 # Beyond loans, victims of quotas that borrow nothing lacking, violations, top priority, sum of priorities,
-# victims, latest start (negative), the node's place by name.
+# victims, what they mean to their gangs, latest start (negative), the node's place by name.
 Cost = tuple[float, ...]
 # The number of leading keys that are 0 for victims which violate no loan and no budget.
 FLAWS: Final = 3
@@ -127,8 +127,10 @@ class Bounds:
 
     def cost(self, position: int) -> Cost:
         """The bound of the lane at a position of `lanes`."""
-        keys = (self._top, self._total, self._count, self._start, self._name)
-        return (float(self._reach[position]), 0.0, 0.0, *(key[position].item() for key in keys))
+        # Where no victim has a rank, none at or above `last` started later than the pod there.
+        first = (key[position].item() for key in (self._top, self._total, self._count))
+        last = (key[position].item() for key in (self._start, self._name))
+        return (float(self._reach[position]), 0.0, 0.0, *first, 0.0, *last)
 
     def blocks(self) -> Iterator[tuple[Rows, Cost | None]]:
         """(positions of `lanes` in ascending order of their bound, lower bound of all later lanes).

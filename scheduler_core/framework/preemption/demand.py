@@ -89,9 +89,11 @@ def quota_demand(
     `asked` is what is charged to the quota, by default the pod's requests.
     """
     asked = charged(pod.requests) if asked is None else asked
-    reclaim = reclaim_demand(state, pod, quota, asked)
-    if reclaim is not None:
-        return reclaim
+    return reclaim_demand(state, pod, quota, asked) or own_quota_demand(state, pod, quota, asked)
+
+
+def own_quota_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Demand:
+    """Evict pods of lower priority of the own namespace; `asked` is what is charged to the quota."""
     own, total = nominated_requests(state, pod)
     request = state.vector(pod)
     table, size = state.table, state.table.size
@@ -137,6 +139,7 @@ def reclaim_demand(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: Re
 
 def _available(state: ClusterState, pod: Pod) -> Bool:
     """bool [rows]: placed pods that are not leaving and not members of the pod's own group."""
+    state.rank_members()
     size = state.table.size
     available: Bool = state.table.alive[:size] & ~state.table.leaving[:size]
     ref = group_of(pod)

@@ -1,7 +1,7 @@
 """Dry run of a preemption: removes victims in a Trial, runs all filters, reprieves victims not needed.
 
-Corresponds to `DryRunPreemption` and `SelectVictimsOnNode` of kube-scheduler. A gang that would fall below
-minMembers is evicted as a whole.
+Corresponds to `DryRunPreemption` and `SelectVictimsOnNode` of kube-scheduler. The disruption mode of a group
+says which of its members are evicted together (`disrupted_gangs`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from scheduler_core.framework.evaluation import Evaluation
 from scheduler_core.framework.preemption.demand import Demand
-from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.gang import Disruption
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.forest import Group
+from scheduler_core.state.gangs.ranks import running_rows
 from scheduler_core.state.trial import Trial
 
 # Pods that are given back step by step: a step is tried only if all steps before it were given back.
@@ -22,9 +24,9 @@ ReprieveUnit = list[list[Pod]]
 
 
 class DisruptedGang(NamedTuple):
-    """A gang that an eviction would leave below minMembers.
+    """A gang that an eviction disrupts as a whole.
 
-    `members` are its running members, most important first; `quorum` is how many of them it needs.
+    `members` are its running members, most important first; `quorum` is how many of them go or stay together.
     """
 
     key: str
@@ -33,18 +35,25 @@ class DisruptedGang(NamedTuple):
 
 
 def disrupted_gangs(state: ClusterState, victims: Iterable[Pod]) -> list[DisruptedGang]:
-    """Gangs that the eviction of the victims would take below minMembers.
+    """Gangs that the eviction of the victims disrupts as a whole (docs/gangs.md#preemption).
 
-    A gang that is below minMembers already is not among them: it loses single members.
+    The disruption mode decides. GANG: a gang that falls below minMembers; a gang that is below already loses
+    single members. ALL: every group that loses a member, and of a tree all that is below the highest such
+    group. SINGLE: none.
     """
     leaving = Counter(gang.key for pod in victims if (gang := state.gangs.of(pod)) is not None)
-    found = []
+    found: dict[str, DisruptedGang] = {}
     for key, count in leaving.items():
         gang = state.gangs.gangs[key]
-        members = _running(state, gang)
-        if len(members) >= gang.min_members > len(members) - count:
-            found.append(DisruptedGang(gang.key, tuple(members), gang.min_members))
-    return found
+        whole = state.gangs.forest.taken_with(key)
+        if whole is None and gang.disruption is Disruption.SINGLE:
+            continue
+        members = running_members(state, whole or gang)
+        quorum = len(members) if whole is not None else gang.min_members
+        if members and len(members) >= quorum > len(members) - count:
+            unit = (whole or gang).key
+            found[unit] = DisruptedGang(unit, tuple(members), quorum)
+    return list(found.values())
 
 
 def eviction_units(victims: Sequence[Pod], disrupted: Iterable[DisruptedGang]) -> list[list[Pod]]:
@@ -71,18 +80,10 @@ def reprieve_units(
     return units
 
 
-def _running(state: ClusterState, gang: Gang) -> list[Pod]:
-    """Members that hold a node and are not leaving, most important first."""
-    table = state.table
-    rows = {
-        uid: state.placed[uid].row
-        for uid in state.gangs.members(gang.key)
-        if uid in state.placed and not table.leaving[state.placed[uid].row]
-    }
-    order = sorted(
-        rows, key=lambda uid: (-int(table.priority[rows[uid]]), float(table.start[rows[uid]]), uid)
-    )
-    return [state.placed[uid].pod for uid in order]
+def running_members(state: ClusterState, group: Group) -> list[Pod]:
+    """Members of a group, or of the groups below it, that hold a node and stay, most important first."""
+    rows = running_rows(state.gangs.members_of_unit(group.key), state.placed, state.table)
+    return [pod for row in rows if (pod := state.table.pods[row]) is not None]
 
 
 class Candidate(NamedTuple):

@@ -206,6 +206,7 @@ class CandidateLanes:
             top,
             np.where(removed, priority + PRIORITY_OFFSET, 0).sum(axis=0),
             removed.sum(axis=0),
+            np.where(removed, table.rank[self.rows], 0).sum(axis=0),
             -start.min(axis=0),
             name_ranks[self.slots],
         ]

@@ -18,7 +18,6 @@ from typing import Final
 
 from scheduler_core.arrays.types import Bool, Int64
 from scheduler_core.framework.preemption.nominated_sums import own_nominated, stays_within_min
-from scheduler_core.model.groups.gang import group_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import charged, shift
@@ -54,7 +53,7 @@ def _guaranteed_alone(state: ClusterState, namespace: str) -> dict[str, bool]:
     chosen = state.nominations.waiting(lambda rights: rights.namespace == namespace and not rights.kept)
     for item in sorted(chosen, key=lambda item: item.rank):
         pod = item.pod
-        if not (item.group or group_key(pod)):
+        if not (item.group or state.gangs.unit_of(pod)):
             found[pod.uid] = within_min(state.ledger, quota, pod.requests, ahead)
         shift(ahead, charged(pod.requests))
     return found
@@ -70,7 +69,7 @@ class Precedence:
         self._state = state
         self._pod = pod
         self._together = together
-        self._group = group_key(pod)
+        self._group = state.gangs.unit_of(pod)
         self._quota = state.ledger.quota_of(pod.namespace)
         self._own = state.nominations.get(pod.uid)
         self._known: dict[str, bool] = {}

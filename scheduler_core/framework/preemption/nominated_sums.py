@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler_core.model.groups.gang import group_key
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.resources import ResourceList
@@ -122,7 +121,7 @@ def own_nominated(state: ClusterState, pod: Pod) -> dict[str, int]:
     own: dict[str, int] = {}
     if state.ledger.quota_of(pod.namespace) is None:
         return own
-    group, nominations = group_key(pod), state.nominations
+    group, nominations = state.gangs.unit_of(pod), state.nominations
 
     def counts(rights: NominationRights) -> bool:
         if rights.namespace != pod.namespace or rights.priority < pod.priority:

@@ -118,7 +118,7 @@ class VictimSearch:
         """Exclude members of gangs that must not be evicted; False if there are none."""
         eligible = self.demand.eligible.copy()
         for key in self.dry_run.forbidden_gangs:
-            members = self.state.gangs.members(key)
+            members = self.state.gangs.members_of_unit(key)
             eligible[[self.state.placed[uid].row for uid in members if uid in self.state.placed]] = False
         return self._narrow(eligible)
 

@@ -105,6 +105,7 @@ class VictimCosts:
             top,
             picks @ (self._priority + PRIORITY_OFFSET),
             picks.sum(axis=1),
+            picks @ self._table.rank[self._rows],
             -start,
         )
 

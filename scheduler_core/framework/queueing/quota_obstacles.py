@@ -29,6 +29,7 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.quota.policy import Refusal, admit
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.events import ClusterEvent, EventKind
+from scheduler_core.state.gangs.held_quota import held_against
 
 OWN_MAX: Final = "MaxOfQuota"
 SUM_OF_MIN: Final = "SumOfMin"
@@ -41,10 +42,11 @@ _UNBOUNDED: Final = np.iinfo(np.int64).max
 def refusal_of(
     state: ClusterState, pod: Pod, *, after_leaving: bool = False, beyond_max: bool = False
 ) -> Refusal | None:
-    """The reason why quotas refuse a pod, nominated pods included, or None; see `admit`."""
+    """The reason why quotas refuse a pod, nominated pods and held quota included, or None; see `admit`."""
     own, total = _NONE, _NONE
     if len(state.nominations):
         own, total = nominated_requests(state, pod, leaving_count=not after_leaving)
+    held = held_against(state, pod)
     return admit(
         state.ledger,
         pod.namespace,
@@ -53,6 +55,8 @@ def refusal_of(
         nominated_total=total,
         after_leaving=after_leaving,
         beyond_max=beyond_max,
+        held=held.amounts,
+        holder=held.holder,
     )
 
 

@@ -27,6 +27,7 @@ from scheduler_core.kube.http.response import ANY_SIZE, Response, ResponseBodyTo
 from scheduler_core.kube.http.response_parser import ApiResponse, retry_after_seconds
 from scheduler_core.kube.http.stream import StreamWatcher
 from scheduler_core.kube.requests import JSON
+from scheduler_core.kube.served import ServedVersions
 
 # A connection that received data in the last seconds counts as alive.
 _MOMENT: Final = 1.0
@@ -75,6 +76,7 @@ class Session:
         self._credentials = credentials
         self._user_agent = user_agent
         self.limits = limits or Limits()
+        self.served = ServedVersions()
         self._lock = threading.Lock()
         # By protocols; all contexts use this certificate.
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}

@@ -97,10 +97,11 @@ _CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
 class Reflector:
     """One thread that lists and watches a resource, and calls `sink` with every change, in order.
 
-    `parse` is an ObjectReader, or builds an object from raw JSON and raises ModelError. `on_malformed` gets
-    that error; `on_error` gets every error that restarts the watch. All of them run on the reflector's
-    thread. `wait(seconds)` sleeps and returns True once the reflector is to stop. These counters may be read
-    from any thread: `lists`, `watches`, `restarts` (by reason), `tracker.events`, `tracker.malformed`.
+    `parse` is an ObjectReader, or builds an object from raw JSON and raises ModelError; that of a kind with
+    `Resource.versions` gets the version, too. `on_malformed` gets that error; `on_error` gets every error
+    that restarts the watch. All of them run on the reflector's thread. `wait(seconds)` sleeps and returns
+    True once the reflector is to stop. These counters may be read from any thread: `lists`, `watches`,
+    `restarts` (by reason), `tracker.events`, `tracker.malformed`.
     """
 
     def __init__(
@@ -127,6 +128,10 @@ class Reflector:
         self.lists = 0
         self.watches = 0
         self.restarts: Counter[str] = Counter()
+        # The resource in the version that the server serves; lists and watches read this one.
+        self.served = resource
+        if resource.versions and not isinstance(parse, ObjectReader):
+            parse = self._in_version(parse)
         reader = parse if isinstance(parse, ObjectReader) else plain_reader(parse)
         self.tracker = Tracker(resource, reader.make, sink, on_malformed)
         self._decoder = Decoder(reader.wire)
@@ -196,6 +201,8 @@ class Reflector:
     def _list_and_watch(self) -> None:
         """One list and watch; always ends in WatchRestart."""
         try:
+            if self.resource.versions:
+                self._resolve_version()
             if self._verify:
                 self._check_rollback()
             if not self._version:
@@ -219,6 +226,23 @@ class Reflector:
         except MusterError as error:
             self._on_error(error)
             raise WatchRestart("error", verify=True) from None
+
+    def _in_version(self, parse: Callable[..., Any]) -> Callable[[msgspec.Raw], Any]:
+        """The parser of a kind with several versions; items of a list do not say in which one they are."""
+        return lambda raw: parse(raw, self.served.version)
+
+    def _resolve_version(self) -> None:
+        """Follow discovery. Objects keep their uids across versions, but their fields may mean more now."""
+        try:
+            served = self._client.resolve(self.resource)
+        except NotFound:
+            # A watch of a version that is gone cannot go on.
+            self._version = ""
+            raise
+        if served != self.served:
+            if self.served != self.resource:
+                self.tracker.forget_versions()
+            self.served, self._version = served, ""
 
     def _recover(self, restart: WatchRestart) -> None:
         self.restarts[restart.reason] += 1
@@ -274,7 +298,7 @@ class Reflector:
         if self._stopping.is_set():
             raise WatchRestart("stopped", delay=False)
         page = self._client.get_page(
-            self.resource, limit=limit, continue_token=token, retry_budget=0.0, **self._scope
+            self.served, limit=limit, continue_token=token, retry_budget=0.0, **self._scope
         )
         self.last_contact = self._monotonic()
         return page
@@ -311,7 +335,7 @@ class Reflector:
         """Watch from the current version to the end of the stream; ends in WatchRestart or ApiError."""
         spread = self._options.watch_max - self._options.watch_min
         stream = self._client.watch(
-            self.resource,
+            self.served,
             resource_version=self._version,
             timeout_seconds=self._options.watch_min + int(spread * self._uniform()),
             silence=self._options.silence,

@@ -111,7 +111,9 @@ class ApiWriter:
 
     def submit(self, write: SingleWrite, done: Done, priority: WritePriority = WritePriority.URGENT) -> None:
         """Queue a write."""
-        self._queues[priority].append(QueuedWrite(write, done, priority))
+        self._queues[priority].append(
+            QueuedWrite(self._client.session.served.translated(write), done, priority)
+        )
         if self._asleep:
             self._wake()
 

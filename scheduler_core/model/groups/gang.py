@@ -8,6 +8,7 @@ ConfigMap (docs/topology.md#groups). The engine knows only `Gang`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from scheduler_core.errors import ModelError
 from scheduler_core.model import names
 from scheduler_core.model.conditions import ObjectCondition
+from scheduler_core.model.duration import parse_duration
 from scheduler_core.model.groups.pod_group import PolicyWire
 from scheduler_core.model.groups.topology import GroupSpec
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
@@ -30,10 +32,28 @@ RESOURCES: Final[Mapping[Dialect, Resource]] = {
     "native-PodGroup": NATIVE_POD_GROUPS,
 }
 
+# The names of the dialects for people (docs/cli.md#kubectl-podgroup-get).
+DIALECT_NAMES: Final[Mapping[Dialect, str]] = {
+    "PodGroup": "incubator",
+    "x-PodGroup": "x-k8s",
+    "native-PodGroup": "native",
+    "ConfigMap": "configmap",
+}
+# The field of the minimum in each dialect.
+MINIMUM_FIELDS: Final[Mapping[Dialect, str]] = {
+    "PodGroup": "spec.minMembers",
+    "x-PodGroup": "spec.minMember",
+    "native-PodGroup": "spec.schedulingPolicy.gang.minCount",
+    "ConfigMap": "data.size",
+}
+
 
 def dialect_of(resource: Resource) -> Dialect | None:
-    """The dialect of a kind of object, or None if it is not a PodGroup."""
-    return next((dialect for dialect, known in RESOURCES.items() if known == resource), None)
+    """The dialect of a kind of object in any version, or None if it is not a PodGroup."""
+    name = resource.group, resource.plural
+    return next(
+        (dialect for dialect, known in RESOURCES.items() if (known.group, known.plural) == name), None
+    )
 
 
 class GroupRef(msgspec.Struct, frozen=True):
@@ -48,9 +68,26 @@ class GroupRef(msgspec.Struct, frozen=True):
         """Unique over all dialects, ordered by namespace and name."""
         return f"{self.namespace}/{self.name} {self.dialect}"
 
+    @property
+    def native(self) -> bool:
+        """Whether it is a PodGroup of scheduling.k8s.io."""
+        return self.dialect == "native-PodGroup"
+
     def __str__(self) -> str:
         kind = "group ConfigMap" if self.dialect == "ConfigMap" else "PodGroup"
         return f"{kind} {self.namespace}/{self.name}"
+
+
+class Disruption(StrEnum):
+    """What an eviction takes of a group (docs/gangs.md#preemption).
+
+    GANG is the rule of all dialects but the native one: the whole group if it would fall below its minimum,
+    else single members. The native group says SINGLE (also below the minimum) or ALL (also above it).
+    """
+
+    GANG = "gang"
+    SINGLE = "single"
+    ALL = "all"
 
 
 class GangStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,9 +107,15 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     `restarts`: what is left of a gang below minMembers is evicted, so that its owner starts it anew;
     spec.policy decides, where there is one, else the annotation.
     `constraints` and `results` are the texts of the topology annotations, `topology_key` the native group's
-    single domain, `group` the data of a ConfigMap group. `priority` is that of a ConfigMap group, else None.
-    `total` is what it reserves (spec.totalResources). `problem` is what is wrong with a group that could not
-    be read: its pods wait with it as their reason.
+    single domain, `group` the data of a ConfigMap group. `priority` is that of the group object, or None.
+    `total` is what it reserves (spec.totalResources). `hold`: for how many seconds it holds ElasticQuota
+    while it waits, 0 for never (docs/gangs.md#quota-that-is-held). `problem` is what is wrong with a group
+    that could not be read: its pods wait with it as their reason.
+
+    A native group (KEP-4671): `basic` groups start as many members as fit, `disruption` says what an eviction
+    takes, `priority` and `preemption_policy` ("" where not given) are the authority that its members must
+    agree with, `parent` is the name of its CompositePodGroup, `workload` names (Workload, template).
+    `version` is the API version that it was read in, `generation` that of its spec.
     """
 
     ref: GroupRef
@@ -89,6 +132,14 @@ class Gang(msgspec.Struct, frozen=True, eq=False):
     total: dict[str, int] = {}
     status: GangStatus = GangStatus()
     problem: str = ""
+    basic: bool = False
+    disruption: Disruption = Disruption.GANG
+    preemption_policy: str = ""
+    parent: str = ""
+    workload: tuple[str, str] = ("", "")
+    hold: float = 0.0
+    version: str = ""
+    generation: int = 0
 
     @property
     def key(self) -> str:
@@ -105,6 +156,7 @@ class Naming(NamedTuple):
 
 
 _BY_ANNOTATION: Final = f"metadata.annotations[{names.GROUP_NAME_ANNOTATION}]"
+_BY_NATIVE_FIELD: Final = "spec.schedulingGroup.podGroupName"
 _BY_X_LABEL: Final = f"metadata.labels[{names.X_POD_GROUP_LABEL}]"
 _BY_SAKKARA_LABEL: Final = f"metadata.labels[{names.SAKKARA_GROUP_NAME_LABEL}]"
 
@@ -115,7 +167,7 @@ def naming(annotations: Mapping[str, str], labels: Mapping[str, str], native: st
     if name:
         return Naming("PodGroup", _BY_ANNOTATION, name)
     if native:
-        return Naming("native-PodGroup", "spec.schedulingGroup.podGroupName", native)
+        return Naming("native-PodGroup", _BY_NATIVE_FIELD, native)
     name = labels.get(names.X_POD_GROUP_LABEL)
     if name:
         return Naming("x-PodGroup", _BY_X_LABEL, name)
@@ -127,6 +179,17 @@ def group_of(pod: Pod) -> GroupRef | None:
     """The group that a pod names, in its own namespace."""
     named = naming(pod.annotations, pod.labels, pod.native_group)
     return GroupRef(named.dialect, pod.namespace, named.group) if named is not None else None
+
+
+def two_groups(pod: Pod) -> str:
+    """The line about a pod whose annotation and native field name a group each; empty for any other pod."""
+    named = pod.annotations.get(names.GROUP_NAME_ANNOTATION)
+    if not named or not pod.native_group:
+        return ""
+    return (
+        f"Pod {pod.key}: {_BY_ANNOTATION} {named} and {_BY_NATIVE_FIELD} {pod.native_group} name two groups; "
+        "a pod has one group: create it with one of them"
+    )
 
 
 def group_key(pod: Pod) -> str:
@@ -154,43 +217,18 @@ class _XPodGroupWire(ApiObject, frozen=True, rename="camel"):
     spec: _XSpecWire = _XSpecWire()
 
 
-class _GangPolicyWire(msgspec.Struct, frozen=True, rename="camel"):
-    min_count: int = 1
-
-
-class _PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
-    gang: _GangPolicyWire | None = None
-
-
-class _TopologyWire(msgspec.Struct, frozen=True, rename="camel"):
-    key: str = ""
-
-
-class _NativeConstraintsWire(msgspec.Struct, frozen=True, rename="camel"):
-    topology: tuple[_TopologyWire, ...] | None = None
-
-
-class _NativeSpecWire(msgspec.Struct, frozen=True, rename="camel"):
-    scheduling_policy: _PolicyWire | None = None
-    scheduling_constraints: _NativeConstraintsWire | None = None
-
-
-class _NativePodGroupWire(ApiObject, frozen=True, rename="camel"):
-    spec: _NativeSpecWire = _NativeSpecWire()
-
-
-def _gang(
+def pod_group(
     meta: ObjectMeta,
     dialect: Dialect,
     minimum: int,
-    field: str,
     *,
     policy: PolicyWire | None = None,
     **more: Any,
 ) -> Gang:
+    """The gang of the object of a PodGroup. Raises ModelError."""
     if minimum < 1:
         raise ModelError(
-            field,
+            MINIMUM_FIELDS[dialect],
             f"{minimum} must be at least 1",
             kind="PodGroup",
             namespace=meta.namespace,
@@ -208,8 +246,18 @@ def _gang(
         restarts=policy.restarts if policy is not None else by_annotation == names.LIFECYCLE_RESTART,
         constraints=annotations.get(names.TOPOLOGY_CONSTRAINTS_ANNOTATION, ""),
         results=annotations.get(names.TOPOLOGY_RESULTS_ANNOTATION, ""),
+        hold=hold_seconds(annotations) or 0.0,
         **more,
     )
+
+
+def hold_seconds(annotations: Mapping[str, str]) -> float | None:
+    """For how long the annotations of a group ask to hold quota; 0 without, None if it is no such time."""
+    text = annotations.get(names.HOLD_QUOTA_ANNOTATION)
+    if text is None:
+        return 0.0
+    seconds = parse_duration(text)
+    return seconds if seconds is not None and seconds > 0 else None
 
 
 def parse_gang(raw: Raw) -> Gang:
@@ -218,7 +266,7 @@ def parse_gang(raw: Raw) -> Gang:
     spec = wire.spec
     more: dict[str, Any] = {"status": wire.status or GangStatus(), "total": _total(spec)}
     minimum, policy = spec.min_members, spec.policy
-    return _gang(wire.metadata, "PodGroup", minimum, "spec.minMembers", policy=policy, **more)
+    return pod_group(wire.metadata, "PodGroup", minimum, policy=policy, **more)
 
 
 def _total(spec: _SpecWire) -> dict[str, int]:
@@ -234,23 +282,13 @@ def _total(spec: _SpecWire) -> dict[str, int]:
 def parse_x_gang(raw: Raw) -> Gang:
     """The gang of a PodGroup of scheduling.x-k8s.io. Raises ModelError."""
     wire = decode(raw, _XPodGroupWire, "PodGroup")
-    return _gang(wire.metadata, "x-PodGroup", wire.spec.min_member, "spec.minMember")
-
-
-def parse_native_gang(raw: Raw) -> Gang:
-    """The gang of a native PodGroup; without a gang policy its minimum is 1. Raises ModelError."""
-    wire = decode(raw, _NativePodGroupWire, "PodGroup")
-    policy, constraints = wire.spec.scheduling_policy, wire.spec.scheduling_constraints
-    minimum = policy.gang.min_count if policy is not None and policy.gang is not None else 1
-    topology = (constraints.topology if constraints is not None else None) or ()
-    key = topology[0].key if topology else ""
-    field = "spec.schedulingPolicy.gang.minCount"
-    return _gang(wire.metadata, "native-PodGroup", minimum, field, topology_key=key)
+    return pod_group(wire.metadata, "x-PodGroup", wire.spec.min_member)
 
 
 def gang_of_group(meta: ObjectMeta, group: GroupSpec) -> Gang:
     """The gang of a group ConfigMap: all of its `size` pods, or none (docs/topology.md#groups)."""
-    return _of_config_map(meta, group.name, group.size, priority=group.priority, group=group)
+    hold = hold_seconds(meta.annotations or {}) or 0.0
+    return _of_config_map(meta, group.name, group.size, priority=group.priority, group=group, hold=hold)
 
 
 def faulty_group(meta: ObjectMeta, name: str, problem: str) -> Gang:

@@ -14,6 +14,8 @@ from scheduler_core.model.names import POLICY_IGNORE, POLICY_RESTART
 from scheduler_core.model.resources import check_count, name_problem, parse_resource_list
 
 SUCCEEDED = "Succeeded"
+# `spec.minMembersFrom` of a group whose minimum follows the owner of its pods.
+OWNER = "Owner"
 
 
 class PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,6 +31,7 @@ class PolicyWire(msgspec.Struct, frozen=True, rename="camel"):
 
 class _SpecWire(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int | None = None
+    min_members_from: str = ""
     total_resources: dict[str, Any] | None = None
     policy: PolicyWire | None = None
 
@@ -46,7 +49,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     """A group of pods that start together. `total` is what it reserves: exact integers, CPU in milli.
 
     `succeeded` says that its status calls it ended for good. `policy` is None where its pods are managed by
-    who made them.
+    who made them. `follows_owner` says that its minimum may change.
     """
 
     uid: str
@@ -56,6 +59,7 @@ class PodGroup(NamespacedObject, frozen=True, eq=False):
     total: dict[str, int]
     succeeded: bool
     policy: PolicyWire | None = None
+    follows_owner: bool = False
 
 
 def _total(raw: Mapping[str, Any] | None) -> dict[str, int]:
@@ -88,6 +92,7 @@ def _group_from(wire: _PodGroupWire) -> PodGroup:
         total=_total(spec.total_resources),
         succeeded=wire.status is not None and wire.status.phase == SUCCEEDED,
         policy=spec.policy,
+        follows_owner=spec.min_members_from == OWNER,
     )
 
 

@@ -38,6 +38,7 @@ from scheduler_core.model.pods.volumes import PodVolume, VolumeWire, parse_volum
 from scheduler_core.model.timestamps import epoch
 
 NEVER: Final = "Never"
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 _NO_LABELS: Final[dict[str, str]] = {}
 
 

@@ -11,7 +11,13 @@ from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.kinds import ELASTIC_QUOTAS
 from scheduler_core.model.meta import ApiObject, NamespacedObject, Raw, parse
-from scheduler_core.model.resources import MAX_RESOURCES, check_count, name_problem, parse_resource_list
+from scheduler_core.model.resources import (
+    MAX_RESOURCES,
+    check_count,
+    name_problem,
+    parse_resource_list,
+    to_strings,
+)
 
 KIND = "ElasticQuota"
 # Limits the resources in status.used: those in min and max, and others that pods request.
@@ -28,10 +34,19 @@ class _SummaryWire(msgspec.Struct, frozen=True, rename="camel"):
     borrowed: str = ""
 
 
+class _LastReclaimWire(msgspec.Struct, frozen=True, rename="camel"):
+    time: str = ""
+    by_quota: str = ""
+    by: str = ""
+    resources: dict[str, Any] | None = None
+    pods: int = 0
+
+
 class _StatusWire(msgspec.Struct, frozen=True, rename="camel"):
     summary: _SummaryWire | None = None
     used: dict[str, Any] | None = None
     conditions: tuple[ObjectCondition, ...] | None = None
+    last_reclaim: _LastReclaimWire | None = None
 
 
 class _ElasticQuotaWire(ApiObject, frozen=True, rename="camel"):
@@ -39,11 +54,34 @@ class _ElasticQuotaWire(ApiObject, frozen=True, rename="camel"):
     status: _StatusWire | None = None
 
 
+class LastReclaim(msgspec.Struct, frozen=True):
+    """What was last taken back from a quota: when (RFC 3339), for which quota and which pod or group.
+
+    `amounts` are in internal units.
+    """
+
+    time: str
+    by_quota: str
+    by: str
+    amounts: dict[str, int]
+    pods: int
+
+    def document(self) -> dict[str, Any]:
+        """`status.lastReclaim` of the object."""
+        return {
+            "time": self.time,
+            "byQuota": self.by_quota,
+            "by": self.by,
+            "resources": to_strings(self.amounts),
+            "pods": self.pods,
+        }
+
+
 class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     """A quota. A resource absent from `max` is unlimited, absent from `min` it is 0.
 
-    `status_used`, `summary` (used, borrowed) and `conditions` are what the object says, kept only to know
-    whether it must be written again.
+    `status_used`, `summary` (used, borrowed), `conditions` and `last_reclaim` are what the object says, kept
+    only to know whether it must be written again.
     """
 
     uid: str
@@ -57,6 +95,7 @@ class ElasticQuota(NamespacedObject, frozen=True, eq=False):
     status_used: dict[str, int]
     summary: tuple[str, str]
     conditions: tuple[ObjectCondition, ...]
+    last_reclaim: LastReclaim | None = None
 
     @property
     def age_order(self) -> tuple[float, str]:
@@ -99,7 +138,19 @@ def _quota_from(wire: _ElasticQuotaWire) -> ElasticQuota:
         status_used=used,
         summary=(status.summary.used, status.summary.borrowed) if status.summary else ("", ""),
         conditions=status.conditions or (),
+        last_reclaim=_last_reclaim(status.last_reclaim),
     )
+
+
+def _last_reclaim(wire: _LastReclaimWire | None) -> LastReclaim | None:
+    if wire is None:
+        return None
+    try:
+        amounts = parse_resource_list(wire.resources, "status.lastReclaim.resources")
+    except ModelError:
+        # As for status.used.
+        amounts = {}
+    return LastReclaim(wire.time, wire.by_quota, wire.by, amounts, wire.pods)
 
 
 def parse_elastic_quota(raw: Raw) -> ElasticQuota:

@@ -7,13 +7,17 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_core.model.groups.gang import Gang, GroupRef, group_of
+from scheduler_core.model.groups.composite import is_composite_key
+from scheduler_core.model.groups.gang import Gang, GroupRef, group_key, group_of
 from scheduler_core.model.names import FAILED, PROTECTED_GROUP_LABEL, RUNNING, SUCCEEDED
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
 from scheduler_core.state.events import ClusterEvent, EventKind
 from scheduler_core.state.gangs.budgets import BudgetTable
+from scheduler_core.state.gangs.forest import GroupForest
 from scheduler_core.state.gangs.kept_nodes import KeptNodes
+from scheduler_core.state.gangs.quota_holds import QuotaHolds
+from scheduler_core.state.gangs.verdicts import GroupVerdicts
 from scheduler_core.state.placed.pods import PodTable
 from scheduler_core.state.placement import Placement
 
@@ -69,7 +73,9 @@ def too_few(gang: Gang, census: Census, waits: int | None = None) -> str:
 
 
 def _wants(gang: Gang) -> str:
-    return f"needs minMembers {gang.min_members}" if gang.group is None else f"has size {gang.min_members}"
+    if gang.group is not None:
+        return f"has size {gang.min_members}"
+    return f"needs {'minCount' if gang.ref.native else 'minMembers'} {gang.min_members}"
 
 
 class GangTable:
@@ -77,8 +83,9 @@ class GangTable:
 
     `dirty` are PodGroups whose status may have to be written; `group_dirty` are groups on the topology whose
     results may have to be written; `unreviewed` are PodGroups that may have lost their quorum. `ledgers` are
-    the reservation ledgers by namespace; `kept_nodes` are the time limits of kept nodes; `budgets` are the
-    PodDisruptionBudgets.
+    the reservation ledgers by namespace; `kept_nodes` are the time limits of kept nodes; `quota_holds` are
+    the groups that hold ElasticQuota; `budgets` are the PodDisruptionBudgets; `verdicts` are the last
+    decisions about groups, for their conditions; `forest` are the trees of groups.
     """
 
     def __init__(self) -> None:
@@ -88,8 +95,12 @@ class GangTable:
         self.unreviewed: set[str] = set()
         self.ledgers: dict[str, ReservationLedger] = {}
         self.kept_nodes = KeptNodes(self.gangs)
+        self.quota_holds = QuotaHolds()
         self.budgets = BudgetTable()
+        self.verdicts = GroupVerdicts(self.gangs)
+        self.forest = GroupForest(self.gangs)
         self._members: dict[str, dict[str, Pod]] = {}
+        self._unranked: set[str] = set()
         # Cached until a member is added, changed or removed.
         self._lowest: dict[str, int] = {}
 
@@ -97,16 +108,24 @@ class GangTable:
         """A group object was added or changed; an event if its requirements changed."""
         old = self.gangs.get(gang.key)
         self.gangs[gang.key] = gang
+        self.quota_holds.put(gang)
+        self.forest.put(gang)
         self.mark(gang.ref)
-        if old is None or old.uid != gang.uid:
+        another = old is None or old.uid != gang.uid
+        if another:
+            self.verdicts.forget(gang.key)
             self.budgets.changed.add(gang.ref.namespace)
-        same = old is not None and _asks(old) == _asks(gang)
+        same = old is not None and not another and _asks(old) == _asks(gang)
         return [] if same else [_of_group(gang.ref)]
 
     def remove_gang(self, gang: Gang) -> list[ClusterEvent]:
         """A group object is gone; its pods stay as they are."""
         self.gangs.pop(gang.key, None)
+        self.forest.remove(gang)
+        self._unranked.add(gang.key)
         self.kept_nodes.forget(gang.key)
+        self.quota_holds.touch(gang.key)
+        self.verdicts.forget(gang.key)
         self.budgets.changed.add(gang.ref.namespace)
         return [_of_group(gang.ref)]
 
@@ -172,6 +191,8 @@ class GangTable:
     def mark(self, ref: GroupRef) -> None:
         """Mark a group whose status, results and budget may have to be written again."""
         gang = self.gangs.get(ref.key)
+        self._unranked.add(ref.key)
+        self.quota_holds.touch(ref.key)
         self.budgets.dirty.add(ref.key)
         if ref.dialect == "ConfigMap" or (gang is not None and _has_results(gang)):
             self.group_dirty.add(ref.key)
@@ -179,14 +200,37 @@ class GangTable:
             self.dirty.add(ref.key)
             self.unreviewed.add(ref.key)
 
+    def take_unranked(self) -> set[str]:
+        """The groups of which members came or left since the last call."""
+        found, self._unranked = self._unranked, set()
+        return found
+
     def of(self, pod: Pod) -> Gang | None:
         """The gang of a pod, if it names one that exists."""
         ref = group_of(pod)
         return self.gangs.get(ref.key) if ref is not None else None
 
+    def priority_of(self, pod: Pod) -> int:
+        """The priority with which a pod may be evicted: that of its native group, else its own."""
+        if not pod.native_group:
+            return pod.priority
+        gang = self.of(pod)
+        own = gang.priority if gang is not None and gang.ref.native else None
+        return pod.priority if own is None else own
+
     def members(self, key: str) -> Mapping[str, Pod]:
         """The pods that name a group, by uid. Read only."""
         return self._members.get(key, {})
+
+    def unit_of(self, pod: Pod) -> str:
+        """The key of the unit in which a pod waits: its group, or the root of its group; empty for none."""
+        return self.forest.unit_of(group_key(pod))
+
+    def members_of_unit(self, key: str) -> Mapping[str, Pod]:
+        """The pods that name a group, or a group below a CompositePodGroup, by uid. Read only."""
+        if not is_composite_key(key):
+            return self.members(key)
+        return {uid: pod for leaf in self.forest.leaves(key) for uid, pod in self.members(leaf.key).items()}
 
     def lowest_priority(self, key: str) -> int:
         """The priority of a group's least important pod; the group must have one."""
@@ -239,7 +283,8 @@ def _of_group(ref: GroupRef) -> ClusterEvent:
 
 
 def _asks(gang: Gang) -> tuple[object, ...]:
-    return gang.min_members, gang.constraints, gang.topology_key, gang.group, gang.problem
+    terms = gang.min_members, gang.basic, gang.disruption, gang.priority, gang.preemption_policy, gang.parent
+    return *terms, gang.constraints, gang.topology_key, gang.group, gang.problem
 
 
 class MemberState(Protocol):

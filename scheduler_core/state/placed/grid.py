@@ -20,6 +20,8 @@ class PodColumns(Protocol):
     alive: Bool
     slot: Int32
     priority: Int64
+    rank: Int64
+    ranked: bool
     start: Float
 
     @property
@@ -31,7 +33,8 @@ class PodColumns(Protocol):
 class PodGrid:
     """One column per node slot: rows of the pod table in order of removal, EMPTY below the last.
 
-    The order is lowest priority, then latest start, then row. Changed columns are rebuilt on the next read.
+    The order is lowest priority, lowest rank, latest start, then row. Changed columns are rebuilt on the next
+    read.
     """
 
     def __init__(self) -> None:
@@ -75,7 +78,8 @@ class PodGrid:
         """Write rows into their (empty) columns, each column in its order."""
         if not len(found):
             return
-        order = np.lexsort((found, -table.start[found], table.priority[found], table.slot[found]))
+        ranks = (table.rank[found],) if table.ranked else ()
+        order = np.lexsort((found, -table.start[found], *ranks, table.priority[found], table.slot[found]))
         rows, columns = found[order], table.slot[found[order]]
         first = np.flatnonzero(np.r_[True, np.diff(columns) != 0])
         place = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))

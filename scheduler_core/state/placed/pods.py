@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,15 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.placed.grid import EMPTY, PodGrid
 from scheduler_core.state.placed.levels import Levels
 
+_OWN_PRIORITY: Final[Callable[[Pod], int]] = attrgetter("priority")
+
 
 class _Cells(NamedTuple):
     """Memoryviews of the columns: several times faster than indexing an array for single numbers."""
 
     slot: memoryview[Any]
     priority: memoryview[Any]
+    rank: memoryview[Any]
     start: memoryview[Any]
     lasts: memoryview[Any]
     namespace: memoryview[Any]
@@ -34,14 +38,19 @@ class PodTable:
 
     `slot` is the node's slot, `start` the pod's start in seconds (the time of placement if unknown), `lasts`
     the seconds that it may run (infinity without a limit). `leaving` marks pods that are terminating or whose
-    eviction was decided.
+    eviction was decided. `priority` is what `priority_of` gives: the pod's own, or that of its native group.
+    `rank` is what a pod means to its gang: of pods of equal priority those of lower rank are evicted first.
+    `ranked` tells whether any pod had a rank.
     """
 
-    def __init__(self, resources: int) -> None:
+    def __init__(self, resources: int, priority_of: Callable[[Pod], int] = _OWN_PRIORITY) -> None:
+        self._priority_of = priority_of
         capacity = 64
         self.requests: Int64 = np.zeros((resources, capacity), dtype=np.int64)  # [R, capacity]
         self.slot: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
         self.priority: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
+        self.rank: Int64 = np.zeros(capacity, dtype=np.int64)  # [capacity]
+        self.ranked = False
         self.start: Float = np.zeros(capacity, dtype=np.float64)  # [capacity]
         self.lasts: Float = np.full(capacity, np.inf, dtype=np.float64)  # [capacity]
         self.namespace: Int32 = np.full(capacity, -1, dtype=np.int32)  # [capacity]
@@ -74,17 +83,25 @@ class PodTable:
                 self._grow(2 * row)
             self.pods.append(None)
         self._fill(row, pod, slot, vector)
+        self._cells.rank[row] = 0
         self._cells.start[row] = pod.start_time if pod.start_time is not None else now
         return row
 
-    def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float) -> None:
+    def put_back(self, row: int, pod: Pod, slot: int, vector: Int64, start: float, rank: int = 0) -> None:
         """Undo `remove`: the pod takes its old row again, so that nothing else changes."""
         del self._free[row]
-        if self.priority[row] != pod.priority or self.start[row] != start:
+        if (self.priority[row], self.start[row], self.rank[row]) != (self._priority_of(pod), start, rank):
             # Another pod used the row meanwhile, and the cached order may be by its values.
             self._order = None
         self._fill(row, pod, slot, vector)
-        self.start[row] = start
+        self.start[row], self.rank[row] = start, rank
+
+    def put_rank(self, row: int, rank: int) -> None:
+        """What the pod means to its gang changed."""
+        if self._cells.rank[row] != rank:
+            self._cells.rank[row] = rank
+            self.ranked, self._order = True, None
+            self.grid.touch(row, self._cells.slot[row])
 
     def _fill(self, row: int, pod: Pod, slot: int, vector: Int64) -> None:
         self.pods[row] = pod
@@ -93,10 +110,10 @@ class PodTable:
         self.requests[: len(vector), row] = vector
         if len(vector) < len(self.requests):
             self.requests[len(vector) :, row] = 0
-        cells = self._cells
-        cells.slot[row], cells.priority[row] = slot, pod.priority
+        cells, priority = self._cells, self._priority_of(pod)
+        cells.slot[row], cells.priority[row] = slot, priority
         namespace = cells.namespace[row] = self.namespaces.id(pod.namespace)
-        self.levels.add(namespace, pod.priority)
+        self.levels.add(namespace, priority)
         cells.lasts[row] = inf if pod.lasts is None else pod.lasts
         cells.alive[row], cells.leaving[row] = True, pod.terminating
         self.grid.touch(row, slot)
@@ -104,12 +121,12 @@ class PodTable:
     def refresh(self, row: int, pod: Pod) -> None:
         """The pod changed: its start, priority or deletion may differ."""
         self.pods[row] = pod
-        cells = self._cells
+        cells, priority = self._cells, self._priority_of(pod)
         start = cells.start[row] if pod.start_time is None else pod.start_time
-        if cells.priority[row] != pod.priority or cells.start[row] != start:
+        if cells.priority[row] != priority or cells.start[row] != start:
             self.levels.remove(cells.namespace[row], cells.priority[row])
-            self.levels.add(cells.namespace[row], pod.priority)
-            cells.priority[row], cells.start[row] = pod.priority, start
+            self.levels.add(cells.namespace[row], priority)
+            cells.priority[row], cells.start[row] = priority, start
             self._order = None
             self.grid.touch(row, cells.slot[row])
         if pod.terminating:
@@ -124,20 +141,25 @@ class PodTable:
         self._free[row] = None
 
     def removal_order(self, chosen: Bool) -> NDArray[np.int64]:
-        """Rows where `chosen` (bool [rows]) holds, least important first: lowest priority, latest start.
+        """Rows where `chosen` (bool [rows]) holds, least important first: priority, rank, latest start.
 
         Rows beyond the length of `chosen` are not included.
         """
         if self._order is None:
             # As `by_importance` of all rows: the sort is stable, so equal rows stay in ascending order.
-            self._order = np.lexsort((-self.start[: self.size], self.priority[: self.size]))
+            self._order = np.lexsort([key[: self.size] for key in self._keys()])
         known: Bool = np.zeros(self.size, dtype=np.bool_)  # [size]
         known[: len(chosen)] = chosen
         return self._order[known[self._order]]
 
     def by_importance(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows in ascending importance: lowest priority first, then latest start, then lowest row."""
-        return rows[np.lexsort((rows, -self.start[rows], self.priority[rows]))]
+        """The rows in ascending importance: lowest priority, lowest rank, latest start, lowest row."""
+        return rows[np.lexsort([rows, *(key[rows] for key in self._keys())])]
+
+    def _keys(self) -> list[NDArray[Any]]:
+        """The columns that tell what is less important, the last one compared first."""
+        ranks = [self.rank] if self.ranked else []
+        return [-self.start, *ranks, self.priority]
 
     def leaving_pods(self) -> list[Pod]:
         """Pods that are terminating or whose eviction was decided."""

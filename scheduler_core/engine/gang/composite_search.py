@@ -1,0 +1,322 @@
+"""Places the waiting pods of a tree of groups, from the root down (docs/gangs.md#composite-groups).
+
+A group with a topology key is tried in one domain after the other. Its child groups see only the nodes of
+that domain, so that their own domains lie inside it. The child groups of a CompositePodGroup are tried in
+order of age, each with the pods before it on the nodes. A group that does not reach its minimum is undone as
+a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler_core.arrays.types import Bool, Int64
+from scheduler_core.engine.gang.members import (
+    AssumedMember,
+    AssumedMembers,
+    Members,
+    assume_member,
+    equal_members,
+    forget_member,
+    kinds_of,
+)
+from scheduler_core.engine.gang.search import GangSearch, worth_a_search
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.errors import MusterError
+from scheduler_core.framework.pod_terms import looks_around
+from scheduler_core.framework.profile import Profile
+from scheduler_core.framework.status import Status
+from scheduler_core.model.groups.composite import Composite
+from scheduler_core.model.groups.gang import Gang, group_key
+from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.state.gangs.forest import Group, text_of
+from scheduler_core.state.gangs.gangs import missing, take_census, too_few
+
+# Attempts to place one PodGroup in one domain, of all PodGroups of a tree in one cycle. A domain without room
+# for the least number of pods does not count.
+MOST_ATTEMPTS: Final = 512
+# Searches with backtracking, of all PodGroups of a tree in one cycle.
+MOST_SEARCHES: Final = 8
+_NO_LIMIT: Final = np.iinfo(np.int64).max
+
+
+class PlacedApart(MusterError):
+    """Pods of a group hold nodes that its topology constraint does not allow together."""
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """What came out of one group. `placed`: how many of its waiting pods hold a node now.
+
+    `reason`: why it does not start, empty if it does. `leaves`: the same for every PodGroup at and below it,
+    by key. `refused`: the message of every waiting pod without a node, by uid.
+    """
+
+    placed: int
+    reason: str
+    leaves: Mapping[str, str]
+    refused: Mapping[str, str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the group reached its minimum, counting pods that held a node before."""
+        return not self.reason
+
+
+def by_group(members: Members) -> dict[str, Members]:
+    """Pods by the key of their PodGroup, each in the given order."""
+    found: dict[str, list[tuple[Profile, Pod]]] = {}
+    for profile, pod in members:
+        found.setdefault(group_key(pod), []).append((profile, pod))
+    return dict(found)
+
+
+class TreeSearch:
+    """One search for nodes; `taken` are the pods that hold one. `waiting`: the pods to place, by PodGroup."""
+
+    def __init__(self, cycle: PodCycle, waiting: Mapping[str, Members], now: float) -> None:
+        self._cycle = cycle
+        self._state = cycle.state
+        self._forest = cycle.state.gangs.forest
+        self._waiting = waiting
+        self._now = now
+        self._attempts = MOST_ATTEMPTS
+        self._searches = MOST_SEARCHES
+        self._leasts: dict[str, Int64 | None] = {}
+        self.taken: AssumedMembers = []
+
+    def run(self, root: Composite) -> Tried:
+        """Place the tree of a root; on failure nothing is held. Raises PluginError and PlacedApart."""
+        try:
+            found = self._group(root, None)
+        except BaseException:
+            self.undo()
+            raise
+        if found.ok and not found.placed:
+            found = self._failed(root, f"{root}: none of its waiting pods finds a node", found)
+        return found
+
+    def undo(self, mark: int = 0) -> None:
+        """Forget the pods that were placed after the first `mark`."""
+        while len(self.taken) > mark:
+            profile, member = self.taken.pop()
+            forget_member(self._cycle, profile, member)
+
+    def _group(self, group: Group, within: Bool | None) -> Tried:
+        """Place a group on nodes (bool [N], None for all): in the domain that takes most of its pods."""
+        if not group.topology_key:
+            return self._on(group, within)
+        least, most = self._least(group), self._number(group)
+        domains, number = self._domains(group, within, least, most)
+        best: tuple[Tried, Bool] | None = None
+        first: Tried | None = None
+        for domain in domains:
+            mark = len(self.taken)
+            found = self._on(group, domain)
+            if found.ok and found.placed == most:
+                return found
+            self.undo(mark)
+            first = first or found
+            if found.ok and (best is None or found.placed > best[0].placed):
+                best = found, domain
+        if best is not None:
+            return self._on(group, best[1])
+        text = f"{text_of(group)}: none of the {number} domains of {group.topology_key} has room for it"
+        if not number:
+            text = f"{text_of(group)}: no node that is open to it has the label {group.topology_key}"
+        return self._failed(group, f"{text}: {first.reason}" if first else text, first)
+
+    def _on(self, group: Group, within: Bool | None) -> Tried:
+        """Place a group on nodes, whatever their domains; what it placed is undone if it does not start."""
+        if isinstance(group, Gang):
+            return self._gang(group, within)
+        children = self._forest.children(group.key)
+        need = group.min_groups
+        mark, started, placed = len(self.taken), 0, 0
+        leaves: dict[str, str] = {}
+        refused: dict[str, str] = {}
+        why = ""
+        for position, child in enumerate(children):
+            if started + len(children) - position < need:
+                break
+            found = self._group(child, within)
+            started, placed = started + found.ok, placed + found.placed
+            leaves |= found.leaves
+            refused |= found.refused
+            why = why or found.reason
+        if started >= need:
+            return Tried(placed, "", leaves, refused)
+        self.undo(mark)
+        text = f"{group}: only {started} of the {need} groups that must start together find nodes"
+        return self._failed(group, f"{text}: {why}" if why else text, Tried(0, text, leaves, refused))
+
+    def _failed(self, group: Group, reason: str, found: Tried | None) -> Tried:
+        """A group that does not start: no group below it does; those that would have get its reason."""
+        leaves = {leaf.key: "" for leaf in self._forest.leaves(group.key)}
+        told = found.leaves if found is not None else leaves
+        leaves = {key: told.get(key) or reason for key in leaves}
+        refused = {pod.uid: leaves[key] for key in leaves for _, pod in self._waiting.get(key, ())}
+        return Tried(0, reason, leaves, refused)
+
+    def _gang(self, gang: Gang, within: Bool | None) -> Tried:
+        waiting = self._waiting.get(gang.key, ())
+        census = take_census(self._state, gang.key)
+        need = missing(gang, census)
+        if gang.constraints.strip():
+            path = f"metadata.annotations[{TOPOLOGY_CONSTRAINTS_ANNOTATION}]"
+            text = (
+                f"{gang.ref}: {path} is not read below a CompositePodGroup; use "
+                "spec.schedulingConstraints.topology"
+            )
+            return self._failed(gang, text, None)
+        if gang.problem:
+            return self._failed(gang, gang.problem, None)
+        if need > len(waiting):
+            return self._failed(gang, too_few(gang, census, len(waiting)), None)
+        if not waiting:
+            return Tried(0, "", {gang.key: ""}, {})
+        self._attempts -= 1
+        if self._attempts < 0:
+            text = f"{gang.ref}: the search ended after {MOST_ATTEMPTS} attempts to place groups in domains"
+            return self._failed(gang, text, None)
+        mark = len(self.taken)
+        with self._cycle.within(within):
+            refused = self._members(waiting, need)
+            found = len(self.taken) - mark
+            if found < need and self._searched(waiting, need, mark):
+                held = {member.cycle.pod.uid for _, member in self.taken[mark:]}
+                refused = {pod.uid: "" for _, pod in waiting if pod.uid not in held}
+                found = len(held)
+        if found >= need:
+            return Tried(found, "", {gang.key: ""}, refused)
+        self.undo(mark)
+        why = next(iter(refused.values()), "")
+        text = f"{gang.ref}: only {found} of the {need} pods that must start together find a node"
+        return self._failed(gang, f"{text}: {why}" if why else text, None)
+
+    def _members(self, waiting: Members, need: int) -> dict[str, str]:
+        """Place pods in this order, as long as enough may find nodes; gives the messages of the others.
+
+        A pod that equals one that found no node is not tried, unless rules between pods may open a node.
+        """
+        refused: dict[str, str] = {}
+        known: dict[object, str] = {}
+        kinds = kinds_of(self._state, waiting)
+        for (profile, pod), like in zip(waiting, kinds, strict=True):
+            told = known.get(like)
+            if told is None:
+                told = self._take(profile, pod)
+                if told and not looks_around(pod):
+                    known[like] = told
+            if told:
+                refused[pod.uid] = told
+                if len(waiting) - len(refused) < need:
+                    break
+        return refused
+
+    def _take(self, profile: Profile, pod: Pod) -> str:
+        """Place one pod; the message if there is no node for it."""
+        attempt = self._cycle.attempt(profile, pod, self._now, post_filter=False)
+        if attempt.slot < 0:
+            return attempt.diagnosis.message if attempt.diagnosis is not None else "no node fits"
+        member: AssumedMember | Status = assume_member(self._cycle, profile, attempt)
+        if isinstance(member, Status):
+            return member.reason
+        self.taken.append((profile, member))
+        return ""
+
+    def _searched(self, waiting: Members, need: int, mark: int) -> bool:
+        """Whether a search with backtracking finds nodes for enough pods; they are held then."""
+        if not self._searches or not worth_a_search(waiting, equal=equal_members(self._state, waiting)):
+            return False
+        self._searches -= 1
+        self.undo(mark)
+        found = GangSearch(self._cycle, waiting, need, self._now).run()
+        self.taken += found or ()
+        return found is not None
+
+    def _least(self, group: Group) -> int:
+        """The least number of waiting pods that must be placed for a group to start."""
+        if isinstance(group, Gang):
+            return missing(group, take_census(self._state, group.key))
+        below = sorted(self._least(child) for child in self._forest.children(group.key))
+        return sum(below[: group.min_groups])
+
+    def _number(self, group: Group) -> int:
+        """The waiting pods at and below a group."""
+        return sum(len(self._waiting.get(leaf.key, ())) for leaf in self._forest.leaves(group.key))
+
+    def _domains(
+        self, group: Group, within: Bool | None, least: int, most: int
+    ) -> tuple[Iterator[Bool], int]:
+        """(nodes of each domain that may have room, bool [N], most promising first; number of domains).
+
+        First the domains that may take all pods, those with the least room first, then those with the most
+        room. Pods of the group that hold a node fix the domain. Raises PlacedApart.
+        """
+        nodes, size = self._state.nodes, self._state.nodes.size
+        ids: Int64 = self._state.neighbours.domains(group.topology_key).raw[:size]
+        open_ = nodes.alive[:size] & (ids >= 0)
+        if within is not None:
+            open_ = open_ & within
+        fixed = self._fixed(group, ids)
+        if fixed is not None:
+            open_ = open_ & (ids == fixed)
+        found, first = np.unique(ids[open_], return_index=True)
+        room = self._room(group)  # [N]
+        sums = np.bincount(ids[open_], weights=np.minimum(room[open_], most), minlength=1)[found]
+        names = [nodes.names[slot] for slot in np.flatnonzero(open_)[first].tolist()]
+        order = sorted(
+            (index for index in range(len(found)) if sums[index] >= least),
+            key=lambda index: (sums[index] < most, abs(sums[index] - most), names[index]),
+        )
+        return (open_ & (ids == found[index]) for index in order), len(found)
+
+    def _fixed(self, group: Group, ids: Int64) -> int | None:
+        """The domain of the pods of a group that hold a node; None if there are none. Raises PlacedApart."""
+        state = self._state
+        members = state.gangs.members_of_unit(group.key)
+        slots = {state.placed[uid].slot for uid in members if uid in state.placed}
+        domains = {int(ids[slot]) for slot in slots}
+        if not domains:
+            return None
+        names = sorted({state.nodes.names[slot] for slot in slots})
+        key, nodes = group.topology_key, ", ".join(names[:4])
+        if -1 in domains:
+            raise PlacedApart(
+                f"{text_of(group)}: spec.schedulingConstraints.topology[0].key={key} must be a label of "
+                f"the nodes of its pods, and is not on all of {nodes}"
+            )
+        if len(domains) > 1:
+            raise PlacedApart(
+                f"{text_of(group)}: spec.schedulingConstraints.topology[0].key={key} wants all pods in one "
+                f"domain, and they are in {len(domains)}, on {nodes}"
+            )
+        return domains.pop()
+
+    def _room(self, group: Group) -> Int64:
+        """int64 [N]: so many waiting pods of a group fit at most, by the least request per resource."""
+        nodes, size = self._state.nodes, self._state.nodes.size
+        leasts = [self._least_request(leaf) for leaf in self._forest.leaves(group.key)]
+        width = min((len(vector) for vector in leasts if vector is not None), default=0)
+        least = [vector[:width] for vector in leasts if vector is not None]
+        if not least:
+            return np.zeros(size, dtype=np.int64)
+        asked = np.minimum.reduce(least)
+        rows = np.flatnonzero(asked)
+        free = nodes.allocatable[rows][:, :size] - nodes.requested[rows][:, :size]  # [k, N]
+        fits: Int64 = (np.maximum(free, 0) // asked[rows][:, None]).min(axis=0, initial=_NO_LIMIT)
+        return fits
+
+    def _least_request(self, gang: Gang) -> Int64 | None:
+        """int64 [R]: the least request of the waiting pods of a PodGroup per resource; None without pods."""
+        if gang.key not in self._leasts:
+            vectors = [self._state.vector(pod) for _, pod in self._waiting.get(gang.key, ())]
+            width = min(map(len, vectors), default=0)
+            shared = [vector[:width] for vector in vectors]
+            self._leasts[gang.key] = np.minimum.reduce(shared) if shared else None
+        return self._leasts[gang.key]

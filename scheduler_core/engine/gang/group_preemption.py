@@ -1,0 +1,328 @@
+"""Chooses the victims for a native group, as kube-scheduler does for a PodGroup (docs/gangs.md#preemption).
+
+1. Arrays give the units that resources and quotas require: as many of the group's waiting members as possible
+   get room, from the least important units.
+2. Without these units all members are placed once, by all filters. If fewer get a node than resources allow,
+   all units that may be evicted are removed instead.
+3. Units are given back while every placed member keeps its node: those whose eviction violates a
+   PodDisruptionBudget first, then the more important ones.
+
+The group's own priority decides what may be evicted. Under an ElasticQuota members within its min reclaim
+from other quotas what these borrow; if that does not help all of them, the group evicts less important pods
+of its own quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler_core.arrays.reprieve import minimal_subset
+from scheduler_core.arrays.types import Int64
+from scheduler_core.engine.evaluation import Reevaluation
+from scheduler_core.engine.gang.capacity import CAPACITY, charges_of, must_rest
+from scheduler_core.engine.gang.group_room import GroupRoom, needed_units
+from scheduler_core.engine.gang.group_units import Units, units_of
+from scheduler_core.engine.gang.members import Members, equal_members
+from scheduler_core.engine.gang.preemption import GangPreemption, Nominated, takes_guaranteed
+from scheduler_core.engine.gang.search import GangSearch, worth_a_search
+from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.framework.preemption.budgets import Budgets, counted
+from scheduler_core.framework.preemption.demand import (
+    Demand,
+    demands_in_order,
+    ordinary_demand,
+    own_quota_demand,
+    reclaim_demand,
+)
+from scheduler_core.framework.preemption.dry_run import disrupted_gangs
+from scheduler_core.framework.preemption.eligibility import gang_waits
+from scheduler_core.framework.preemption.loans import contended_by
+from scheduler_core.framework.profile import Profile
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.pods.pod import NEVER, Pod
+from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.trial import Trial
+
+# Most restarts with gangs that go as a whole; in the last one all gangs do.
+_MOST_ROUNDS: Final = 4
+
+
+class PlacedMember(msgspec.Struct, frozen=True):
+    """A member with the slot and the vector (int64 [R]) that it was placed with."""
+
+    profile: Profile
+    pod: Pod
+    slot: int
+    vector: Int64
+
+
+Place = Callable[[Members], list[PlacedMember]]
+
+
+def preempt_for_group(
+    cycle: PodCycle, gang: Gang, members: Members, need: int, now: float
+) -> GangPreemption | None:
+    """Victims that let as many of the members start as possible, at least `need`; the state is unchanged.
+
+    None if no eviction helps, if the group never preempts, or while its earlier victims leave. Raises
+    PluginError.
+    """
+    if never_preempts(gang, [pod for _, pod in members]):
+        return None
+    return preempt_for_members(cycle, gang.priority, members, max(need, 1), now)
+
+
+def preempt_for_members(
+    cycle: PodCycle, priority: int | None, members: Members, need: int, now: float, place: Place | None = None
+) -> GangPreemption | None:
+    """As `preempt_for_group`, with the `priority` of the group, None for that of its members.
+
+    `place` places members in the state as it is, and undoes that; by default one after the other.
+    """
+    state = cycle.state
+    pods = [pod for _, pod in members]
+    if gang_waits(state, pods) or must_rest(state, pods, need, now):
+        return None
+    best: GangPreemption | None = None
+    for turn in _turns(state, priority, members, need):
+        for part in (_where_it_helps(cycle, turn, now), turn):
+            found = _Search(cycle, part, need, now, place).run() if part is not None else None
+            if found is not None and (best is None or len(found.nominated) > len(best.nominated)):
+                best = found
+            if best is not None and len(best.nominated) == len(members):
+                return best
+    return best
+
+
+def _where_it_helps(cycle: PodCycle, turn: _Turn, now: float) -> _Turn | None:
+    """A reclaim with victims only on nodes where they make room; None for others.
+
+    What a quota borrows can be taken once, so it must not be taken where that makes no room.
+    """
+    demand = turn.demand
+    rows = np.flatnonzero(demand.eligible)
+    if demand.borrowers is None or not len(rows):
+        return None
+    units = Units(rows, np.arange(len(rows)), len(rows))
+    helps = GroupRoom(cycle, turn.members, units, now).gaining[cycle.state.table.slot[: len(demand.eligible)]]
+    narrowed = msgspec.structs.replace(demand, eligible=demand.eligible & helps)
+    return msgspec.structs.replace(turn, demand=narrowed)
+
+
+def never_preempts(gang: Gang, pods: Sequence[Pod]) -> bool:
+    """Whether the policy of the group forbids preemption; without one a single member forbids it."""
+    if gang.preemption_policy:
+        return gang.preemption_policy == NEVER
+    return any(pod.preemption_policy == NEVER for pod in pods)
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    """One way to preempt: the members to place, and the demand on whose behalf victims are evicted.
+
+    `need_of` gives what victims must free so that the quota admits some of the members, int64 [R].
+    """
+
+    members: Members
+    demand: Demand
+    need_of: Callable[[Sequence[Pod]], Int64]
+
+
+def _turns(state: ClusterState, priority: int | None, members: Members, need: int) -> Iterator[_Turn]:
+    """The ways to preempt in the order in which to try them."""
+    profile, top = max(members, key=lambda member: member[1].priority)
+    quota = state.ledger.quota_of(top.namespace) if CAPACITY in profile.enabled else None
+    lowest = min(pod.priority for _, pod in members) if priority is None else priority
+    if quota is None:
+        demand = ordinary_demand(state, top, spare_quotas=CAPACITY in profile.enabled)
+        yield _Turn(members, _below(state, demand, lowest), lambda _: demand.need)
+        return
+
+    def within(pods: Sequence[Pod]) -> Demand | None:
+        return reclaim_demand(state, top, quota, charges_of(pods))
+
+    pods = [pod for _, pod in members]
+    count = _largest(len(members), lambda count: within(pods[:count]) is not None)
+    reclaim = within(pods[:count]) if count >= need else None
+    if reclaim is not None:
+        for demand in demands_in_order(state.table, reclaim):
+            yield _Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
+    demand = own_quota_demand(state, top, quota, charges_of(pods))
+    yield _Turn(
+        members,
+        _below(state, demand, lowest),
+        lambda some: own_quota_demand(state, top, quota, charges_of(some)).need,
+    )
+
+
+def _reclaimed(
+    within: Callable[[Sequence[Pod]], Demand | None], reclaim: Demand, demand: Demand
+) -> Callable[[Sequence[Pod]], Int64]:
+    """`need_of` for one of the demands of a reclaim, which may have to free more than the reclaim itself."""
+    more = demand.need - reclaim.need
+
+    def need_of(pods: Sequence[Pod]) -> Int64:
+        found = within(pods)
+        return np.where(found.need > 0, found.need + more, 0) if found is not None else demand.need
+
+    return need_of
+
+
+def _below(state: ClusterState, demand: Demand, priority: int) -> Demand:
+    """The demand with victims below a priority; those of the pod's own priority are known to the demand."""
+    lower = state.table.priority[: len(demand.eligible)] < priority
+    return msgspec.structs.replace(demand, eligible=demand.eligible & lower)
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to `most` for which `holds`, 0 for none; it holds for all smaller ones."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class _Search:
+    """The search for one turn of a group: at least `need` of the members, as many as possible."""
+
+    def __init__(self, cycle: PodCycle, turn: _Turn, need: int, now: float, place: Place | None) -> None:
+        self._cycle = cycle
+        self._placing = place
+        self._state = cycle.state
+        self._turn = turn
+        self._members = turn.members
+        self._demand = turn.demand
+        self._need = need
+        self._now = now
+        self._budgets = Budgets(self._state.table, counted(self._state))
+        self._leaving = [pod.uid for pod in self._state.table.leaving_pods()]
+        self._equal = equal_members(self._state, turn.members)
+
+    def run(self) -> GangPreemption | None:
+        """The preemption, or None. Restarts where a gang would fall below its minimum: it goes as a whole."""
+        contended = contended_by(self._demand, self._demand.need)
+        whole: set[str] = set()
+        for turn in range(_MOST_ROUNDS):
+            if turn == _MOST_ROUNDS - 1:
+                whole.update(self._state.gangs.gangs)
+            units = units_of(self._state, self._demand, self._budgets, contended, whole)
+            self._members = self._turn.members[: self._admitted(units)]
+            if len(self._members) < self._need:
+                return None
+            placed, chosen = self._placed(units)
+            if len(placed) < self._need:
+                return None
+            victims = self._given_back(chosen, placed)
+            gone = {pod.uid for pod in victims}
+            torn = disrupted_gangs(self._state, victims)
+            whole.update(gang.key for gang in torn if not gone.issuperset(pod.uid for pod in gang.members))
+            if all(gone.issuperset(pod.uid for pod in gang.members) for gang in torn):
+                return self._preemption(placed, victims)
+        return None
+
+    def _preemption(self, placed: Sequence[PlacedMember], victims: Sequence[Pod]) -> GangPreemption | None:
+        """None without victims, now or on their way out, and where it took what others are guaranteed."""
+        if not victims and not self._leaving:
+            return None
+        names, first = self._state.nodes.names, placed[0].pod
+        nominated: list[Nominated] = [(item.pod, names[item.slot], item.vector) for item in placed]
+        made = GangPreemption(tuple((victim, first) for victim in victims), tuple(nominated))
+        return None if takes_guaranteed(self._state, self._members, made) else made
+
+    def _admitted(self, units: Units) -> int:
+        """How many of the members the quota can admit at most once all units are gone."""
+        pods = [pod for _, pod in self._members]
+        freed = self._freed(units)
+        return _largest(len(pods), lambda count: bool((freed >= self._turn.need_of(pods[:count])).all()))
+
+    def _freed(self, units: Units) -> Int64:
+        """int64 [R]: what the units hold together."""
+        width = len(self._demand.need)
+        total: Int64 = self._state.table.requests[:width, units.rows].sum(axis=1)
+        return total
+
+    # Placing
+
+    def _placed(self, units: Units) -> tuple[list[PlacedMember], Units]:
+        """(members with nodes, units that are removed for them)."""
+        room = GroupRoom(self._cycle, self._members, units, self._now)
+        most = min(len(self._members), room.most) if self._equal else len(self._members)
+        few = room.fewest(most, self._turn.need_of([pod for _, pod in self._members]))
+        tried: list[tuple[list[PlacedMember], Units]] = []
+        for chosen in (few, units) if few.size < units.size else (units,):
+            tried.append((self._place(chosen), chosen))
+            if len(tried[-1][0]) >= most:
+                break
+        return max(tried, key=lambda item: len(item[0]))
+
+    def _place(self, units: Units) -> list[PlacedMember]:
+        """As many members as find nodes once the units are gone."""
+        cycle, state, now = self._cycle, self._state, self._now
+        placed: list[PlacedMember] = []
+        with Trial(state, now) as trial:
+            self._remove(trial, units)
+            if self._placing is not None:
+                return self._placing(self._members)
+            mark = trial.checkpoint()
+            for profile, pod in self._members:
+                attempt = cycle.attempt(profile, pod, now, post_filter=False)
+                if attempt.slot >= 0:
+                    trial.place(pod, attempt.slot)
+                    placed.append(PlacedMember(profile, pod, attempt.slot, attempt.cycle.vector))
+                elif self._equal and self._need <= len(placed):
+                    break
+            if len(placed) < self._need and worth_a_search(self._members, equal=self._equal):
+                trial.rollback(mark)
+                search = GangSearch(cycle, self._members, self._need, now)
+                found = search.run() or []
+                placed = [
+                    PlacedMember(profile, item.cycle.pod, item.slot, item.cycle.vector)
+                    for profile, item in found
+                ]
+                search.undo()
+        return placed
+
+    def _remove(self, trial: Trial, units: Units) -> None:
+        gone = {pod.uid for pod in units.pods(self._state)}
+        for uid in (*self._leaving, *gone.difference(self._leaving)):
+            trial.remove_placed(uid)
+
+    # Giving back
+
+    def _given_back(self, chosen: Units, placed: Sequence[PlacedMember]) -> list[Pod]:
+        """The pods that must go so that all placed members keep their nodes."""
+        state = self._state
+        need = self._turn.need_of([member.pod for member in placed])
+        spare = self._freed(chosen) - need
+        taken = [(member.slot, member.vector) for member in placed]
+        go = needed_units(state, chosen, taken, spare, bounded=need > 0)
+        if self._keeps(chosen.some(go), placed):
+            return chosen.some(go).pods(state)
+        # Other filters refuse: as few as possible of the other units go as well, those beside members first.
+        slots = {member.slot for member in placed}
+        near = np.isin(state.table.slot[chosen.rows], list(slots))
+        beside = sorted(set(chosen.of[near].tolist()).union(go))
+        more = beside if self._keeps(chosen.some(beside), placed) else range(chosen.size)
+
+        def enough(numbers: frozenset[int]) -> bool:
+            return self._keeps(chosen.some(numbers), placed)
+
+        return chosen.some(minimal_subset(sorted(more, reverse=True), enough)).pods(state)
+
+    def _keeps(self, gone: Units, placed: Sequence[PlacedMember]) -> bool:
+        """Whether all placed members pass all filters on their nodes, one after the other."""
+        with Trial(self._state, self._now) as trial:
+            self._remove(trial, gone)
+            for member in placed:
+                own = self._cycle.new_cycle(member.profile, member.pod, self._now)
+                if not Reevaluation(self._cycle, member.profile, own).fits(member.slot):
+                    return False
+                trial.place(member.pod, member.slot)
+        return True

@@ -1,0 +1,40 @@
+"""Decided evictions for other pods and groups, to tell those who lose by them (docs/quota.md#reclaim)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler_core.model.pods.pod import Pod
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, LastReclaim
+
+
+class Displacement(msgspec.Struct, frozen=True):
+    """The pods of one namespace that one preemption evicts. `by` is the pod or group that takes their place.
+
+    `quota` is the quota of the victims and `by_quota` that of the preemptor where the preemption reclaims
+    what the one borrows from the other; both are absent for a preemption by priority. `text` names preemptor
+    and quotas, `members` counts the pods of each group of victims when it was decided, by the group's key.
+    """
+
+    victims: tuple[Pod, ...]
+    by: str
+    text: str
+    quota: ElasticQuota | None = None
+    by_quota: str = ""
+    members: dict[str, int] = {}
+
+
+class Displacements:
+    """`pending` are those that nobody was told about; `reclaims` are the last reclaims by victims' namespace.
+
+    A reclaim stays in `reclaims` until the status of the quota has it.
+    """
+
+    def __init__(self) -> None:
+        self.pending: list[Displacement] = []
+        self.reclaims: dict[str, LastReclaim] = {}
+
+    def take(self) -> list[Displacement]:
+        """The pending displacements, which are no longer pending."""
+        found, self.pending = self.pending, []
+        return found
