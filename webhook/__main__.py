@@ -152,6 +152,12 @@ def cli() -> None:
     "exempt",
     f"A namespace to ignore, in addition to {', '.join(EXEMPT_NAMESPACES)}; may be repeated.",
 )
+@click.option(
+    "--gang-owners",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Kinds of owners that say how many of their pods start together, besides the built-in ones (YAML).",
+)
 @click.option("--register", is_flag=True, help="Write the webhook configurations when ready.")
 @click.option(
     "--url",
@@ -215,6 +221,7 @@ def serve(
     sum_of_min: str,
     adoption: str,
     exempt: tuple[str, ...],
+    gang_owners: Path | None,
     register: bool,
     url: str,
     service: tuple[str, str],
@@ -230,14 +237,14 @@ def serve(
     logging_format: str,
 ) -> None:
     """Answer admission reviews over TLS, from caches of the cluster."""
-    reached = url or service[1] or address[0] not in ALL_ADDRESSES
-    _check_usage(register, address[0] if not reached else "", certificate_dir, client_names, client_ca)
+    _check_usage(register, url or service[1] or address[0], certificate_dir, client_names, client_ca)
     _one_of(cert_dir, certificate_secret[1], certificate_dir)
     # Imported here: help and usage errors need none of it, and it takes 0.3 s.
     from scheduler_core.kube.connect import Overrides
     from scheduler_core.logs import set_up
     from webhook.certs.source import Source
     from webhook.http.client_certificates import ClientCertificates
+    from webhook.owner_gangs.table import with_file
     from webhook.policy.review_dispatcher import Settings
     from webhook.process import RunningWebhook, WebhookOptions
     from webhook.reservations.ledger_writer import Times
@@ -268,6 +275,7 @@ def serve(
             adoption=adoption,  # type: ignore[arg-type]
             clients=ClientCertificates(client_ca, frozenset(client_names)),
             times=Times(timeout=hold_timeout),
+            gang_owners=with_file(gang_owners),
         )
     )
     _run(process)
@@ -294,17 +302,17 @@ def _run(process: RunningWebhook) -> None:
 
 def _check_usage(
     register: bool,
-    unreached: str,
+    reached: str,
     certificate_dir: Path | None,
     client_names: tuple[str, ...],
     client_ca: Path | None,
 ) -> None:
     """Raises UsageError for options that do not go together.
 
-    `unreached` is a listening address that no API server can call, or empty.
+    `reached` is the address at which API servers call the webhook.
     """
-    if register and unreached:
-        raise click.UsageError(f"--register with --listen {unreached} needs --url or --service")
+    if register and reached in ALL_ADDRESSES:
+        raise click.UsageError(f"--register with --listen {reached} needs --url or --service")
     if register and certificate_dir:
         raise click.UsageError("--register writes the webhook's own CA; with --certificate-dir there is none")
     if client_names and not client_ca:

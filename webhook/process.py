@@ -33,6 +33,9 @@ from webhook.http.deadline import BoundedSession
 from webhook.http.health import Lifecycle, health_server
 from webhook.http.server import WebhookServer
 from webhook.metrics import WebhookMetrics
+from webhook.owner_gangs.finder import GangFinder
+from webhook.owner_gangs.groups import GangGroups, GangUpkeep
+from webhook.owner_gangs.table import Table, built_in
 from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 from webhook.reservations.charge_store import ChargeStore, QuotaStandings
 from webhook.reservations.ledger_api import LedgerClient
@@ -132,6 +135,7 @@ class WebhookOptions:
     adoption: Adoption = "Report"
     clients: ClientCertificates = field(default_factory=ClientCertificates)
     times: Times = field(default_factory=Times)
+    gang_owners: Table = field(default_factory=built_in)
 
 
 class RunningWebhook:
@@ -169,13 +173,17 @@ class RunningWebhook:
             )
             owners, reads = OwnerCache(direct), ClientReads(direct)
             charges = self._charge_store(direct, watches, reads)
-            dispatcher = ReviewDispatcher(cache, settings, reads, reservations, owners, charges)
+            gangs = GangGroups(direct, self._finder(direct, owners))
+            dispatcher = ReviewDispatcher(cache, settings, reads, reservations, owners, charges, gangs)
             reconciler = Reconciler(
                 watches, LedgerRecord(reservations, cache.reservations), LedgerRecord(charges, cache.charges)
             )
             default_pods = DefaultSchedulerPods()
             search = BypassSearch(default_pods, cache, owners, settings.exempt_namespaces)
-            mend = recreation_round(client, search, self._options.adoption)
+            mend = in_turn(
+                recreation_round(client, search, self._options.adoption),
+                GangUpkeep(client, self._finder(client, owners), cache.has_automatic_gangs).round,
+            )
             auditor = Auditor(client, audit_of(cache, search, settings), self._metrics.registry, mend=mend)
             source = self._options.certificates
             rotation = source.rotation(client, self._options.hosts, self._metrics)
@@ -217,6 +225,9 @@ class RunningWebhook:
                 components.stop()
                 if keeper is not None:
                     keeper.join(STOP_SECONDS)
+
+    def _finder(self, client: Client, owners: OwnerCache) -> GangFinder:
+        return GangFinder(client, self._options.gang_owners, owners.resource)
 
     def _watch_over(self, components: Components) -> None:
         """Wait until stopped. Raises Ended."""
@@ -332,6 +343,16 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(TURN_SECONDS)
+
+
+def in_turn(*steps: Callable[[], None]) -> Callable[[], None]:
+    """One step after the other; the rest is left out if one raises."""
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    return run
 
 
 class ComponentEnded(MusterError):

@@ -3,11 +3,14 @@
 - pods (mutating): `Ignore`, 2 s. A pod that does not get its schedulerName is placed by the default scheduler
   and still counts in the quota of its namespace; a cluster that cannot create pods would be worse. Pods of
   other schedulers are sent as well: in a namespace with a quota they are marked as charged at creation.
+- jobs (mutating): `Ignore`, 2 s. Without the webhook a Job counts evictions as failures, as it would without
+  Muster.
 - elasticquotas (create, update): `Fail`, 5 s. While the webhook is unavailable only the few users who edit
   quotas wait, and no invalid quota is stored.
 - elasticquotas (delete): `Ignore`. With `Fail`, no namespace could be deleted while the webhook is
   unavailable.
-- ConfigMaps of topologies and groups, PodGroups of other API groups with annotations of Muster: `Ignore`.
+- ConfigMaps of topologies and groups, PodGroups of other API groups that are new, change their spec or have
+  annotations of Muster: `Ignore`.
   If the text is invalid, the scheduler keeps the old topology and lets the group wait; results are often
   written back.
 - ConfigMaps with the data, but not the label, of a group or topology: `Ignore`, 1 s. They get a warning.
@@ -31,6 +34,7 @@ from scheduler_core.kube.errors import Conflict, NotFound
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     ELASTIC_QUOTAS,
+    JOBS,
     MUTATING_WEBHOOKS,
     NATIVE_POD_GROUPS,
     POD_GROUPS,
@@ -45,6 +49,7 @@ from scheduler_core.model.names import (
     EXEMPT_LABEL,
     EXEMPT_NAMESPACES,
     GROUP_NAME_ANNOTATION,
+    HOLD_QUOTA_ANNOTATION,
     LIFECYCLE_POLICY_ANNOTATION,
     MIRROR_ANNOTATION,
     SAKKARA_GROUP_LABEL,
@@ -89,15 +94,20 @@ def mutating_configuration(
     exempt: Iterable[str] = EXEMPT_NAMESPACES,
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration."""
-    pods = _entry("pods.mutate.muster.dev", endpoint.client_config("/mutate"), PODS, ("CREATE",), exempt)
-    pods["failurePolicy"] = "Ignore"
-    pods["timeoutSeconds"] = 2
-    pods["reinvocationPolicy"] = "IfNeeded"
-    pods["namespaceSelector"]["matchExpressions"].append(
-        {"key": EXEMPT_LABEL, "operator": "NotIn", "values": ["true"]}
-    )
+    client, names = endpoint.client_config("/mutate"), list(exempt)
+    pods = _entry("pods.mutate.muster.dev", client, PODS, ("CREATE",), names)
+    jobs = _entry("jobs.mutate.muster.dev", client, JOBS, ("CREATE",), names)
+    for entry in (pods, jobs):
+        entry["failurePolicy"] = "Ignore"
+        entry["timeoutSeconds"] = 2
+        entry["reinvocationPolicy"] = "IfNeeded"
+        entry["namespaceSelector"]["matchExpressions"].append(
+            {"key": EXEMPT_LABEL, "operator": "NotIn", "values": ["true"]}
+        )
+    # The PodGroup of a gang from owners.
+    pods["sideEffects"] = "NoneOnDryRun"
     pods["matchConditions"] = [{"name": "is-no-mirror-pod", "expression": _is_no_mirror_pod()}]
-    return _configuration(MUTATING_WEBHOOKS, [pods])
+    return _configuration(MUTATING_WEBHOOKS, [pods, jobs])
 
 
 def validating_configuration(
@@ -175,7 +185,7 @@ def _entry(
         "rules": [
             {
                 "apiGroups": [resource.group],
-                "apiVersions": [resource.version],
+                "apiVersions": list(resource.versions or (resource.version,)),
                 "resources": [resource.plural],
                 "operations": list(operations),
                 "scope": "Namespaced",
@@ -205,14 +215,22 @@ def _placement_entries(client: dict[str, Any], exempt: list[str]) -> list[Entry]
     found.append(entry)
     for resource, name in ((X_POD_GROUPS, "x-podgroups"), (NATIVE_POD_GROUPS, "native-podgroups")):
         entry = _entry(f"{name}.validate.muster.dev", client, resource, write, exempt)
-        keys = (TOPOLOGY_CONSTRAINTS_ANNOTATION, LIFECYCLE_POLICY_ANNOTATION)
-        either = " || ".join(f"'{key}' in object.metadata.annotations" for key in keys)
-        says = f"has(object.metadata.annotations) && ({either})"
-        entry["matchConditions"] = [{"name": "asks-muster", "expression": says}]
+        entry["matchConditions"] = [{"name": "asks-muster", "expression": _concerns_muster()}]
         found.append(entry)
     for entry in found:
         entry["failurePolicy"] = "Ignore"
     return found
+
+
+def _concerns_muster() -> str:
+    """CEL: the group is new, its spec changes, or it has annotations of Muster."""
+    keys = (TOPOLOGY_CONSTRAINTS_ANNOTATION, LIFECYCLE_POLICY_ANNOTATION, HOLD_QUOTA_ANNOTATION)
+    either = " || ".join(f"'{key}' in object.metadata.annotations" for key in keys)
+    changed = "!has(oldObject.spec) || object.spec != oldObject.spec"
+    return (
+        f"oldObject == null || (has(object.spec) && ({changed})) || "
+        f"(has(object.metadata.annotations) && ({either}))"
+    )
 
 
 def _looks_like_ours() -> str:

@@ -5,7 +5,9 @@
    PodGroups of other API groups, by label or field, are left alone;
 3. the annotation of its controller, of the controller of its controller, and so on (Job, StatefulSet,
    ReplicaSet -> Deployment, JobSet, PyTorchJob, ...);
-4. the annotation `muster.dev/default-group` of its namespace.
+4. in a namespace with the label `muster.dev/gang: auto`, the PodGroup that the webhook makes of what an owner
+   says by itself: see `webhook.owner_gangs`;
+5. the annotation `muster.dev/default-group` of its namespace.
 
 Owners are looked up in the namespace of the pod only.
 """
@@ -85,6 +87,9 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
     scheduler_name: str | None = None
     node_name: str | None = None
+    priority_class_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
     scheduling_group: _SchedulingGroup | None = None
 
 
@@ -124,15 +129,31 @@ def group_of(
 
     `ask` allows questions to the API server about controllers of kinds that are not watched.
     """
+    if is_of_other_dialect(pod, is_ours):
+        return ""
+    return chosen_group(pod, namespace, is_ours, owners, ask=ask) or default_group(home)
+
+
+def is_of_other_dialect(pod: NewPod, is_ours: Callable[[str], bool]) -> bool:
+    """Whether a pod names only a group that is no PodGroup of ours."""
+    labels = pod.metadata.labels or {}
+    if pod.named:
+        return False
+    if label := labels.get(X_POD_GROUP_LABEL, ""):
+        return not is_ours(label)
+    return bool(labels.get(SAKKARA_GROUP_NAME_LABEL) or pod.native_group)
+
+
+def chosen_group(
+    pod: NewPod, namespace: str, is_ours: Callable[[str], bool], owners: Owners, *, ask: bool
+) -> str:
+    """The PodGroup that a pod of no other dialect, or a controller of it, names; empty without."""
     if pod.named:
         return pod.named
-    labels = pod.metadata.labels or {}
-    label = labels.get(X_POD_GROUP_LABEL, "")
-    if label:
-        return label if is_ours(label) else ""
-    if labels.get(SAKKARA_GROUP_NAME_LABEL) or pod.native_group:
-        return ""
-    return _of_owners(pod.metadata.controller, namespace, owners, ask) or _default(home)
+    label = (pod.metadata.labels or {}).get(X_POD_GROUP_LABEL, "")
+    if label and is_ours(label):
+        return label
+    return _of_owners(pod.metadata.controller, namespace, owners, ask)
 
 
 def _of_owners(reference: OwnerReference | None, namespace: str, owners: Owners, ask: bool) -> str:
@@ -146,7 +167,8 @@ def _of_owners(reference: OwnerReference | None, namespace: str, owners: Owners,
     return ""
 
 
-def _default(home: Namespace | None) -> str:
+def default_group(home: Namespace | None) -> str:
+    """The group of the namespace for pods without another one, empty without."""
     return home.annotations.get(DEFAULT_GROUP_ANNOTATION, "") if home is not None else ""
 
 

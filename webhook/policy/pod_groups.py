@@ -5,17 +5,20 @@ The rules about one object are pure; the store of reservations arbitrates betwee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
 
 from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
+from scheduler_core.model.groups.gang import Gang, GroupRef, hold_seconds
 from scheduler_core.model.groups.pod_group import PodGroup, PolicyWire, parse_pod_group
 from scheduler_core.model.kinds import POD_GROUPS
 from scheduler_core.model.meta import identity_of
 from scheduler_core.model.names import (
+    HOLD_QUOTA_ANNOTATION,
     LIFECYCLE_POLICIES,
     LIFECYCLE_POLICY_ANNOTATION,
     LIFECYCLE_RESTART,
@@ -23,9 +26,6 @@ from scheduler_core.model.names import (
     POLICY_IGNORE,
     POLICY_RESTART,
 )
-from scheduler_core.model.pods.use import PodUse
-from scheduler_core.model.quantity import format_resource
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.model.quotas.reservation_ledger import Hold
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.quota.reservations.limits import MOST_AMOUNTS_BYTES, ReservationRefusal, amounts_bytes
@@ -33,7 +33,16 @@ from scheduler_core.quota.reservations.reconcile import hold_of
 from scheduler_core.quota.reservations.usage import counts_groups
 from scheduler_core.quota.validation import Violation
 from webhook.http.admission_review import Malformed, require_identity
+from webhook.policy.group_quota import (
+    NO_LIMITS,
+    GroupLimits,
+    PodExamples,
+    check_need,
+    no_examples,
+    warnings_of,
+)
 from webhook.policy.preexisting_violations import spec_of
+from webhook.policy.topology_constraints import CONFIG_MAP
 from webhook.policy.verdict import (
     ALLOW,
     Finding,
@@ -49,8 +58,8 @@ MOST_MEMBERS: Final = 2**31 - 1
 
 # Asks the store for a reservation; returns what is lacking. Raises Undecided.
 Reserve = Callable[[Hold], Sequence[ReservationRefusal]]
-# Returns the existing pods of a group.
-Members = Callable[[str], Sequence[PodUse]]
+# Returns what the pods of a group look like.
+Members = Callable[[Gang], PodExamples]
 
 
 class _PolicySpec(msgspec.Struct, frozen=True):
@@ -63,15 +72,15 @@ class _Policies(msgspec.Struct, frozen=True):
 
 def create_group(
     raw: msgspec.Raw,
-    quota: ElasticQuota | None,
+    limits: GroupLimits,
     natives: Sequence[ResourceQuota],
     reserve: Reserve,
     members: Members,
 ) -> Verdict:
     """The verdict on a new PodGroup, whose totalResources are reserved if it is allowed. Raises Undecided.
 
-    `quota` is the ElasticQuota in effect in the namespace, `natives` its ResourceQuotas. `members` is called
-    only if the quota limits a resource that totalResources does not name.
+    `natives` are the ResourceQuotas of the namespace. `members` is called only if a limit concerns a resource
+    that totalResources does not name.
     """
     try:
         group = parse_pod_group(raw)
@@ -80,22 +89,33 @@ def create_group(
     require_identity(group.uid, group.name)
     if group.min_members > MOST_MEMBERS:
         raise Malformed(f"request.object has spec.minMembers={group.min_members}, which is no int32")
-    violations = check_group(group, quota)
-    if quota is not None and unspecified_resources(group, quota):
-        violations += check_members(group, quota, members(group.name))
+    gang = _gang_of(group)
+    examples = cache(lambda: members(gang))
+    violations = check_group(group) + check_need(gang, limits.firm, examples)
     if violations:
         return deny([Finding("group", violation) for violation in violations], group=group.key)
-    warnings = [_not_counted(group, native) for native in natives if not counts_groups(native)]
+    warnings = warnings_of(gang, limits, examples)
     if not group.total:
-        return allow(group=group.key)
+        return allow(warnings, group=group.key)
+    warnings += [_not_counted(group, native) for native in natives if not counts_groups(native)]
     short = reserve(hold_of(group))
     if short:
         return refuse_lacking(f"PodGroup {group.key}", "spec.totalResources", short)
     return allow(warnings, group=group.key)
 
 
-def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
-    """The verdict on an update of a PodGroup: its spec must not change. Raises Malformed."""
+def _gang_of(group: PodGroup) -> Gang:
+    ref = GroupRef("PodGroup", group.namespace, group.name)
+    return Gang(ref, group.uid, group.resource_version, group.created, group.min_members, total=group.total)
+
+
+def update_group(
+    raw: msgspec.Raw, old_raw: msgspec.Raw, limits: GroupLimits = NO_LIMITS, members: Members = no_examples
+) -> Verdict:
+    """The verdict on an update of a PodGroup: its spec must not change. Raises Malformed.
+
+    The minimum of a group that follows its owner may change, within the `limits` of its namespace.
+    """
     if identity_of(raw).deletion_timestamp is not None:
         return ALLOW
     try:
@@ -104,6 +124,11 @@ def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
         raise Malformed(f"request.object is not a PodGroup: {error}") from None
     if new == old or _same(raw, old_raw):
         return ALLOW
+    followed = _follows(raw, old_raw)
+    if followed is not None:
+        gang = _gang_of(followed)
+        found = check_group(followed) + check_need(gang, limits.firm, cache(lambda: members(gang)))
+        return deny([Finding("group", one) for one in found], group=followed.key) if found else ALLOW
     meta = identity_of(raw)
     violation = Violation(
         f"PodGroup {meta.namespace}/{meta.name}",
@@ -114,13 +139,17 @@ def update_group(raw: msgspec.Raw, old_raw: msgspec.Raw) -> Verdict:
     return deny([Finding("immutable", violation)])
 
 
-def judge_lifecycle(raw: msgspec.Raw, old_raw: msgspec.Raw | None, api_group: str) -> Verdict:
-    """The verdict on the lifecycle policy of a PodGroup of any API group that is new or was changed."""
+def judge_annotations(raw: msgspec.Raw, old_raw: msgspec.Raw | None, kind: tuple[str, str]) -> Verdict:
+    """The verdict on the annotations of a group of any dialect that is new or was changed."""
     meta = identity_of(raw)
-    before = identity_of(old_raw).annotations if old_raw is not None else None
-    subject = f"PodGroup {meta.namespace}/{meta.name}"
-    violation = check_lifecycle(subject, meta.annotations or {}, before or {}, _policy(raw, api_group))
-    return deny([Finding("group", violation)]) if violation is not None else ALLOW
+    annotations = meta.annotations or {}
+    before = (identity_of(old_raw).annotations if old_raw is not None else None) or {}
+    subject = f"{kind[1]} {meta.namespace}/{meta.name}"
+    found = [check_hold(subject, annotations, before)]
+    if kind != CONFIG_MAP:
+        found.append(check_lifecycle(subject, annotations, before, _policy(raw, kind[0])))
+    findings = [Finding("group", violation) for violation in found if violation is not None]
+    return deny(findings) if findings else ALLOW
 
 
 def _policy(raw: msgspec.Raw, api_group: str) -> PolicyWire | None:
@@ -139,7 +168,21 @@ def _same(raw: msgspec.Raw, old_raw: msgspec.Raw) -> bool:
         new, old = parse_pod_group(raw), parse_pod_group(old_raw)
     except ModelError:
         return False
-    return (new.min_members, new.total, new.policy) == (old.min_members, old.total, old.policy)
+    return new.min_members == old.min_members and _rest(new) == _rest(old)
+
+
+def _rest(group: PodGroup) -> tuple[object, ...]:
+    """The spec without minMembers."""
+    return group.total, group.policy, group.follows_owner
+
+
+def _follows(raw: msgspec.Raw, old_raw: msgspec.Raw) -> PodGroup | None:
+    """The group as it shall be, if its minimum follows an owner and all else stays."""
+    try:
+        new, old = parse_pod_group(raw), parse_pod_group(old_raw)
+    except ModelError:
+        return None
+    return new if old.follows_owner and _rest(new) == _rest(old) else None
 
 
 def _not_counted(group: PodGroup, native: ResourceQuota) -> str:
@@ -149,8 +192,8 @@ def _not_counted(group: PodGroup, native: ResourceQuota) -> str:
     )
 
 
-def check_group(group: PodGroup, quota: ElasticQuota | None) -> list[Violation]:
-    """The reasons why a group can never start, by itself or under the ElasticQuota of its namespace."""
+def check_group(group: PodGroup) -> list[Violation]:
+    """The reasons why a group can never start, whatever the quotas are."""
     found = []
     subject = f"PodGroup {group.key}"
     pods = group.total.get(PODS)
@@ -164,51 +207,17 @@ def check_group(group: PodGroup, quota: ElasticQuota | None) -> list[Violation]:
         )
         given = f"{len(group.total)} resources in {size:,} bytes"
         found.append(Violation(subject, "spec.totalResources", given, rule))
-    if quota is None:
-        return found
-    for name, value in sorted(group.total.items()):
-        limit = quota.max.get(name)
-        if limit is not None and value > limit:
-            field = f"spec.totalResources[{name}]"
-            rule = f"exceeds {_max(quota, name)}"
-            found.append(Violation(subject, field, format_resource(name, value), rule))
-    most = quota.max.get(PODS)
-    if most is not None and group.min_members > most:
-        rule = f"exceeds {_max(quota, PODS)}"
-        found.append(Violation(subject, "spec.minMembers", str(group.min_members), rule))
     return found
 
 
-def unspecified_resources(group: PodGroup, quota: ElasticQuota | None) -> frozenset[str]:
-    """The resources that the quota limits by max and the group's totalResources does not name."""
-    return frozenset(quota.max.keys() - group.total.keys() - {PODS}) if quota is not None else frozenset()
-
-
-def check_members(group: PodGroup, quota: ElasticQuota, members: Sequence[PodUse]) -> list[Violation]:
-    """The violations of a group whose existing pods show that minMembers of them exceed the quota's max.
-
-    The need is that of the smallest minMembers pods; pods that do not exist yet count like the smallest one.
-    """
-    found: list[Violation] = []
-    usages = [pod.usage for pod in members if not pod.finished]
-    if not usages:
-        return found
-    for name in sorted(unspecified_resources(group, quota)):
-        need, limit = least_need(usages, name, group.min_members), quota.max[name]
-        if need > limit:
-            rule = (
-                f"pods like the {len(usages)} that exist ask for {name}={format_resource(name, need)}, "
-                f"which exceeds {_max(quota, name)}"
-            )
-            subject = f"PodGroup {group.key}"
-            found.append(Violation(subject, "spec.minMembers", str(group.min_members), rule))
-    return found
-
-
-def least_need(usages: Iterable[Mapping[str, int]], name: str, minimum: int) -> int:
-    """The requests of the smallest `minimum` pods for a resource; missing pods count like the smallest."""
-    amounts = sorted(usage.get(name, 0) for usage in usages)[:minimum]
-    return sum(amounts) + (minimum - len(amounts)) * amounts[0]
+def check_hold(subject: str, annotations: Mapping[str, str], before: Mapping[str, str]) -> Violation | None:
+    """The violation of a time for which no quota can be held. A value that was there before is allowed."""
+    value = annotations.get(HOLD_QUOTA_ANNOTATION)
+    if value == before.get(HOLD_QUOTA_ANNOTATION) or hold_seconds(annotations) is not None:
+        return None
+    field = f"metadata.annotations[{HOLD_QUOTA_ANNOTATION}]"
+    rule = "is no positive duration; write how long quota is held for the waiting group, such as 10m"
+    return Violation(subject, field, value or '""', rule)
 
 
 def check_lifecycle(
@@ -232,7 +241,3 @@ def check_lifecycle(
         return Violation(subject, field, policy, f"contradicts spec.policy, which means {word} and decides")
     allowed = ", ".join(LIFECYCLE_POLICIES)
     return Violation(subject, field, policy, f"is not known; allowed are {allowed}")
-
-
-def _max(quota: ElasticQuota, name: str) -> str:
-    return f"spec.max[{name}]={format_resource(name, quota.max[name])} of ElasticQuota {quota.key}"

@@ -31,34 +31,35 @@ PACE_SECONDS: Final = 0.5
 MOST_KEPT: Final = 512
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 
-class CachedAnswers(Generic[K]):
-    """Boolean answers by key, each cached for `seconds(answer)`. Thread-safe.
+class CachedAnswers(Generic[K, V]):
+    """Answers by key, each cached for `seconds(answer)`. Thread-safe.
 
     `of` is None if `ask` returns None, or if the rate limit does not allow a request.
     """
 
     def __init__(
         self,
-        ask: Callable[[K], bool | None],
-        seconds: Callable[[bool], float],
+        ask: Callable[[K], V | None],
+        seconds: Callable[[V], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ask = ask
         self._seconds = seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[K, tuple[float, bool]] = OrderedDict()
+        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self._next = float("-inf")
 
-    def of(self, key: K) -> bool | None:
+    def of(self, key: K) -> V | None:
         """The answer for a key, cached or asked for."""
         now = self._clock()
         with self._lock:
-            until, answer = self._kept.get(key, (now, False))
-            if now < until:
-                return answer
+            kept = self._kept.get(key)
+            if kept is not None and now < kept[0]:
+                return kept[1]
             if now < self._next:
                 return None
             self._next = now + PACE_SECONDS
@@ -79,12 +80,12 @@ class PodWarnings:
         self, reads: OptionalReads, ours: Iterable[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._ours = frozenset(ours)
-        self._served: CachedAnswers[str] = CachedAnswers(
+        self._served: CachedAnswers[str, bool] = CachedAnswers(
             lambda name: reads.ask(lambda live: live.serves(name)),
             lambda served: SERVED_SECONDS if served else UNSERVED_SECONDS,
             clock,
         )
-        self._unlabelled: CachedAnswers[tuple[str, str]] = CachedAnswers(
+        self._unlabelled: CachedAnswers[tuple[str, str], bool] = CachedAnswers(
             lambda place: reads.ask(lambda live: live.is_unlabelled(*place)), lambda _: GROUP_SECONDS, clock
         )
 

@@ -14,7 +14,7 @@ from scheduler_core.model.pods.use import parse_proposed_use
 from scheduler_core.model.quotas.reservation_ledger import Charge
 from scheduler_core.quota.reservations.limits import ReservationRefusal
 from webhook.http.admission_review import Malformed, TooDeep, require_identity
-from webhook.policy.pod_group_membership import NewPod, annotation_patch
+from webhook.policy.pod_group_membership import NewPod, PodSpec, annotation_patch
 from webhook.policy.verdict import ALLOW, Verdict, refuse_lacking, refuse_malformed
 
 SCHEDULER_PATH: Final = "/spec/schedulerName"
@@ -67,8 +67,10 @@ def is_assignable(pod: NewPod, ours: frozenset[str]) -> bool:
     return pod.spec.scheduler_name in (None, "", DEFAULT_SCHEDULER) or bool(named_scheduler(pod, ours))
 
 
-def assign(pod: NewPod, scheduler_name: str, group: str) -> Verdict:
-    """Patch schedulerName and group of an assignable pod. Idempotent, as reinvocation requires.
+def assign(pod: NewPod, scheduler_name: str, group: str, priority_class: str = "") -> Verdict:
+    """Patch schedulerName, group and priority of an assignable pod. Idempotent, as reinvocation requires.
+
+    `priority_class` is that of its gang; a pod that has a class keeps it.
 
     Pods of DaemonSets are treated like all others: they name their node by affinity and count in the quota.
     """
@@ -79,6 +81,9 @@ def assign(pod: NewPod, scheduler_name: str, group: str) -> Verdict:
     if current != scheduler_name:
         patch += _patch(current, scheduler_name)
         audit["scheduler"] = scheduler_name
+    if priority_class and pod.spec is not None and not pod.spec.priority_class_name:
+        patch += _priority_patch(pod.spec, priority_class)
+        audit["priority-class"] = priority_class
     return Verdict(patch=patch, audit=audit)
 
 
@@ -90,6 +95,15 @@ def _patch(current: str | None, scheduler_name: str) -> tuple[Mapping[str, Any],
         {"op": "test", "path": SCHEDULER_PATH, "value": current},
         {"op": "replace", "path": SCHEDULER_PATH, "value": scheduler_name},
     )
+
+
+def _priority_patch(spec: PodSpec, priority_class: str) -> tuple[Mapping[str, Any], ...]:
+    """The patch of priorityClassName. The API server has computed the priority of a pod without a class
+    already, and computes it again from the class.
+    """
+    computed = (("priority", spec.priority), ("preemptionPolicy", spec.preemption_policy))
+    gone = tuple({"op": "remove", "path": f"/spec/{field}"} for field, value in computed if value is not None)
+    return (*gone, {"op": "add", "path": "/spec/priorityClassName", "value": priority_class})
 
 
 def admit_beside_reservations(raw: msgspec.Raw, admit: Admit) -> Verdict:

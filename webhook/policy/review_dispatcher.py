@@ -4,8 +4,11 @@ Decisions rest on the cache. Requests to the API server are rare:
 
 - quotas: see `webhook.policy.quota_reviews`;
 - groups with topology constraints: the topology ConfigMaps are listed when users change the group;
-- a new PodGroup without a total for a resource that its quota limits: its existing pods are listed;
-- a pod in a namespace that the watch has not shown yet: the namespace is read.
+- a new group without a total for a resource that a quota limits: its pods are listed, and without any its
+  Workload and the controller of that are read; a pod of a group in a namespace with limits: its group;
+- a quota whose limits change: the groups and pods of the namespace are listed;
+- a pod in a namespace that the watch has not shown yet: the namespace is read;
+- a pod in a namespace with `muster.dev/gang: auto`: its owners are read, and its PodGroup is made.
 """
 
 from __future__ import annotations
@@ -17,16 +20,24 @@ from typing import Final
 
 from scheduler_core.model.config_map import ConfigMap
 from scheduler_core.model.kinds import ELASTIC_QUOTAS, POD_GROUPS
-from scheduler_core.model.names import EXEMPT_LABEL, EXEMPT_NAMESPACES, MUSTER_SCHEDULER
+from scheduler_core.model.names import (
+    EXEMPT_LABEL,
+    EXEMPT_NAMESPACES,
+    GANG_AUTO,
+    GANG_LABEL,
+    MUSTER_SCHEDULER,
+)
 from scheduler_core.model.namespace import Namespace
-from scheduler_core.model.pods.use import PodUse
 from scheduler_core.model.quotas.elastic_quota import KIND as ELASTIC_QUOTA
 from scheduler_core.model.quotas.reservation_ledger import Hold
 from scheduler_core.model.quotas.resource_quota import KIND as RESOURCE_QUOTA
 from scheduler_core.quota.reservations.limits import ReservationRefusal
 from webhook.http.admission_review import Malformed, ReviewRequest, Unready
+from webhook.owner_gangs.gang import GangUndecided
 from webhook.policy.config_maps import judge_config_map, warn_of_missing_label
 from webhook.policy.elastic_quotas import SumMode
+from webhook.policy.group_reviews import GroupReviews
+from webhook.policy.job_failure import JOB, admit_job
 from webhook.policy.other_scheduler_pods import (
     ForeignPods,
     admit_other_scheduler_pod,
@@ -36,8 +47,17 @@ from webhook.policy.other_scheduler_pods import (
     is_exempt,
     judge_pod_update,
 )
-from webhook.policy.pod_group_membership import NoOwners, Owners, check_name, group_of
-from webhook.policy.pod_groups import create_group, judge_lifecycle, update_group
+from webhook.policy.owner_gangs import NoGangs, OwnerGangs, judge_undecided, other_claim
+from webhook.policy.pod_group_membership import (
+    NewPod,
+    NoOwners,
+    Owners,
+    check_name,
+    chosen_group,
+    default_group,
+    is_of_other_dialect,
+)
+from webhook.policy.pod_groups import create_group, judge_annotations, update_group
 from webhook.policy.pod_warnings import PodWarnings
 from webhook.policy.pods import (
     admit_beside_reservations,
@@ -96,6 +116,7 @@ class ReviewDispatcher:
         store: ReservationStore | None = None,
         owners: Owners | None = None,
         charges: ChargeStore | None = None,
+        gangs: OwnerGangs | None = None,
     ) -> None:
         self.cache = cache
         self.settings = settings or Settings()
@@ -103,21 +124,25 @@ class ReviewDispatcher:
         self._quotas = QuotaReviews(cache, self.settings.sum_of_min, self._reads)
         self._store = store
         self._owners = owners or NoOwners()
+        self._gangs = gangs or NoGangs()
         self._charges = charges
         self._ours = self.settings.ours
         self._advice = PodWarnings(self._reads, self._ours)
+        self._groups = GroupReviews(cache, self._reads)
 
     def mutate(self, request: ReviewRequest) -> Verdict:
-        """The verdict of /mutate: assigns new pods of managed namespaces to Muster's scheduler.
+        """The verdict of /mutate. Raises Malformed and Unready.
 
-        Raises Malformed and Unready.
+        It assigns new pods of managed namespaces to Muster's scheduler, and lets new Jobs ignore evictions.
         """
-        if (request.kind.group, request.kind.kind) != POD or request.operation != "CREATE":
+        kind, name = (request.kind.group, request.kind.kind), request.namespace
+        if kind not in (POD, JOB) or request.operation != "CREATE" or request.sub_resource:
             return ALLOW
-        name = request.namespace
-        if request.sub_resource or not name or name in self.settings.exempt_namespaces:
+        if not name or name in self.settings.exempt_namespaces:
             return ALLOW
         self._require_synced()
+        if kind == JOB:
+            return self._mutate_job(request, name)
         pod = read_pod(request.object)
         if not is_assignable(pod, self._ours):
             judged = is_for_other_scheduler(pod, self._ours) and self._charges_admission(request)
@@ -128,10 +153,39 @@ class ReviewDispatcher:
             return ALLOW
         managed = is_managed(name, labels, self.cache.has_quota(name), self.settings.exempt_namespaces)
         ours = partial(self.cache.reservations.has_group, name)
-        group = group_of(pod, name, ours, self._owners, home, ask=managed)
-        if not (managed or group):
+        scheduler = named_scheduler(pod, self._ours) or self.settings.scheduler_name
+        if is_of_other_dialect(pod, ours):
+            return assign(pod, scheduler, "") if managed else ALLOW
+        automatic = labels.get(GANG_LABEL) == GANG_AUTO
+        group = chosen_group(pod, name, ours, self._owners, ask=managed or automatic)
+        if automatic and group == pod.named and not (group and ours(group)):
+            return self._assign_by_owner(request, pod, home, scheduler, managed)
+        group = group or default_group(home)
+        return assign(pod, scheduler, group) if managed or group else ALLOW
+
+    def _assign_by_owner(
+        self, request: ReviewRequest, pod: NewPod, home: Namespace | None, scheduler: str, managed: bool
+    ) -> Verdict:
+        """Assign a pod of no existing group to the gang that its owner asks for, whose group is made now."""
+        namespace = request.namespace or ""
+        try:
+            gang = self._gangs.find(namespace, request.object, pod)
+            if gang is None or pod.named not in ("", gang.name):
+                group = pod.named or default_group(home)
+                verdict = assign(pod, scheduler, group) if managed or group else ALLOW
+                return verdict.warning(other_claim(pod, namespace, gang))
+            if not request.dry_run:
+                self._gangs.ensure(namespace, gang)
+        except GangUndecided as error:
+            return judge_undecided(f"Pod {namespace}/{pod.metadata.name or request.name or ''}", error)
+        return assign(pod, scheduler, gang.name, gang.priority)
+
+    def _mutate_job(self, request: ReviewRequest, name: str) -> Verdict:
+        home = self._namespace(name)
+        labels = home.labels if home is not None else {}
+        if labels.get(EXEMPT_LABEL) == "true":
             return ALLOW
-        return assign(pod, named_scheduler(pod, self._ours) or self.settings.scheduler_name, group)
+        return admit_job(request.object, labels, self.cache.quota_of(name))
 
     def _namespace(self, name: str) -> Namespace | None:
         return self.cache.namespace(name) or self._reads.ask(lambda live: live.namespace(name))
@@ -157,13 +211,19 @@ class ReviewDispatcher:
             return ALLOW
         kind = (request.kind.group, request.kind.kind)
         placed = self._validate_placement(request, kind)
-        if not placed.allowed or kind not in (_ELASTIC, _NATIVE, _GROUP):
+        if not placed.allowed:
             return placed
+        if kind not in (_ELASTIC, _NATIVE, _GROUP):
+            if request.operation == "DELETE" or not (kind == CONFIG_MAP or is_pod_group(kind)):
+                return placed
+            fits = self._groups.judge(request, kind)
+            return placed.warning(fits.warnings) if fits.allowed else fits
         _require_objects(request)
         self._require_synced()
         if kind == _GROUP:
             return self._validate_group(request)
-        return self._quotas.native(request) if kind == _NATIVE else self._quotas.elastic(request)
+        verdict = self._quotas.native(request) if kind == _NATIVE else self._quotas.elastic(request)
+        return verdict.warning(self._groups.on_quota(request)) if verdict.allowed else verdict
 
     def _validate_placement(self, request: ReviewRequest, kind: tuple[str, str]) -> Verdict:
         """Judge topologies, groups in ConfigMaps, and the annotations of PodGroups; allow all other kinds."""
@@ -180,12 +240,12 @@ class ReviewDispatcher:
             return self.cache.node_labels
 
         old = request.old_object if request.operation == "UPDATE" else None
+        annotated = judge_annotations(request.object, old, kind)
+        if not annotated.allowed:
+            return annotated
         if kind == CONFIG_MAP:
             verdict = judge_config_map(request.object, old, topologies, labels)
             return verdict.warning(warn_of_missing_label(request.object, request.namespace or ""))
-        lifecycle = judge_lifecycle(request.object, old, kind[0])
-        if not lifecycle.allowed:
-            return lifecycle
         return judge_pod_group(request.object, kind[0], topologies, old, labels)
 
     def _validate_pod(self, request: ReviewRequest) -> Verdict:
@@ -210,6 +270,7 @@ class ReviewDispatcher:
         verdict = self._validate_use(request, other_scheduler) if other_scheduler or resized else ALLOW
         if new:
             verdict = verdict.warning(self._advice.on_pod(pod, namespace))
+            verdict = verdict.warning(self._groups.on_pod(request.object, pod, namespace))
         store = self._store
         if store is None or not verdict.allowed:
             return verdict
@@ -242,21 +303,18 @@ class ReviewDispatcher:
     def _validate_group(self, request: ReviewRequest) -> Verdict:
         if request.operation == "DELETE":
             return ALLOW
-        if request.operation == "UPDATE":
-            return update_group(request.object, request.old_object)
         namespace = request.namespace or ""
-        quota, natives = self.cache.quota_of(namespace), self.cache.natives(namespace)
+        limits, natives = self._groups.limits(namespace), self.cache.natives(namespace)
+        if request.operation == "UPDATE":
+            return update_group(request.object, request.old_object, limits, self._groups.examples)
 
         def reserve(hold: Hold) -> Sequence[ReservationRefusal]:
             if self._store is None:
                 return ()
             return self._store.reserve(namespace, hold, dry_run=bool(request.dry_run))
 
-        def members(group: str) -> Sequence[PodUse]:
-            return self._reads.ask(lambda live: live.members(namespace, group)) or ()
-
         try:
-            return create_group(request.object, quota, natives, reserve, members)
+            return create_group(request.object, limits, natives, reserve, self._groups.examples)
         except Undecided as error:
             return refuse_for_now(f"PodGroup {namespace}/{request.name or ''}: {error}")
 

@@ -14,7 +14,8 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.groups.gang import Gang, parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.groups.gang import Gang, parse_gang, parse_x_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.groups.topology import parse_constraints
 from scheduler_core.model.kinds import CONFIG_MAPS, NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
@@ -55,14 +56,32 @@ def judge_pod_group(
     except ModelError as error:
         return refuse_malformed(error)
     subject = f"PodGroup {gang.ref.namespace}/{gang.ref.name}"
-    return judge_constraints(
-        subject, TopologyRequest(constraints, gang.min_members, _ANNOTATION), topologies, labels
+    request = TopologyRequest(constraints, gang.min_members, _ANNOTATION)
+    return judge_constraints(subject, request, topologies, labels).warning(_no_domain(gang, labels))
+
+
+def _no_domain(gang: Gang, labels: Labels) -> tuple[str, ...]:
+    """A warning about a topology key that no node has; none where the nodes are not known.
+
+    Nodes come and go, and their labels change, so this is no reason to refuse the group.
+    """
+    known = labels() if gang.topology_key else ()
+    if not known or gang.topology_key in known:
+        return ()
+    return (
+        f"spec.schedulingConstraints.topology[0].key={gang.topology_key}: no node has this label, and a "
+        "domain is one value of it, so the group waits until a node has it",
     )
 
 
 def is_pod_group(kind: tuple[str, str]) -> bool:
     """Whether a (group, kind) is one of the PodGroups that may carry constraints."""
     return kind[0] in _PARSERS and kind[1] == POD_GROUPS.kind
+
+
+def read_pod_group(raw: msgspec.Raw, group: str, version: str) -> Gang:
+    """The gang of a PodGroup of an API group, in the version of the request. Raises ModelError."""
+    return parse_native_gang(raw, version) if group == NATIVE_POD_GROUPS.group else _PARSERS[group](raw)
 
 
 def judge_constraints(

@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The decision. `patch` is an RFC 6902 list (add, replace and test only), empty for no change.
+    """The decision. `patch` is an RFC 6902 list (add, remove, replace and test only), empty for no change.
 
     `code` is 403 for a broken rule, 422 for an object that cannot be parsed, 503 for a request that may be
     tried again; `audit` goes into the audit annotations; `rules` names each broken rule once.

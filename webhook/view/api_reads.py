@@ -15,20 +15,22 @@ from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import ApiError, KubeconfigError, NotFound, TooManyRequests
 from scheduler_core.kube.schedulers import is_served
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
+from scheduler_core.model.groups.gang import Gang, GroupRef
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     ELASTIC_QUOTAS,
     NAMESPACES,
-    PODS,
     RESOURCE_QUOTAS,
     Resource,
 )
 from scheduler_core.model.names import SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
-from scheduler_core.model.pods.use import PodUse, parse_pod_use
+from scheduler_core.model.pods.use import PodUse
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
+from webhook.policy.group_quota import PodExamples
 from webhook.view.cache import FreshList
+from webhook.view.group_reads import GroupWithPods, group_named, groups_with_pods, members_of, template_of
 from webhook.view.listing import listed
 
 T = TypeVar("T")
@@ -55,8 +57,17 @@ class ApiReads(Protocol):
     def is_unlabelled(self, namespace: str, name: str) -> bool:
         """Whether there is a ConfigMap of this name that is no group."""
 
-    def members(self, namespace: str, group: str) -> Sequence[PodUse]:
-        """The pods that name a PodGroup of ours."""
+    def members(self, ref: GroupRef) -> Sequence[PodUse]:
+        """The pods of a group."""
+
+    def template(self, gang: Gang) -> PodExamples:
+        """The pod templates of the controller that the Workload of a native group refers to."""
+
+    def group(self, ref: GroupRef) -> Gang | None:
+        """The group that pods name, or None."""
+
+    def groups(self, namespace: str) -> Sequence[GroupWithPods]:
+        """The groups of a namespace with their pods."""
 
 
 class OptionalReads:
@@ -140,8 +151,21 @@ class ClientReads:
         _, found = listed(self._client, CONFIG_MAPS, namespace, parse_config_map, field_selector=selector)
         return any(not config_map.role for config_map in found)
 
-    def members(self, namespace: str, group: str) -> tuple[PodUse, ...]:
-        """The pods that name a PodGroup of the namespace by the annotation. Raises ApiError."""
+    def members(self, ref: GroupRef) -> tuple[PodUse, ...]:
+        """The pods of a group of any dialect. Raises ApiError."""
         with self._bounded():
-            _, pods = listed(self._client, PODS, namespace, parse_pod_use)
-        return tuple(pod for pod in pods if pod.group == group)
+            return members_of(self._client, ref)
+
+    def template(self, gang: Gang) -> PodExamples:
+        """The pod templates of the controller of a group's Workload. Raises ApiError."""
+        return template_of(self._client, gang)
+
+    def group(self, ref: GroupRef) -> Gang | None:
+        """The group that pods name, or None. Raises ApiError."""
+        with self._bounded():
+            return group_named(self._client, ref)
+
+    def groups(self, namespace: str) -> tuple[GroupWithPods, ...]:
+        """The groups of a namespace with their pods. Raises ApiError."""
+        with self._bounded():
+            return groups_with_pods(self._client, namespace)

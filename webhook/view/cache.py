@@ -30,6 +30,7 @@ from scheduler_core.model.kinds import (
     RESOURCE_QUOTAS,
     Resource,
 )
+from scheduler_core.model.names import GANG_AUTO, GANG_LABEL
 from scheduler_core.model.namespace import Namespace, parse_namespace
 from scheduler_core.model.node import Node, parse_node
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
@@ -173,6 +174,11 @@ class Cache:
         """A namespace, or None where it is not known (yet)."""
         return self._namespaces.get(name)
 
+    def has_automatic_gangs(self) -> bool:
+        """Whether any namespace asks for gangs from owners."""
+        with self.lock:
+            return any(home.labels.get(GANG_LABEL) == GANG_AUTO for home in self._namespaces.values())
+
     def has_quota(self, namespace: str) -> bool:
         """Whether the namespace has an ElasticQuota, including one that the watch has not shown yet."""
         with self.lock:
@@ -186,6 +192,12 @@ class Cache:
         """The ElasticQuota in effect in the namespace, or None."""
         with self.lock:
             return self._ledger.quota_of(namespace)
+
+    @property
+    def total_min(self) -> ResourceList:
+        """The sum of the min of all quotas in effect."""
+        with self.lock:
+            return dict(self._ledger.total_min)
 
     def standing(self, namespace: str, listed: Iterable[ElasticQuota] = ()) -> QuotaStanding | None:
         """The quota in effect in the namespace beside all others; None without one.

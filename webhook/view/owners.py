@@ -119,7 +119,7 @@ class OwnerCache:
         if self._client is None or not _API_VERSION.fullmatch(reference.api_version):
             return None
         try:
-            resource = self._resource(reference)
+            resource = self.resource(reference)
             if resource is None or not resource.namespaced:
                 return None
             owner = parse_owner(self._client.get(resource, namespace, reference.name))
@@ -129,7 +129,7 @@ class OwnerCache:
             return None
         return owner if owner.uid == reference.uid else None
 
-    def _resource(self, reference: OwnerReference) -> Resource | None:
+    def resource(self, reference: OwnerReference) -> Resource | None:
         """The resource of the reference's kind, by discovery. Raises ApiError."""
         known = _KINDS.get((reference.api_version, reference.kind))
         if known is not None or self._client is None:

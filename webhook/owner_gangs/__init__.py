@@ -1,0 +1,1 @@
+"""Gangs from owners: what a controller of pods says about their group, and the PodGroup made of it."""

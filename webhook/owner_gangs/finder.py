@@ -1,0 +1,222 @@
+"""Finds the gang of a new pod in what the pod, or an owner of the pod, says: by the table of owner kinds."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_core.decoding import convert, decode
+from scheduler_core.kube.client import Client
+from scheduler_core.kube.errors import ApiError, Forbidden, KubeconfigError, NotFound
+from scheduler_core.model.kinds import PODS, Resource
+from scheduler_core.model.meta import ObjectMeta, OwnerReference
+from webhook.owner_gangs.gang import GangUndecided, OwnerGang
+from webhook.owner_gangs.table import Table, TableEntry
+from webhook.policy.pod_group_membership import MAX_OWNERS, NewPod, is_group_name
+from webhook.view.owners import WORKLOADS
+
+# The pods of one owner are created within seconds; a new minimum is seen after this time.
+KEEP_SECONDS: Final = 10.0
+MANY: Final = 5_000
+MOST_NAME: Final = 253
+# A gang of one pod is none; only a pod that names its group needs it to exist.
+LEAST_OWNED: Final = 2
+_DIGEST: Final = 10
+_VERSION: Final = re.compile(r"v[a-z0-9]+")
+_KNOWN: Final = {(one.group, one.kind): one.plural for one in (*WORKLOADS, PODS)}
+
+Kinds = Callable[[OwnerReference], Resource | None]
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """What one owner says by one entry."""
+
+    entry: TableEntry
+    owner: OwnerReference
+    minimum: int
+    priority: str
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """What is kept of an owner."""
+
+    claims: tuple[_Claim, ...]
+    controller: OwnerReference | None
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class GangFinder:
+    """Reads owners and judges them by the table. Answers are kept for KEEP_SECONDS. Thread-safe."""
+
+    def __init__(
+        self, client: Client, table: Table, kinds: Kinds, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.table = table
+        self._client = client
+        self._kinds = kinds
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, OwnerReference], tuple[float, _Facts | None]] = {}
+
+    def find(self, namespace: str, raw: msgspec.Raw, pod: NewPod) -> OwnerGang | None:
+        """The gang of a new pod; of one that has the group annotation only a gang that it names.
+
+        Raises GangUndecided.
+        """
+        root = decode(raw, Any)
+        found = self._named(namespace, root, pod)
+        return found if found is not None or pod.named else self._owned(namespace, root, pod)
+
+    def minimum(self, namespace: str, source: str, owner: OwnerReference) -> int | None:
+        """What an owner asks for now; None where it says nothing. Raises NotFound where it is gone, and
+        ApiError.
+        """
+        entries = [
+            entry
+            for entry in self.table.entries
+            if entry.source == source and (entry.group, entry.kind) == _kind(owner)
+        ]
+        if not entries:
+            return None
+        facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
+        if facts is None:
+            raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is another one now")
+        return facts.claims[0].minimum if facts.claims else None
+
+    def _named(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
+        """The gang that a pod names; the first entry by which there is one."""
+        for entry in self.table.named:
+            name = next(iter(entry.named(root) if entry.named is not None else ()), "")
+            if not is_group_name(name):
+                continue
+            if (entry.group, entry.kind) == ("", PODS.kind):
+                minimum, owner = entry.count(root), pod.metadata.controller
+                priority = _priority(entry, root)
+            else:
+                group = f"{entry.group}/" if entry.group else ""
+                reference = OwnerReference(entry.kind, name, "", f"{group}{entry.version}")
+                facts = self._facts(namespace, reference)
+                if facts is None or not facts.claims:
+                    continue
+                claim = facts.claims[0]
+                minimum, owner, priority = claim.minimum, claim.owner, claim.priority
+            if minimum is not None:
+                field = f"{entry.source} {namespace}/{name}"
+                return OwnerGang(name, minimum, priority, entry.source, owner, field)
+        return None
+
+    def _owned(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
+        """The gang of the topmost owner that has one for this pod, or of that with the highest rank."""
+        best: _Claim | None = None
+        reference = pod.metadata.controller
+        for _ in range(MAX_OWNERS):
+            if reference is None or reference.kind in ("Node", ""):
+                break
+            facts = self._facts(namespace, reference)
+            if facts is None:
+                break
+            for claim in facts.claims:
+                if claim.entry.has_member(root) and (best is None or claim.entry.rank >= best.entry.rank):
+                    best = claim
+                    break
+            reference = facts.controller
+        if best is None or best.minimum < LEAST_OWNED:
+            return None
+        each = ""
+        if best.entry.each is not None:
+            each = next(iter(best.entry.each(root)), "")
+            if not each:
+                return None
+        field = f"{best.entry.source} {namespace}/{best.owner.name}"
+        name = group_name(best.owner, each)
+        return OwnerGang(name, best.minimum, best.priority, best.entry.source, best.owner, field)
+
+    def _facts(self, namespace: str, reference: OwnerReference) -> _Facts | None:
+        """What the object says; None where there is none, or none of that uid. Raises GangUndecided."""
+        now, key = self._monotonic(), (namespace, reference)
+        with self._lock:
+            asked, kept = self._kept.get(key, (float("-inf"), None))
+        if now - asked < KEEP_SECONDS:
+            return kept
+        facts = self._ask(namespace, reference)
+        with self._lock:
+            if len(self._kept) >= MANY:
+                self._kept.clear()
+            self._kept[key] = (now, facts)
+        return facts
+
+    def _ask(self, namespace: str, reference: OwnerReference) -> _Facts | None:
+        named = not reference.uid
+        kind = _kind(reference)
+        listed = self.table.named if named else self.table.by_kind.get(kind, [])
+        entries = [entry for entry in listed if (entry.group, entry.kind) == kind]
+        try:
+            plural = entries[0].resource if entries else _KNOWN.get(kind) or self._discovered(reference)
+            if not plural:
+                return None
+            return self._judge(self._get(namespace, reference, plural), reference, entries)
+        except NotFound:
+            return None
+        except (ApiError, KubeconfigError) as error:
+            if isinstance(error, Forbidden) and not entries:
+                return None
+            says = " ".join(str(error).split())
+            problem = (
+                f"metadata.ownerReferences={reference.kind} {reference.name} cannot be read, so the gang of "
+                f"the pod is not known: {says}"
+            )
+            raise GangUndecided(problem, temporary=True) from None
+
+    def _discovered(self, reference: OwnerReference) -> str:
+        """The plural of a kind that is not in the table; empty where there is none in namespaces."""
+        resource = self._kinds(reference)
+        return resource.plural if resource is not None and resource.namespaced else ""
+
+    def _get(self, namespace: str, reference: OwnerReference, plural: str) -> Any:
+        """The decoded object. Raises ApiError."""
+        group, _, version = reference.api_version.rpartition("/")
+        if not _VERSION.fullmatch(version):
+            raise NotFound(404, "NotFound", f"apiVersion {reference.api_version!r} names no version")
+        resource = Resource(group, version, plural, reference.kind)
+        return msgspec.json.decode(self._client.get(resource, namespace, reference.name))
+
+    @staticmethod
+    def _judge(root: Any, reference: OwnerReference, entries: list[TableEntry]) -> _Facts | None:
+        """What an object says by the entries of its kind; None where it has another uid."""
+        meta = convert(root, _Meta).metadata
+        if reference.uid and meta.uid != reference.uid:
+            return None
+        owner = OwnerReference(reference.kind, reference.name, meta.uid, reference.api_version)
+        claims = [
+            _Claim(entry, owner, minimum, _priority(entry, root))
+            for entry in entries
+            if (minimum := entry.count(root)) is not None
+        ]
+        return _Facts(tuple(claims), meta.controller)
+
+
+def group_name(owner: OwnerReference, each: str) -> str:
+    """The name of the PodGroup of an owner, or of one part of its pods."""
+    name = "-".join(part for part in (owner.kind.lower(), owner.name, each) if part)
+    if len(name) <= MOST_NAME and is_group_name(name):
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    kept = re.sub(r"[^-a-z0-9.]", "-", name.lower())[: MOST_NAME - _DIGEST - 1]
+    return f"{kept}-{digest}"
+
+
+def _priority(entry: TableEntry, root: Any) -> str:
+    return next(iter(entry.priority(root) if entry.priority is not None else ()), "")
+
+
+def _kind(reference: OwnerReference) -> tuple[str, str]:
+    return reference.api_version.rpartition("/")[0], reference.kind
