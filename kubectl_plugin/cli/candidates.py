@@ -16,6 +16,8 @@ NO_FILES: Final = ":4"
 FILES: Final = ":0"
 
 _FILE_FLAGS: Final = frozenset({"kubeconfig", "certificate_authority", "cache_dir", "files"})
+# Arguments that name objects of the plugin's kind.
+_NAMES: Final = frozenset({"name", "names", "group"})
 _FORMATS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=")
 
 
@@ -46,7 +48,7 @@ def candidates(root: click.Group, words: Sequence[str]) -> tuple[list[str], str]
         found = sorted(name for item in line.command.params for name in item.opts if name.startswith("--"))
     elif isinstance(line.command, click.Group):
         found = line.command.list_commands(click.Context(line.command))
-    elif line.command.name == "get":
+    elif _takes_name(line):
         from kubectl_plugin.cli.live_names import object_names
 
         found = [
@@ -55,6 +57,13 @@ def candidates(root: click.Group, words: Sequence[str]) -> tuple[list[str], str]
     else:
         return [], FILES if line.command.name == "simulate" else NO_FILES
     return [prefix + word for word in found if word.startswith(current)], NO_FILES
+
+
+def _takes_name(line: _CommandLine) -> bool:
+    """Whether the next word is the name of an object: the argument NAME, once, or any number of times."""
+    arguments = [item for item in line.command.params if isinstance(item, click.Argument)]
+    named = next((item for item in arguments if item.name in _NAMES), None)
+    return named is not None and (named.nargs < 0 or len(line.arguments) < named.nargs)
 
 
 def _read(root: click.Group, before: Sequence[str]) -> _CommandLine:

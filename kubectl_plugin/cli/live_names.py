@@ -9,14 +9,15 @@ from typing import Any, Final
 import msgspec
 
 from kubectl_plugin.cli.global_flags import ConnectionFlags, connection_arguments
+from kubectl_plugin.cluster.object_source import GROUP_KINDS, FoundObject, group_name
 from kubectl_plugin.cluster.session import CommandSession
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.auth.kubeconfig import find_files, load
-from scheduler_core.kube.watch.reading import read_metadata
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, NAMESPACES, POD_GROUPS, Resource
+from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NAMESPACES, Resource
+from scheduler_core.model.names import SAKKARA_GROUP_LABEL
 
 _TIMEOUT: Final = "2s"
-_KINDS: Final = {"elasticquota": ELASTIC_QUOTAS, "podgroup": POD_GROUPS}
+_KINDS: Final = {"elasticquota": (ELASTIC_QUOTAS,), "podgroup": GROUP_KINDS}
 
 
 def flag_values(flag: str, flags: Mapping[str, Any], limit: int) -> list[str]:
@@ -32,15 +33,21 @@ def flag_values(flag: str, flags: Mapping[str, Any], limit: int) -> list[str]:
 
 def object_names(plugin: str, flags: Mapping[str, Any], limit: int) -> Sequence[str]:
     """Names of at most `limit` of the plugin's objects in the selected namespace; none with -A."""
-    return [] if flags.get("all_namespaces") else _names(_KINDS[plugin], flags, limit)
+    if flags.get("all_namespaces"):
+        return []
+    found = (name for resource in _KINDS[plugin] for name in _names(resource, flags, limit))
+    return sorted(dict.fromkeys(found))[:limit]
 
 
 def _names(resource: Resource, flags: Mapping[str, Any], limit: int) -> list[str]:
     session = CommandSession(ConnectionFlags(**connection_arguments(flags), request_timeout=_TIMEOUT))
     try:
         namespace = session.namespace if resource.namespaced else ""
-        page = session.client.get_page(resource, namespace, limit=limit, retry_budget=0.0)
-        return [read_metadata(raw).name for raw in page.items or ()]
+        labels = SAKKARA_GROUP_LABEL if resource == CONFIG_MAPS else ""
+        page = session.client.get_page(
+            resource, namespace, label_selector=labels, limit=limit, retry_budget=0.0
+        )
+        return [group_name(FoundObject(resource, raw)) for raw in page.items or ()]
     except (MusterError, msgspec.MsgspecError):
         return []
     finally:

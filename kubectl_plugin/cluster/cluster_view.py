@@ -112,6 +112,7 @@ class ClusterView:
                 hard=smallest_hard(self.natives(quota.namespace)) if natives else None,
                 pending=self.pending(quota.namespace),
                 nominated=self.nominations.of(quota.namespace) if wide else (),
+                holds=self.nominations.held(quota.namespace) if wide else (),
                 lent=lent,
                 reclaimable=reclaimable,
                 reserved=self._held.get(quota.namespace, {}) if ledgers else None,

@@ -13,7 +13,7 @@ from kubectl_plugin.cluster.group_view import GroupView
 from kubectl_plugin.cluster.nominated_nodes import NominatedNodes, nominated_for
 from kubectl_plugin.cluster.quota_snapshot import ENFORCEMENT_GRACE_SECONDS, UNKNOWN_RESERVED
 from kubectl_plugin.cluster.reading import ListClient, ListScope, list_if_served, parsed
-from scheduler_core.controllers.gang_conditions import NOT_ENFORCED, TOPOLOGY_ENFORCED
+from scheduler_core.controllers.gang_conditions import REPAIR, TOPOLOGY_NOT_ENFORCED
 from scheduler_core.controllers.gang_phase import (
     PENDING,
     SCHEDULING,
@@ -24,14 +24,16 @@ from scheduler_core.controllers.gang_phase import (
 from scheduler_core.decoding import decode
 from scheduler_core.errors import ModelError
 from scheduler_core.model.conditions import find
-from scheduler_core.model.groups.gang import RESOURCES, Gang
+from scheduler_core.model.groups.gang import DIALECT_NAMES, RESOURCES, Gang
 from scheduler_core.model.groups.topology import LevelConstraint, parse_constraints
 from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, RESERVATION_LEDGERS, Resource
+from scheduler_core.model.names import DISRUPTION_TARGET
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quantity import format_resource
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.reservation_ledger import parse_reservation_ledger
 from scheduler_core.model.resources import to_strings
+from scheduler_core.state.gangs.enforcement import NOT_ENFORCED
 from scheduler_core.state.gangs.gangs import Census, take_census, too_few
 from scheduler_core.state.reservations import Reservation, reservation_of
 
@@ -94,6 +96,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
             "kind": self.resource.kind,
             "namespace": gang.ref.namespace,
             "name": gang.ref.name,
+            "dialect": DIALECT_NAMES[gang.ref.dialect],
             "phase": self.phase,
             "minMembers": gang.min_members,
             "bound": census.allocated,
@@ -133,9 +136,9 @@ def unenforced_reason(view: GroupView, gang: Gang) -> str:
     """
     if constraints_text(gang) == "-":
         return ""
-    told = find(gang.status.conditions, TOPOLOGY_ENFORCED)
+    told = find(gang.status.conditions, TOPOLOGY_NOT_ENFORCED)
     config_map = view.state.config_maps.of(gang.key)
-    said = told.message if told is not None and told.status == "False" else ""
+    said = told.message if told is not None and told.status == "True" else ""
     said = said or (config_map.data.get("reason", "") if config_map is not None else _said(gang.results))
     if said.startswith(NOT_ENFORCED):
         return said
@@ -205,14 +208,21 @@ def _said(results: str) -> str:
 
 
 def _reason(view: GroupView, gang: Gang, phase: str, census: Census, members: tuple[Pod, ...]) -> str:
-    """The group's own problem, else what its pods lack, else the scheduler's message for its newest pod."""
+    """The group's own problem, else what its pods lack, else what the scheduler says.
+
+    That is what becomes of a running group that lost members, or the message for the newest pod.
+    """
     if gang.problem:
         return gang.problem
     if phase == SCHEDULING:
         bound = census.allocated - census.binding
         return f"{bound} of the {gang.min_members} members that start together are bound"
     if phase in _WAITS and (lacks := too_few(gang, census)):
-        return lacks
+        evicted = find(gang.status.conditions, DISRUPTION_TARGET) if not members else None
+        return f"{lacks}; {evicted.message}" if evicted is not None else lacks
+    repair = find(gang.status.conditions, REPAIR)
+    if repair is not None and repair.status == "True" and census.waiting:
+        return repair.message
     config_map = view.state.config_maps.of(gang.key)
     return (config_map.data.get("reason", "") if config_map is not None else "") or _told(members)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,14 +9,21 @@ import msgspec
 from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
-from kubectl_plugin.cluster.reading import ListClient, ListScope, list_or_none, list_raw, parsed
+from kubectl_plugin.cluster.reading import (
+    ListClient,
+    ListScope,
+    kind_name,
+    list_if_served,
+    list_or_none,
+    list_raw,
+    parsed,
+)
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     NODES,
     PODS,
-    Resource,
 )
 from scheduler_core.model.names import SAKKARA_GROUP_LABEL, SAKKARA_TOPOLOGY_LABEL
 from scheduler_core.model.node import parse_node
@@ -33,10 +39,14 @@ _ORDER: Final = ("ConfigMap", "PodGroup", "x-PodGroup", "native-PodGroup")
 
 
 class GroupView(msgspec.Struct):
-    """The state that was read. `raw`: the pods as JSON, by uid."""
+    """The state that was read. `raw`: the pods as JSON, by uid.
+
+    `unread`: kinds that the user may not list; `nodes` and `configmaps` hold the topology.
+    """
 
     state: ClusterState
     raw: dict[str, bytes]
+    unread: list[str] = msgspec.field(default_factory=list)
 
     def groups(self) -> list[Gang]:
         """All groups, sorted by key."""
@@ -46,13 +56,24 @@ class GroupView(msgspec.Struct):
         """The group of that name, of any kind. Raises CommandFailed if there is none."""
         found = [g for g in self.groups() if (g.ref.namespace, g.ref.name) == (namespace, name)]
         if not found:
-            raise CommandFailed(f'no PodGroup and no group ConfigMap "{name}" in {namespace} namespace')
+            hidden = f" (you may not list {', '.join(self.unread)})" if self.unread else ""
+            raise CommandFailed(
+                f'no PodGroup and no group ConfigMap "{name}" in {namespace} namespace{hidden}'
+            )
         return min(found, key=lambda gang: _ORDER.index(gang.ref.dialect))
 
     def tree(self, gang: Gang | None = None) -> Tree:
         """The topology tree of a group, or that of the cluster."""
         topology = self.state.topology
         return topology.tree(VIEW) if gang is None else topology.tree_of(gang, VIEW)
+
+    def unknown_topology(self, gang: Gang) -> str:
+        """The kind that the user may not list and that the tree of a group comes from; else empty."""
+        by_label = gang.topology_key and not gang.constraints and gang.group is None
+        if CONFIG_MAPS.plural in self.unread and not by_label:
+            return CONFIG_MAPS.plural
+        from_config_map = VIEW in self.state.topology.settings and not by_label
+        return NODES.plural if NODES.plural in self.unread and not from_config_map else ""
 
     def ranked(self, gang: Gang) -> list[tuple[int, MemberPlacement]]:
         """The placed members of a group with their ranks, rank 0 first."""
@@ -75,12 +96,16 @@ def read_groups(
     state = view.state
     nodes = list_or_none(client, NODES, ListScope())
     if nodes is None:
+        view.unread.append(NODES.plural)
         diagnostics.note("note: you may not list nodes: units without a topology ConfigMap are not known")
     for node in parsed(nodes or (), parse_node, diagnostics.unreadable):
         state.put_node(node)
     _read_config_maps(client, view, namespace, topology_namespace, diagnostics)
     for resource, parse in POD_GROUP_KINDS:
-        for gang in parsed(_if_known(client, resource, ListScope(namespace)), parse, diagnostics.unreadable):
+        listed = list_if_served(client, resource, ListScope(namespace))
+        if listed is None:
+            _may_not_list(view, kind_name(resource), diagnostics)
+        for gang in parsed(listed or (), parse, diagnostics.unreadable):
             state.put_gang(gang)
     for raw in list_raw(client, PODS, ListScope("" if whole else namespace)):
         for pod in parsed([raw], parse_pod, diagnostics.unreadable):
@@ -95,12 +120,15 @@ def _read_config_maps(
     state = view.state
     trees = list_or_none(client, CONFIG_MAPS, ListScope(topology_namespace, labels=SAKKARA_TOPOLOGY_LABEL))
     if trees is None:
+        view.unread.append(CONFIG_MAPS.plural)
         diagnostics.note(
             "note: you may not list configmaps: the topology is not known; see --topology-namespace"
         )
-    groups = list_raw(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
+    groups = list_or_none(client, CONFIG_MAPS, ListScope(namespace, labels=SAKKARA_GROUP_LABEL))
+    if groups is None:
+        _may_not_list(view, f"{CONFIG_MAPS.plural} in {namespace or 'all'} namespace", diagnostics)
     sources = []
-    for found in parsed([*(trees or ()), *groups], parse_config_map, diagnostics.unreadable):
+    for found in parsed([*(trees or ()), *(groups or ())], parse_config_map, diagnostics.unreadable):
         for gang in state.config_maps.put(found).come:
             state.put_gang(gang)
         source = state.topology.source(found.namespace)
@@ -110,9 +138,6 @@ def _read_config_maps(
         state.topology.settings[VIEW] = TopologySettings(oldest.namespace)
 
 
-def _if_known(client: ListClient, resource: Resource, scope: ListScope) -> Sequence[msgspec.Raw]:
-    """The objects; none if the server does not serve the kind or the user may not list it."""
-    try:
-        return list_or_none(client, resource, scope) or ()
-    except CommandFailed:
-        return ()
+def _may_not_list(view: GroupView, kind: str, diagnostics: Diagnostics) -> None:
+    view.unread.append(kind)
+    diagnostics.note(f"note: you may not list {kind}: such groups are not shown")

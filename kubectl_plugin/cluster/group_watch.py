@@ -9,11 +9,9 @@ from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.group_status import GroupStatus, status_of
 from kubectl_plugin.cluster.group_view import GroupView
 from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
-from kubectl_plugin.cluster.reading import ListScope
+from kubectl_plugin.cluster.reading import ListScope, is_listed
 from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors
 from kubectl_plugin.cluster.session import CommandSession
-from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import Forbidden, NotFound
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.kinds import (
@@ -104,19 +102,10 @@ def watch_groups(
     reflectors = Reflectors(session.client, diagnostics.note)
     for resource, parse, labels in _FEEDS:
         scope = ListScope(session.scope, labels=labels)
-        if resource == PODS or _is_served(session.client, resource, scope):
+        if resource == PODS or is_listed(session.client, resource, scope):
             reflectors.start(f"{resource.plural}.{resource.group}", resource, parse, scope)
     try:
         for batch in reflectors.batches():
             show(watched.apply(batch))
     finally:
         reflectors.stop()
-
-
-def _is_served(client: Client, resource: Resource, scope: ListScope) -> bool:
-    """Whether the server serves the kind and the user may list it."""
-    try:
-        client.get_page(resource, scope.namespace, label_selector=scope.labels, limit=1)
-    except (NotFound, Forbidden):
-        return False
-    return True

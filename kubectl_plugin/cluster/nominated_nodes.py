@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kubectl_plugin.cluster.held_quota import HeldQuota, held_for
 from kubectl_plugin.render.table import counted
 from scheduler_core.model.conditions import find
 from scheduler_core.model.groups.gang import Gang, GroupRef, group_of
@@ -122,6 +123,11 @@ class NominationView:
     def remove_group(self, namespace: str, name: str) -> None:
         """Remove a PodGroup."""
         self._groups.pop(GroupRef("PodGroup", namespace, name).key, None)
+
+    def held(self, namespace: str) -> tuple[HeldQuota, ...]:
+        """The quota that is held for each group of a namespace, sorted by group."""
+        own = [gang for key, gang in sorted(self._groups.items()) if gang.ref.namespace == namespace]
+        return tuple(item for item in map(held_for, own) if item is not None)
 
     def of(self, namespace: str) -> tuple[NominatedNodes, ...]:
         """The nominated nodes of each group of a namespace, sorted by group."""

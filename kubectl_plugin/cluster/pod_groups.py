@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.model.groups.gang import Gang, parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.conditions import ObjectCondition
+from scheduler_core.model.config_map import parse_config_map
+from scheduler_core.model.groups.gang import Dialect, Gang, dialect_of, parse_gang, parse_x_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
-from scheduler_core.model.meta import ApiObject, decode
+from scheduler_core.model.meta import ApiObject, ObjectMeta, decode, identity_of
+from scheduler_core.model.names import POD_GROUP_INITIALLY_SCHEDULED, POD_GROUP_SCHEDULED
 
 # Every kind of PodGroup with its parser, which raises ModelError.
 POD_GROUP_KINDS: Final[tuple[tuple[Resource, Callable[[Any], Gang]], ...]] = (
@@ -19,8 +23,18 @@ POD_GROUP_KINDS: Final[tuple[tuple[Resource, Callable[[Any], Gang]], ...]] = (
 )
 
 
+class _GangPolicy(msgspec.Struct, frozen=True, rename="camel"):
+    min_count: int = 0
+
+
+class _Policy(msgspec.Struct, frozen=True, rename="camel"):
+    gang: _GangPolicy | None = None
+
+
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int = 0
+    min_member: int = 0
+    scheduling_policy: _Policy | None = None
     total_resources: dict[str, Any] | None = None
 
 
@@ -30,15 +44,69 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    conditions: tuple[ObjectCondition, ...] | None = None
 
 
-class PrintedPodGroup(ApiObject, frozen=True, rename="camel"):
-    """Metadata, spec and status of a PodGroup (incubator.scheduling.k8s.io), as far as they are printed."""
-
+class _Form(ApiObject, frozen=True, rename="camel"):
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
-def parse_printed(raw: msgspec.Raw | bytes) -> PrintedPodGroup:
-    """Decode a PodGroup. Raises ModelError."""
-    return decode(raw, PrintedPodGroup, POD_GROUPS.kind)
+class PrintedGroup(msgspec.Struct, frozen=True):
+    """The cells of a group's row. `minimum` is None for a group without one, the counts if they are unknown.
+
+    The status of the object is printed, whoever writes it: only the dialects that count their members in it
+    have counts (docs/cli.md#kubectl-podgroup-get).
+    """
+
+    meta: ObjectMeta
+    name: str
+    dialect: Dialect
+    phase: str
+    minimum: int | None
+    total: Mapping[str, Any] = {}
+    admitted: int | None = None
+    running: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+
+
+def parse_printed(raw: msgspec.Raw | bytes, resource: Resource) -> PrintedGroup:
+    """Decode a group of any dialect. Raises ModelError."""
+    dialect = dialect_of(resource)
+    if dialect is None:
+        return _of_config_map(raw)
+    form = decode(raw, _Form, resource.kind)
+    meta, spec, status = form.metadata, form.spec, form.status
+    if dialect == "native-PodGroup":
+        policy = spec.scheduling_policy
+        minimum = policy.gang.min_count if policy is not None and policy.gang is not None else None
+        return PrintedGroup(meta, meta.name, dialect, _initial_phase(status), minimum)
+    minimum = spec.min_members if dialect == "PodGroup" else spec.min_member
+    counts = (
+        status.admitted if dialect == "PodGroup" else None,
+        status.running,
+        status.succeeded,
+        status.failed,
+    )
+    return PrintedGroup(meta, meta.name, dialect, status.phase, minimum, spec.total_resources or {}, *counts)
+
+
+def _initial_phase(status: _Status) -> str:
+    """The phase that the condition of a native group says; empty before its first cycle."""
+    types = (POD_GROUP_INITIALLY_SCHEDULED, POD_GROUP_SCHEDULED)
+    told = next((item for item in status.conditions or () if item.type in types), None)
+    if told is None:
+        return ""
+    return "Scheduled" if told.status == "True" else told.reason
+
+
+def _of_config_map(raw: msgspec.Raw | bytes) -> PrintedGroup:
+    found = parse_config_map(raw)
+    if found.fault is not None:
+        raise found.fault
+    meta, gang = identity_of(raw), found.content
+    known = isinstance(gang, Gang)
+    return PrintedGroup(
+        meta, gang.ref.name if known else meta.name, "ConfigMap", "", gang.min_members if known else None
+    )

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from kubectl_plugin.cluster.held_quota import HeldQuota
 from kubectl_plugin.cluster.nominated_nodes import NominatedNodes
-from scheduler_core.model.quotas.elastic_quota import ElasticQuota
+from scheduler_core.model.quotas.elastic_quota import ElasticQuota, LastReclaim
 from scheduler_core.model.quotas.resource_quota import ResourceQuota
 from scheduler_core.model.resources import ResourceList
 from scheduler_core.quota.ledger import QuotaLedger
@@ -30,6 +31,8 @@ class QuotaRow(msgspec.Struct, frozen=True):
     - `reserved`: what PodGroups of the namespace hold beyond their pods
     - `pending`: requests of pods without a node
     - `nominated`: groups of the namespace that nodes are kept for
+    - `holds`: groups of the namespace that quota is held for
+    - `reclaim`: what was last taken back from the quota
     - `binding`: False if an older quota of the namespace is in effect; this one neither borrows nor lends
 
     A quota without resources has one row with an empty `resource`.
@@ -52,6 +55,8 @@ class QuotaRow(msgspec.Struct, frozen=True):
     reserved: int | None = None
     above_max: int | None = None
     nominated: tuple[NominatedNodes, ...] = ()
+    holds: tuple[HeldQuota, ...] = ()
+    reclaim: LastReclaim | None = None
 
 
 def resource_order(names: Iterable[str]) -> list[str]:
@@ -80,6 +85,7 @@ def rows_of(
     reclaimable: ByNamespace | None,
     reserved: ResourceList | None = None,
     nominated: tuple[NominatedNodes, ...] = (),
+    holds: tuple[HeldQuota, ...] = (),
 ) -> list[QuotaRow]:
     """The rows of a quota: one per resource of its min and max, or that it uses of the min of others.
 
@@ -114,6 +120,8 @@ def rows_of(
             reserved=reserved.get(name, 0) if reserved is not None else None,
             above_max=beyond.get(name, 0) if binds and name in quota.max else None,
             nominated=nominated,
+            holds=holds,
+            reclaim=quota.last_reclaim,
         )
         for name in resource_order({*quota.min, *quota.max, *over}) or [""]
     ]

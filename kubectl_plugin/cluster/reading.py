@@ -44,10 +44,15 @@ def list_raw(client: ListClient, resource: Resource, scope: ListScope) -> list[m
     except Gone:
         return list(_pages(client, resource, scope, 0))
     except NotFound:
-        kind = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         raise CommandFailed(
-            f"the server doesn't have a resource type {resource.plural!r}; is the CRD {kind} installed?"
+            f"the server doesn't have a resource type {resource.plural!r}; "
+            f"is the CRD {kind_name(resource)} installed?"
         ) from None
+
+
+def kind_name(resource: Resource) -> str:
+    """`podgroups.scheduling.k8s.io`, as in kubectl's messages."""
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 def _pages(client: ListClient, resource: Resource, scope: ListScope, limit: int) -> Iterator[msgspec.Raw]:
@@ -76,6 +81,15 @@ def list_if_served(client: ListClient, resource: Resource, scope: ListScope) -> 
         return list_or_none(client, resource, scope)
     except CommandFailed:
         return []
+
+
+def is_listed(client: ListClient, resource: Resource, scope: ListScope) -> bool:
+    """Whether the server serves the kind and the user may list it."""
+    try:
+        client.get_page(resource, scope.namespace, label_selector=scope.labels, limit=1)
+    except (NotFound, Forbidden):
+        return False
+    return True
 
 
 def parsed(

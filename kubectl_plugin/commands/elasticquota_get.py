@@ -40,10 +40,11 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
       kubectl elasticquota get -w
       kubectl elasticquota get -A -o json
     """
+    from kubectl_plugin.cluster.object_source import OneKind
     from kubectl_plugin.commands.get import run_get
     from scheduler_core.model.kinds import ELASTIC_QUOTAS
 
-    run_get(ctx, ELASTIC_QUOTAS, names, GetOptions(**flags), print_table)
+    run_get(ctx, OneKind(ELASTIC_QUOTAS), names, GetOptions(**flags), print_table)
 
 
 def print_table(

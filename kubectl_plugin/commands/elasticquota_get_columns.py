@@ -13,7 +13,7 @@ from kubectl_plugin.render.quantity_text import human
 from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style
 from scheduler_core.printing.age import age
 
-# Number of groups that one cell of the column KEPT names.
+# Number of groups that one cell of the columns KEPT and HELD names.
 _GROUPS_IN_CELL: Final = 2
 
 
@@ -48,6 +48,25 @@ def _kept(row: QuotaRow) -> Cell:
     return Cell(f"{human(row.resource, amount)} ({'; '.join([*texts, *more])})")
 
 
+def _held(row: QuotaRow) -> Cell:
+    """The amount that is held for waiting groups, and the groups: `6 (train until ...)`."""
+    found = [item for item in row.holds if item.amounts.get(row.resource)]
+    if not found:
+        return Cell(ABSENT)
+    texts = [f"{item.group} until {item.until}" for item in found[:_GROUPS_IN_CELL]]
+    more = [f"{len(found) - _GROUPS_IN_CELL} more"] if len(found) > _GROUPS_IN_CELL else []
+    amount = sum(item.amounts[row.resource] for item in found)
+    return Cell(f"{human(row.resource, amount)} ({'; '.join([*texts, *more])})")
+
+
+def _reclaimed(row: QuotaRow) -> Cell:
+    """What was last taken back: `3 for PodGroup b/g at 2026-01-01T00:00:00Z`."""
+    amount = row.reclaim.amounts.get(row.resource) if row.reclaim is not None else None
+    if row.reclaim is None or not amount:
+        return Cell(ABSENT)
+    return Cell(f"{human(row.resource, amount)} for {row.reclaim.by} at {row.reclaim.time}")
+
+
 COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
     "NAME": lambda row: Cell(row.name),
     "RESOURCE": lambda row: Cell(row.resource or ABSENT),
@@ -63,6 +82,8 @@ WIDE_COLUMNS: Final[Mapping[str, Callable[[QuotaRow], Cell]]] = {
     "RECLAIMABLE": lambda row: _shared(row, row.reclaimable),
     "PENDING": lambda row: _amount(row, row.pending),
     "ABOVEMAX": lambda row: _amount(row, row.above_max, "red" if row.above_max else ""),
+    "RECLAIMED": _reclaimed,
+    "HELD": _held,
     "KEPT": _kept,
 }
 

@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import click
-import msgspec
 
 from kubectl_plugin.cli.errors import AlreadyReported
 from kubectl_plugin.cli.get_flags import TABLES, GetOptions, check
 from kubectl_plugin.cluster.diagnostics import Diagnostics
-from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, select_raw
+from kubectl_plugin.cluster.object_source import FoundObject, ObjectSource
+from kubectl_plugin.cluster.quota_snapshot import ObjectSelection
 from kubectl_plugin.cluster.reading import ListScope
 from kubectl_plugin.cluster.session import CommandSession
 from kubectl_plugin.render.structured import decoded, encoded, listed, name_line
 from scheduler_core.kube.client import Client
-from scheduler_core.model.kinds import Resource
 from scheduler_core.model.printable import visible, visible_lines
 
 T = TypeVar("T")
@@ -28,7 +27,7 @@ PrintTable = Callable[[CommandSession, ObjectSelection, GetOptions, Diagnostics]
 
 def run_get(
     ctx: click.Context,
-    resource: Resource,
+    source: ObjectSource,
     names: tuple[str, ...],
     options: GetOptions,
     print_table: PrintTable,
@@ -45,7 +44,7 @@ def run_get(
     if options.output.format in TABLES:
         print_table(session, selection, options, diagnostics)
     else:
-        get_objects(session.client, resource, selection, options, diagnostics)
+        get_objects(session.client, source, selection, options, diagnostics)
     if diagnostics.failed:
         raise AlreadyReported
 
@@ -58,32 +57,30 @@ def no_resources(session: CommandSession) -> None:
 
 def get_objects(
     client: Client,
-    resource: Resource,
+    source: ObjectSource,
     selection: ObjectSelection,
     options: GetOptions,
     diagnostics: Diagnostics,
 ) -> None:
     """Print the selected objects in a form other than a table, and their changes with --watch."""
-    raw = select_raw(client, resource, selection, diagnostics.object_error)
+    found = source.select(client, selection, diagnostics)
     if not options.watching:
-        print_objects(raw, resource, options, single=len(selection.names) == 1)
+        print_objects(found, options, single=len(selection.names) == 1 and len(found) < 2)
         return
     if diagnostics.failed:
         return
-    from kubectl_plugin.cluster.object_watch import changed_objects
-
     printed = False
 
-    def show(items: list[bytes]) -> None:
+    def show(items: list[FoundObject]) -> None:
         nonlocal printed
         for item in items:
             if printed and options.output.format == "yaml":
                 print("---")
-            print_objects([item], resource, options, single=True)
+            print_objects([item], options, single=True)
             printed = True
         sys.stdout.flush()
 
-    show_batches(changed_objects(client, resource, selection, diagnostics.note), show, first=options.watch)
+    show_batches(source.changes(client, selection, diagnostics.note), show, first=options.watch)
 
 
 def show_batches(batches: Iterable[T], show: Callable[[T], None], *, first: bool) -> None:
@@ -95,15 +92,15 @@ def show_batches(batches: Iterable[T], show: Callable[[T], None], *, first: bool
         wanted = True
 
 
-def print_objects(
-    items: Sequence[msgspec.Raw | bytes], resource: Resource, options: GetOptions, *, single: bool
-) -> None:
+def print_objects(items: Sequence[FoundObject], options: GetOptions, *, single: bool) -> None:
     """Print objects in the format of -o. `single`: one object was named, so it is printed without a List."""
-    objects = decoded(items, resource, managed_fields=options.show_managed_fields)
+    objects = [decoded(item.raw, item.resource, managed_fields=options.show_managed_fields) for item in items]
+    kinds = [item.resource for item in items]
     if options.sort_by:
         from kubectl_plugin.render.jsonpath_template import sort_order
 
-        objects = [objects[i] for i in sort_order(objects, options.sort_by)]
+        order = sort_order(objects, options.sort_by)
+        objects, kinds = [objects[i] for i in order], [kinds[i] for i in order]
     if single and not objects:
         return
     document = objects[0] if single else listed(objects)
@@ -111,7 +108,7 @@ def print_objects(
         case "json" | "yaml" as form:
             sys.stdout.write(encoded(document, form))
         case "name":
-            for item in objects:
+            for item, resource in zip(objects, kinds, strict=True):
                 print(visible(name_line(item["metadata"]["name"], resource)))
         case "jsonpath":
             from kubectl_plugin.render.jsonpath_template import render

@@ -1,4 +1,4 @@
-"""`kubectl podgroup get`: flags, help and the table of PodGroups with their own status."""
+"""`kubectl podgroup get`: flags, help and the table of groups of every dialect with their own status."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from scheduler_core.errors import ModelError
 from scheduler_core.printing.age import age
 
 if TYPE_CHECKING:
-    import msgspec
-
     from kubectl_plugin.cluster.diagnostics import Diagnostics
-    from kubectl_plugin.cluster.pod_groups import PrintedPodGroup
+    from kubectl_plugin.cluster.object_source import FoundObject
+    from kubectl_plugin.cluster.pod_groups import PrintedGroup
     from kubectl_plugin.cluster.quota_snapshot import ObjectSelection
     from kubectl_plugin.cluster.session import CommandSession
 
-COLUMNS: Final = ("NAME", "PHASE", "MIN", "RUNNING", "SUCCEEDED", "FAILED")
+COLUMNS: Final = ("NAME", "DIALECT", "PHASE", "MIN", "RUNNING", "SUCCEEDED", "FAILED")
 WIDE_COLUMNS: Final = ("ADMITTED", "RESOURCES")
-_STYLES: Final[dict[str, Style]] = {"Unschedulable": "yellow", "Failed": "red"}
+_STYLES: Final[dict[str, Style]] = {"Unschedulable": "yellow", "Failed": "red", "SchedulerError": "red"}
 
 
 @click.command(name="get")
@@ -34,7 +33,10 @@ _STYLES: Final[dict[str, Style]] = {"Unschedulable": "yellow", "Failed": "red"}
 @global_flags
 @click.pass_context
 def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-    """Show PodGroups (incubator.scheduling.k8s.io) with their requirements and status.
+    """Show groups of every dialect with their requirements and the status of their objects.
+
+    DIALECT: incubator (incubator.scheduling.k8s.io), x-k8s (scheduling.x-k8s.io), native
+    (scheduling.k8s.io), configmap (a group ConfigMap). `status` counts the pods of all of them.
 
     \b
     Examples:
@@ -42,24 +44,24 @@ def get(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
       kubectl podgroup get training -n team-a -o yaml
       kubectl podgroup get -w
     """
+    from kubectl_plugin.cluster.object_source import Groups
     from kubectl_plugin.commands.get import run_get
-    from scheduler_core.model.kinds import POD_GROUPS
 
-    run_get(ctx, POD_GROUPS, names, GetOptions(**flags), print_table)
+    run_get(ctx, Groups(), names, GetOptions(**flags), print_table)
 
 
 def print_table(
     session: CommandSession, selection: ObjectSelection, options: GetOptions, diagnostics: Diagnostics
 ) -> None:
     """Print the selected groups, and their changes with --watch. Raises the ApiError tree."""
+    from kubectl_plugin.cluster.object_source import Groups
     from kubectl_plugin.cluster.pod_groups import parse_printed
-    from kubectl_plugin.cluster.quota_snapshot import select_raw
     from kubectl_plugin.commands.get import no_resources, show_batches
-    from scheduler_core.model.kinds import POD_GROUPS
 
-    raw = select_raw(session.client, POD_GROUPS, selection, diagnostics.object_error)
+    source = Groups()
+    found = source.select(session.client, selection, diagnostics)
     if options.sort_by:
-        raw = _sorted(raw, options.sort_by)
+        found = _sorted(found, options.sort_by)
     namespaces, wide = session.all_namespaces, options.output.format == "wide"
     printer = TablePrinter(
         [
@@ -73,11 +75,11 @@ def print_table(
         color=use_color(options.color, sys.stdout),
     )
 
-    def show(items: Iterable[msgspec.Raw | bytes]) -> None:
+    def show(items: Iterable[FoundObject]) -> None:
         rows = []
         for item in items:
             try:
-                rows.append(_row(parse_printed(item), options, namespaces=namespaces))
+                rows.append(_row(parse_printed(item.raw, item.resource), options, namespaces=namespaces))
             except ModelError as error:
                 diagnostics.unreadable(error)
         for line in printer.lines(rows):
@@ -86,31 +88,36 @@ def print_table(
     if options.watching:
         if diagnostics.failed:
             return
-        from kubectl_plugin.cluster.object_watch import changed_objects
-
-        batches = changed_objects(session.client, POD_GROUPS, selection, diagnostics.note)
+        batches = source.changes(session.client, selection, diagnostics.note)
         show_batches(batches, show, first=options.watch)
-    elif raw:
-        show(raw)
+    elif found:
+        show(found)
     elif not diagnostics.failed and not options.ignore_not_found:
         no_resources(session)
 
 
-def _sorted(raw: Sequence[msgspec.Raw | bytes], path: str) -> list[msgspec.Raw | bytes]:
+def _sorted(found: Sequence[FoundObject], path: str) -> list[FoundObject]:
     import msgspec
 
     from kubectl_plugin.render.jsonpath_template import sort_order
 
-    return [raw[i] for i in sort_order([msgspec.json.decode(item) for item in raw], path)]
+    return [found[i] for i in sort_order([msgspec.json.decode(item.raw) for item in found], path)]
 
 
-def _row(group: PrintedPodGroup, options: GetOptions, *, namespaces: bool) -> list[Cell]:
-    meta, spec, status = group.metadata, group.spec, group.status
+def _row(group: PrintedGroup, options: GetOptions, *, namespaces: bool) -> list[Cell]:
+    from scheduler_core.model.groups.gang import DIALECT_NAMES
+
+    meta = group.meta
     cells = [Cell(meta.namespace)] if namespaces else []
-    cells += [Cell(meta.name), Cell(status.phase or ABSENT, _STYLES.get(status.phase, ""))]
-    cells += [Cell(str(n)) for n in (spec.min_members, status.running, status.succeeded, status.failed)]
+    cells += [Cell(group.name), Cell(DIALECT_NAMES[group.dialect])]
+    cells.append(Cell(group.phase or ABSENT, _STYLES.get(group.phase, "")))
+    cells += map(_number, (group.minimum, group.running, group.succeeded, group.failed))
     if options.output.format == "wide":
-        total = ",".join(f"{name}={value}" for name, value in sorted((spec.total_resources or {}).items()))
-        cells += [Cell(str(status.admitted)), Cell(total or ABSENT)]
+        total = ",".join(f"{name}={value}" for name, value in sorted(group.total.items()))
+        cells += [_number(group.admitted), Cell(total or ABSENT)]
     cells.append(Cell(age(meta.created, time.time())))
     return [*cells, Cell(label_text(meta.labels or {}))] if options.show_labels else cells
+
+
+def _number(value: int | None) -> Cell:
+    return Cell(ABSENT if value is None else str(value))

@@ -11,7 +11,7 @@ import click
 
 from kubectl_plugin.cli.errors import AlreadyReported, check_segment
 from kubectl_plugin.cli.global_flags import global_flags, topology_namespace
-from kubectl_plugin.render.table import Cell, TablePrinter
+from kubectl_plugin.render.table import UNKNOWN, Cell, TablePrinter
 from scheduler_core.model.printable import visible
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ MASTER_PORT: Final = 29500
 def rank(ctx: click.Context, /, name: str, output: str, no_headers: bool, topology_namespace: str) -> None:
     """Show the placed members of a group (a group ConfigMap or a PodGroup) in order of rank.
 
-    HOPS is the number of edges of the topology tree between a member and rank 0.
+    HOPS is the number of edges of the topology tree between a member and rank 0; ? if you may not read the
+    topology.
 
     \b
     Examples:
@@ -62,7 +63,7 @@ def rank(ctx: click.Context, /, name: str, output: str, no_headers: bool, topolo
     if output == "table" and not members:
         diagnostics.note(f"No member of {gang.ref} is placed.")
     elif output == "table":
-        _print_table(members, view.tree(gang).levels[:-1], show_headers=not no_headers)
+        _print_table(members, tuple(members[0].units), show_headers=not no_headers)
     elif output in FORMS:
         sys.stdout.write(FORMS[output](members))
     else:
@@ -75,11 +76,15 @@ def _print_table(members: Sequence[RankedMember], levels: Sequence[str], *, show
     headers = (*COLUMNS[:3], *(level.upper() for level in levels), COLUMNS[3])
     printer = TablePrinter(headers, show_headers=show_headers)
     rows = [
-        [Cell(text) for text in (str(item.rank), item.pod, item.node, *item.units.values(), str(item.hops))]
+        [Cell(text) for text in (str(item.rank), item.pod, item.node, *item.units.values(), _hops(item))]
         for item in members
     ]
     for text in printer.lines(rows):
         print(text)
+
+
+def _hops(item: RankedMember) -> str:
+    return UNKNOWN if item.hops is None else str(item.hops)
 
 
 def document(gang: Gang, members: Sequence[RankedMember]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kubectl_plugin.cluster.session import CommandSession
     from scheduler_core.model.groups.gang import Gang
 
-COLUMNS: Final = ("NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED", "FAILED")
+COLUMNS: Final = ("NAME", "DIALECT", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED", "FAILED")
 WIDE_COLUMNS: Final = ("RESERVED", "KEPT")
 LAST_COLUMNS: Final = ("TOPOLOGY", "REASON", "AGE")
 STYLES: Final[dict[str, Style]] = {
@@ -35,6 +35,8 @@ STYLES: Final[dict[str, Style]] = {
 }
 MEMBER_COLUMNS: Final = ("MEMBER", "NODE", "STATE", "AGE")
 _REASON_WIDTH: Final = 100
+# The longest message that the API server stores in a condition.
+_LONGEST_REASON: Final = 32_768
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,8 @@ class StatusTable:
         self._namespaces = namespaces
         self._wide = wide
         self._printer = printer
+        # Programs that read the table get the whole reason.
+        self._widest = _REASON_WIDTH if sys.stdout.isatty() else _LONGEST_REASON
 
     def show(self, statuses: Iterable[GroupStatus]) -> None:
         """Print a row per group."""
@@ -158,6 +162,8 @@ class StatusTable:
             print(line, flush=True)
 
     def _row(self, item: GroupStatus) -> list[Cell]:
+        from scheduler_core.model.groups.gang import DIALECT_NAMES
+
         gang, census, reason = item.gang, item.census, item.reason or ABSENT
         numbers = (
             gang.min_members,
@@ -172,11 +178,12 @@ class StatusTable:
         return [
             *([Cell(gang.ref.namespace)] if self._namespaces else []),
             Cell(gang.ref.name),
+            Cell(DIALECT_NAMES[gang.ref.dialect]),
             Cell(item.phase, STYLES.get(item.phase, "")),
             *(Cell(str(number)) for number in numbers),
             *([Cell(reserved), Cell(nominated)] if self._wide else []),
             Cell(f"{item.topology} (not enforced)" if item.unenforced else item.topology),
-            Cell(reason if len(reason) <= _REASON_WIDTH else reason[: _REASON_WIDTH - 3] + "..."),
+            Cell(reason if len(reason) <= self._widest else reason[: self._widest - 3] + "..."),
             Cell(age(gang.created, time.time())),
         ]
 
@@ -201,9 +208,12 @@ def detail(view: GroupView, status: GroupStatus, *, known: bool) -> list[str]:
 def _facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tuple[str, str]]:
     from scheduler_core.controllers.gang_conditions import ELSEWHERE
     from scheduler_core.model.conditions import find
+    from scheduler_core.model.groups.gang import DIALECT_NAMES
+    from scheduler_core.model.names import QUOTA_HELD_CONDITION
 
     gang, census = status.gang, status.census
     yield "Group", str(gang.ref)
+    yield "Dialect", DIALECT_NAMES[gang.ref.dialect]
     yield "Phase", status.phase
     yield (
         "Members",
@@ -217,6 +227,9 @@ def _facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tup
         yield "Reserved", _reserved(status, known=known)
     if status.nominated is not None:
         yield "Nodes kept", status.nominated.long
+    held = find(gang.status.conditions, QUOTA_HELD_CONDITION)
+    if held is not None and held.status == "True":
+        yield "Quota held", held.message
     if status.topology != ABSENT:
         yield "Topology", ", ".join(filter(None, (status.topology, status.unenforced)))
         if where := _where(view, gang):

@@ -18,22 +18,17 @@ _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\
 _UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
-def decoded(
-    items: Sequence[msgspec.Raw | bytes], resource: Resource, *, managed_fields: bool = False
-) -> list[dict[str, Any]]:
-    """The objects as dicts, with kind and apiVersion added to items of a list.
+def decoded(raw: msgspec.Raw | bytes, resource: Resource, *, managed_fields: bool = False) -> dict[str, Any]:
+    """The object as a dict, with the kind and apiVersion that items of a list lack.
 
     managedFields are removed unless `managed_fields`, as in kubectl.
     """
-    out = []
-    for raw in items:
-        item: dict[str, Any] = decode(raw, dict)
-        item.setdefault("apiVersion", resource.api_version)
-        item.setdefault("kind", resource.kind)
-        if not managed_fields and isinstance(item.get("metadata"), dict):
-            item["metadata"].pop("managedFields", None)
-        out.append(item)
-    return out
+    item: dict[str, Any] = decode(raw, dict)
+    item.setdefault("apiVersion", resource.api_version)
+    item.setdefault("kind", resource.kind)
+    if not managed_fields and isinstance(item.get("metadata"), dict):
+        item["metadata"].pop("managedFields", None)
+    return item
 
 
 def listed(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
