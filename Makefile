@@ -16,11 +16,14 @@ LOCK := build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
+# API servers of the end-to-end tests: sandbox, kube-apiserver, kube-apiserver-1.37, both (the first two).
+SERVER ?= both
+NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo test test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -33,9 +36,14 @@ test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true
 	@$(PYTEST) -n 4 --ignore=tests/faults
 
-test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter
-	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver
-	@$(PYTEST) -n 2 tests/e2e tests/chart/live --server both
+test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
+	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))
+	@$(BIN)/python -m tests.tools.owner_crds >/dev/null
+	@$(PYTEST) -n 2 tests/e2e tests/chart/live --server $(SERVER)
+
+test-groups: $(READY) ## end-to-end tests of native groups on the newest kube-apiserver
+	@$(TOOLS) --link $(BIN) kubectl && $(TOOLS) etcd $(NEWEST)
+	@$(PYTEST) -n 2 tests/e2e/scheduler/test_native_groups.py --server $(NEWEST)
 
 fuzz: $(READY) ## the long search for a night: damaged reviews, races, random clusters; half an hour
 	@$(TOOLS) --link $(BIN) kubectl
@@ -49,12 +57,13 @@ mutants: $(READY) ## faults set into the code, one at a time: which does no test
 soak: $(READY) ## ten million events in one scheduler: does memory grow? three hours; EVENTS=100000
 	@$(BIN)/python -m benchmarks.soak $(EVENTS)
 
-nightly: $(READY) ## the long things: fuzz, worlds against fresh schedulers, mutants, soak, Kubernetes' suites, peers
+nightly: $(READY) ## the long things: fuzz, worlds against fresh schedulers, mutants, soak, the newest Kubernetes, suites, peers
 	@failed=; $(MAKE) --no-print-directory fuzz || failed=1; \
 		MUSTER_WORLDS=20000 MUSTER_WORLDS_OUT=build/worlds $(PYTEST) -n 4 --dist load --timeout 3600 \
 			tests/property/test_restart_equivalence.py || failed=1; \
 		$(MAKE) --no-print-directory mutants || failed=1; \
 		$(MAKE) --no-print-directory soak || failed=1; \
+		$(MAKE) --no-print-directory test-e2e SERVER=$(NEWEST) || failed=1; \
 		$(MAKE) --no-print-directory test-upstream || failed=1; \
 		$(MAKE) --no-print-directory bench-peers || failed=1; test -z "$$failed"
 
@@ -85,7 +94,7 @@ bench-small: $(READY) ## the small form of every benchmark: whether it runs, not
 	@$(BIN)/python -m benchmarks.run --small
 
 bench-peers: $(READY) ## beside kube-scheduler on a real kube-apiserver: a table of ratios; half an hour; PEERS=--small
-	@$(TOOLS) etcd kube-apiserver scheduler-plugins
+	@$(TOOLS) etcd kube-apiserver scheduler-plugins $(NEWEST) kube-scheduler-1.37
 	@$(BIN)/python -m benchmarks.peers $(PEERS)
 
 manifests: $(READY) ## the chart as plain YAML in build/manifests; VALUES=FILE for other values
@@ -103,8 +112,9 @@ lock: $(READY) ## pin anew what the image is made of
 	@$(LOCK) --output-file requirements.lock pyproject.toml
 	@echo "setuptools>=77" | $(LOCK) --output-file requirements-build.lock -
 
-tools: $(READY) ## build kubectl, helm, etcd and kube-apiserver where they are not installed
-	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver
+tools: $(READY) ## build kubectl, helm and a control plane's programs where they are not installed
+	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset
+	@$(BIN)/python -m tests.tools.owner_crds
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is missing (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }

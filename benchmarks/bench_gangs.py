@@ -1,10 +1,10 @@
-"""Placement of gangs: many small gangs, a large gang, and a gang that does not fit."""
+"""Placement of gangs: many small gangs, a large gang in two dialects, and a gang that does not fit."""
 
 from __future__ import annotations
 
 import time
 
-from benchmarks.support.engine_clusters import add_gang, scheduler
+from benchmarks.support.engine_clusters import add_gang, add_native_gang, scheduler
 from benchmarks.support.row import Row
 from scheduler_core.engine.decisions import Placed
 from scheduler_core.engine.scheduler import Scheduler
@@ -32,6 +32,9 @@ def main(small: bool = False) -> list[Row]:
     wide = scheduler(more, cpu=10)
     add_gang(wide, "big", members, "1")
     big = decide(wide, members)
+    native = scheduler(more, cpu=10)
+    add_native_gang(native, "own", members, "1")
+    own = decide(native, members)
     crowded = scheduler(nodes, cpu=10)
     add_gang(crowded, "fits", nodes // 2, "6")
     decide(crowded, nodes // 2)
@@ -40,5 +43,6 @@ def main(small: bool = False) -> list[Row]:
     return [
         Row(f"{gangs} gangs of 30, {nodes:,} nodes", each, "s CPU", ceiling=1.5),
         Row(f"one gang of {members}, {more:,} nodes", big * 1e3, "ms CPU", ceiling=150.0),
+        Row(f"one native gang of {members}, {more:,} nodes", own * 1e3, "ms CPU", ceiling=60.0),
         Row(f"a gang that does not fit, {nodes:,} nodes", refused * 1e3, "ms CPU", ceiling=30.0),
     ]

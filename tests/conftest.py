@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import tls_socket
-from tests.support.clusters.server import SERVERS
+from tests.support.clusters.server import NEWEST, SERVERS
 from tests.tools.build import possible
 
 END_TO_END = Path(__file__).parent / "e2e"
@@ -31,7 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--server",
-        choices=(*SERVERS, "both"),
+        choices=(*SERVERS, NEWEST, "both", "all"),
         default=None,
         help="API server for end-to-end tests (default: sandbox); one asked for by name must be there",
     )

@@ -5,7 +5,8 @@
 The pods of a burst exist before the scheduler starts; those of a stream arrive while it runs. Each run has
 its own namespaces. The schedulers run in pairs in alternating order; figures are medians over the pairs, and
 a ratio is the median of the pairs' ratios. kube-scheduler has the plugins CapacityScheduling and
-Coscheduling, and no client rate limit. A slow host slows kube-scheduler more; the CPU time of the API server
+Coscheduling, and no client rate limit; for native groups it is the newest one without plugins, on the newest
+kube-apiserver. A slow host slows kube-scheduler more; the CPU time of the API server
 per pod shows the speed of the host. The exit code is 1 if a bound is missed or a workload fails.
 """
 
@@ -26,6 +27,7 @@ from benchmarks.peers.programs import MUSTER, PEER
 from benchmarks.peers.streams import Stream
 from benchmarks.peers.table import Line, table
 from benchmarks.run import machine, one_line
+from tests.support.clusters.server import NEWEST, SERVERS
 
 BURSTS = (
     Burst("plain", bursts.plain, 1_000, 3_000, 2.0),
@@ -40,7 +42,8 @@ STREAMS = (
     BACKLOG,
     replace(BACKLOG, name="backlog-charged", charged=True),
 )
-WORKS: tuple[Burst | Stream, ...] = (*BURSTS, *STREAMS, *LARGE)
+NATIVE = (Burst("native-gangs", bursts.native_gangs, 1_000, 3_000, 3.0, native=True),)
+WORKS: tuple[Burst | Stream, ...] = (*BURSTS, *STREAMS, *LARGE, *NATIVE)
 
 
 Figures = TypeVar("Figures", bursts.Bound, streams.Waited)
@@ -66,6 +69,7 @@ def burst_lines(bed: Bed, burst: Burst, pairs: int) -> Iterator[Line]:
     yield Line(burst.title, "pods/s", ours.rate, theirs.rate, ratio, floor=burst.floor)
     yield Line("", "own CPU per pod, start included, ms", ours.own_ms, theirs.own_ms)
     yield Line("", "API server's CPU per pod, ms", ours.api_ms, theirs.api_ms)
+    yield Line("", "start to the last binding, s", ours.seconds, theirs.seconds)
 
 
 def stream_lines(bed: Bed, stream: Stream, pairs: int) -> Iterator[Line]:
@@ -124,11 +128,15 @@ def main(argv: list[str]) -> int:
     chosen = [work for work in WORKS if not given.names or work.name in given.names]
     works = [smaller(work) if given.small else work for work in chosen]
     lines: list[Line] = []
-    with Bed() as bed:
-        for work in works:
-            print(f"{work.name}, {work.nodes:,} nodes", file=sys.stderr, flush=True)
-            bed.grow(work.nodes)
-            lines += measured(bed, work, 1 if given.small else given.pairs)
+    newest = [work for work in works if isinstance(work, Burst) and work.native]
+    for apiserver, share in ((SERVERS[1], [w for w in works if w not in newest]), (NEWEST, newest)):
+        if not share:
+            continue
+        with Bed(apiserver) as bed:
+            for work in share:
+                print(f"{work.name}, {work.nodes:,} nodes", file=sys.stderr, flush=True)
+                bed.grow(work.nodes)
+                lines += measured(bed, work, 1 if given.small else given.pairs)
     print(f"{machine()}\n\n{table(lines)}")
     return int(not all(line.holds for line in lines))
 

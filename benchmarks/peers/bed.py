@@ -27,13 +27,15 @@ from scheduler_core.model.kinds import (
     CUSTOM_RESOURCE_DEFINITIONS,
     ELASTIC_QUOTAS,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
     NODES,
     PODS,
     X_POD_GROUPS,
 )
 from scheduler_core.model.names import X_POD_GROUP_LABEL
-from scheduler_core.model.writes import Bind, Create
+from scheduler_core.model.writes import Bind, Create, Patch
 from tests.support.clusters.control_plane import ControlPlane
+from tests.support.clusters.server import SERVERS
 from tests.support.eventually import eventually
 
 QUOTA_CRD = Path(__file__).parents[2] / "charts/muster/crds/scheduling.x-k8s.io_elasticquotas.yaml"
@@ -68,16 +70,18 @@ def pod_group_crd() -> dict[str, Any]:
 
 
 def pod(
-    scheduler: str, namespace: str, name: str, *, cpu: str = CPU, gang: str = "", node: str = ""
+    scheduler: str, namespace: str, name: str, *, cpu: str = CPU, gang: str = "", native: str = ""
 ) -> Create:
-    """A pod with one container for the scheduler MUSTER or PEER; a pod with a node is already bound."""
+    """A pod with one container for the scheduler MUSTER or PEER, in a PodGroup or in a native one."""
     container = {
         "name": "main",
         "image": "registry.example/pause:3",
         "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}},
     }
     labels = {"app": "bench", **({X_POD_GROUP_LABEL: gang} if gang else {})}
-    spec = {"schedulerName": NAMES[scheduler], "containers": [container]}
+    spec: dict[str, Any] = {"schedulerName": NAMES[scheduler], "containers": [container]}
+    if native:
+        spec["schedulingGroup"] = {"podGroupName": native}
     body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
     return Create(PODS, namespace, body)
 
@@ -95,6 +99,12 @@ def group(namespace: str, name: str, members: int) -> Create:
     return Create(
         X_POD_GROUPS, namespace, {**kind, "metadata": {"name": name}, "spec": {"minMember": members}}
     )
+
+
+def native_group(namespace: str, name: str, members: int) -> Create:
+    """A native PodGroup with a minimum number of members."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": members}}}
+    return Create(NATIVE_POD_GROUPS, namespace, {"metadata": {"name": name}, "spec": spec})
 
 
 class Watch:
@@ -125,12 +135,12 @@ class Watch:
 
 
 class Bed:
-    """Context manager of etcd and kube-apiserver with nodes only."""
+    """Context manager of etcd and kube-apiserver, of the pinned or the newest release, with nodes only."""
 
-    def __init__(self) -> None:
+    def __init__(self, apiserver: str = SERVERS[1]) -> None:
         # Without a kubelet, nodes would stay tainted as not ready.
         flags = ["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"]
-        self.server = ControlPlane(extra_flags=flags)
+        self.server = ControlPlane(extra_flags=flags, apiserver=apiserver)
         self.client: Client
         self.folder = Path(tempfile.mkdtemp(prefix="muster-peers-"))
         self._nodes = 0
@@ -183,9 +193,20 @@ class Bed:
         """Delete pods, gangs and quotas of namespaces immediately."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         for name in namespaces:
-            for kind in (PODS, X_POD_GROUPS, ELASTIC_QUOTAS):
+            self._release(name)
+            for kind in (PODS, X_POD_GROUPS, ELASTIC_QUOTAS, NATIVE_POD_GROUPS):
                 while self.client.get_page(kind, name, limit=1).items:
-                    self.client.call("DELETE", with_query(resource_path(kind, name), {"limit": PAGE}), body)
+                    self.client.call(
+                        "DELETE",
+                        with_query(resource_path(self.client.resolve(kind), name), {"limit": PAGE}),
+                        body,
+                    )
+
+    def _release(self, namespace: str) -> None:
+        """Take the finalizers off native groups: no controller manager runs that would."""
+        for raw in list(self.client.list_raw(NATIVE_POD_GROUPS, namespace)):
+            name = msgspec.json.decode(raw)["metadata"]["name"]
+            self.client.patch(Patch(NATIVE_POD_GROUPS, namespace, name, {"metadata": {"finalizers": None}}))
 
     def events(self, namespaces: Iterable[str]) -> int:
         """Number of events in namespaces, from list requests with limit 1."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.bench_process import cpu_seconds
-from benchmarks.peers.bed import Bed, group, pod, quota, watching
+from benchmarks.peers.bed import Bed, group, native_group, pod, quota, watching
 from benchmarks.peers.programs import scheduler
 from scheduler_core.model.writes import Create
 from tests.support.eventually import eventually
@@ -48,15 +48,26 @@ def gangs(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Cr
     return [group(space, name, MEMBERS) for name in names], pods
 
 
+def native_gangs(scheduler: str, space: str, count: int) -> tuple[list[Create], list[Create]]:
+    """The same gangs as Kubernetes' own groups."""
+    names = [f"gang-{i:03d}" for i in range(count // MEMBERS)]
+    pods = [pod(scheduler, space, f"{name}-{i}", native=name) for i in range(MEMBERS) for name in names]
+    return [native_group(space, name, MEMBERS) for name in names], pods
+
+
 @dataclass(frozen=True)
 class Burst:
-    """A number of pods of one form on a number of nodes; `floor` is the required ratio to the peer's rate."""
+    """A number of pods of one form on a number of nodes; `floor` is the required ratio to the peer's rate.
+
+    `native`: on the newest kube-apiserver, beside the newest kube-scheduler without plugins.
+    """
 
     name: str
     make: Maker
     nodes: int
     pods: int
     floor: float | None = None
+    native: bool = False
 
     @property
     def title(self) -> str:
@@ -69,17 +80,21 @@ class Bound:
     """Pods bound per second from the first to the last, and CPU time of both programs per pod in ms.
 
     The scheduler's time includes its start (imports, lists of nodes and pods). Both times end when all pods
-    have their events.
+    have their events. `seconds` is the time from the scheduler's start to the last binding.
     """
 
     rate: float
     own_ms: float
     api_ms: float
+    seconds: float
+
+
+_FIGURES = ("rate", "own_ms", "api_ms", "seconds")
 
 
 def median_of(found: list[Bound]) -> Bound:
     """The median of each figure."""
-    return Bound(*(median(getattr(one, name) for one in found) for name in ("rate", "own_ms", "api_ms")))
+    return Bound(*(median(getattr(one, name) for one in found) for name in _FIGURES))
 
 
 def measure(bed: Bed, program: str, burst: Burst, turn: int) -> Bound:
@@ -91,14 +106,15 @@ def measure(bed: Bed, program: str, burst: Burst, turn: int) -> Bound:
     try:
         with watching(bed, spaces) as watch:
             api = bed.api_cpu()
-            with scheduler(program, bed.server.kubeconfig, bed.folder) as process:
+            began = time.monotonic()
+            with scheduler(program, bed.server.kubeconfig, bed.folder, burst.native) as process:
                 eventually(lambda: len(watch.bound) == len(pods) or process.poll() is not None, BIND_SECONDS)
                 _await_events(bed, spaces, len(pods))
                 api = bed.api_cpu() - api
                 own = cpu_seconds(process.pid)
         times = sorted(watch.bound.values())
         each = 1000 / len(pods)
-        return Bound((len(times) - 1) / (times[-1] - times[0]), own * each, api * each)
+        return Bound((len(times) - 1) / (times[-1] - times[0]), own * each, api * each, times[-1] - began)
     finally:
         bed.clear(spaces)
 

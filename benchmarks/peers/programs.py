@@ -20,27 +20,29 @@ MUSTER, PEER = "Muster", "kube-scheduler"
 # schedulerName of the pods that each of them takes.
 NAMES: Mapping[str, str] = {MUSTER: MUSTER_SCHEDULER, PEER: "peer"}
 RATE = 100_000
+# The peer of works with native groups: kube-scheduler alone, whose own cycle places a group.
+NATIVE_GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 
 
-def peer_configuration(kubeconfig: Path) -> dict[str, Any]:
-    """Configuration of kube-scheduler with CapacityScheduling and Coscheduling, without client rate limit."""
+def peer_configuration(kubeconfig: Path, native: bool = False) -> dict[str, Any]:
+    """Configuration of kube-scheduler without client rate limit.
+
+    It has CapacityScheduling and Coscheduling, or no plugin of others where it places `native` groups.
+    """
     both = [{"name": "CapacityScheduling"}, {"name": "Coscheduling"}]
     others = [{"name": "*"}]
+    plugins = {
+        "multiPoint": {"enabled": both},
+        "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": others},
+        "postFilter": {"enabled": both, "disabled": others},
+    }
+    profile = {"schedulerName": NAMES[PEER], **({} if native else {"plugins": plugins})}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": RATE, "burst": RATE},
-        "profiles": [
-            {
-                "schedulerName": NAMES[PEER],
-                "plugins": {
-                    "multiPoint": {"enabled": both},
-                    "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": others},
-                    "postFilter": {"enabled": both, "disabled": others},
-                },
-            }
-        ],
+        "profiles": [profile],
     }
 
 
@@ -49,11 +51,14 @@ def _muster_command(kubeconfig: Path) -> list[str]:
     return [sys.executable, "-m", "scheduler_core.app", f"--kubeconfig={kubeconfig}", *flags]
 
 
-def _peer_command(kubeconfig: Path, folder: Path) -> list[str]:
+def _peer_command(kubeconfig: Path, folder: Path, native: bool) -> list[str]:
     config = folder / "peer.yaml"
-    config.write_text(yaml.safe_dump(peer_configuration(kubeconfig)))
+    config.write_text(yaml.safe_dump(peer_configuration(kubeconfig, native)))
     flags = [f"--config={config}", f"--secure-port={free_port()}", f"--cert-dir={folder / 'peer'}"]
-    return [str(have("scheduler-plugins").path), *flags, "--bind-address=127.0.0.1"]
+    if native:
+        flags.append(f"--feature-gates={NATIVE_GATES}")
+    program = "kube-scheduler-1.37" if native else "scheduler-plugins"
+    return [str(have(program).path), *flags, "--bind-address=127.0.0.1"]
 
 
 class Ended(Exception):
@@ -61,9 +66,14 @@ class Ended(Exception):
 
 
 @contextmanager
-def scheduler(name: str, kubeconfig: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Context manager of the scheduler MUSTER or PEER; its log remains. Raises Ended, ToolMissing."""
-    command = _muster_command(kubeconfig) if name == MUSTER else _peer_command(kubeconfig, folder)
+def scheduler(
+    name: str, kubeconfig: Path, folder: Path, native: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Context manager of the scheduler MUSTER or PEER; its log remains. Raises Ended, ToolMissing.
+
+    `native`: the peer is the newest kube-scheduler, which places native groups in a cycle of its own.
+    """
+    command = _muster_command(kubeconfig) if name == MUSTER else _peer_command(kubeconfig, folder, native)
     log = folder / f"{NAMES[name]}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

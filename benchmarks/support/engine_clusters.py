@@ -9,6 +9,7 @@ from scheduler_core.config.plugins import KNOWN_PLUGINS
 from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.framework.registry import build_profiles
 from scheduler_core.model.groups.gang import parse_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.names import GROUP_NAME_ANNOTATION, LABEL_HOSTNAME, LABEL_ZONE, MUSTER_SCHEDULER
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pods.pod import Pod, parse_pod
@@ -54,3 +55,12 @@ def add_gang(made: Scheduler, name: str, size: int, cpu: str) -> None:
     made.put(parse_gang({"metadata": {"name": name, "namespace": "a"}, "spec": {"minMembers": size}}), 1.0)
     for i in range(size):
         made.put(pod("a", f"{name}-{i}", cpu, "1Gi", gang=name), 1.0)
+
+
+def add_native_gang(made: Scheduler, name: str, size: int, cpu: str) -> None:
+    """The same as a native PodGroup of scheduling.k8s.io."""
+    policy = {"gang": {"minCount": size}}
+    meta = {"name": name, "namespace": "a"}
+    made.put(parse_native_gang({"metadata": meta, "spec": {"schedulingPolicy": policy}}), 1.0)
+    for i in range(size):
+        made.put(pod("a", f"{name}-{i}", cpu, "1Gi", schedulingGroup={"podGroupName": name}), 1.0)

@@ -22,7 +22,9 @@ from scheduler_core.model.kinds import Resource
 from scheduler_core.model.watched import WATCHED as SCHEDULER_WATCHED
 from tests.chart.api_calls import Call, calls
 from tests.chart.rendering import CASES, CHART, NAMESPACE, Obj, objects, of_kind
+from tests.tools import chart_gang_owners
 from webhook.certs.registration import NAME
+from webhook.owner_gangs.table import built_in, read_entries
 from webhook.view.cache import WATCHED as WEBHOOK_WATCHED
 from webhook.view.owners import WORKLOADS
 
@@ -49,15 +51,19 @@ PARTS = {
     "webhook/certs/store.py": "webhook-own-namespace",
     "webhook/certs/ca_bundle.py": "webhook-ca-bundle",
     "webhook/view/recreation.py": "webhook-adoption",
+    "webhook/owner_gangs/finder.py": "webhook-gang-owners",
+    "webhook/owner_gangs/groups.py": "webhook-gang-owners",
 }
 GROUP_KINDS = tuple(RESOURCES.values())
+GANG_OWNERS = tuple(
+    Resource(entry.group, entry.version, entry.resource, entry.kind) for entry in built_in().entries
+)
 CONFIGURATIONS = (kinds.VALIDATING_WEBHOOKS, kinds.MUTATING_WEBHOOKS)
 
 # Requests whose resource is a variable: what it can be.
 VARIABLE: dict[Call, tuple[Resource, ...]] = {
     Call("scheduler_core/app/debugger.py", "list"): (kinds.NODES, kinds.PODS, kinds.ELASTIC_QUOTAS),
     Call("scheduler_core/app/load_reporter.py", "list"): (NODE_USAGE, POD_USAGE),
-    Call("scheduler_core/app/wiring.py", "watch"): tuple(kind for kind, _ in SCHEDULER_WATCHED),
     Call("scheduler_core/controllers/gang_status.py", "patch", subresource="status"): GROUP_KINDS,
     Call("scheduler_core/controllers/topology_group_status.py", "patch"): GROUP_KINDS,
     Call("webhook/certs/ca_bundle.py", "get"): CONFIGURATIONS,
@@ -66,9 +72,11 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
         kinds.CONFIG_MAPS,
         kinds.ELASTIC_QUOTAS,
         kinds.PODS,
-        kinds.POD_GROUPS,
+        *GROUP_KINDS,
         kinds.RESOURCE_QUOTAS,
     ),
+    # The rights to read a JobSet come with `webhook.readableOwners`.
+    Call("webhook/view/group_reads.py", "get"): (kinds.WORKLOADS, *WORKLOADS),
     Call("webhook/view/api_reads.py", "list"): (
         kinds.LEASES,
         kinds.DEPLOYMENTS,
@@ -77,10 +85,15 @@ VARIABLE: dict[Call, tuple[Resource, ...]] = {
         kinds.PODS,
     ),
     Call("webhook/view/owners.py", "get"): WORKLOADS,
+    Call("webhook/owner_gangs/finder.py", "get"): GANG_OWNERS,
     Call("webhook/process.py", "watch"): (*(kind for kind, _ in WEBHOOK_WATCHED), *WORKLOADS),
 }
 # One call site that is a request of several parts.
 ELSEWHERE: dict[Call, dict[str, tuple[Resource, ...]]] = {
+    Call("scheduler_core/app/wiring.py", "watch"): {
+        "scheduler": tuple(kind for kind, _ in SCHEDULER_WATCHED),
+        "scheduler-composite-groups": (kinds.COMPOSITE_POD_GROUPS,),
+    },
     Call("webhook/certs/source.py", "watch"): {
         "webhook-own-namespace": (kinds.SECRETS,),
         "webhook-ca-bundle": CONFIGURATIONS,
@@ -248,19 +261,31 @@ def test_every_role_is_given_to_the_one_account_it_is_for(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "present"),
     [
-        ("default", {"scheduler", "webhook", "webhook-owners", "webhook-ca-bundle"}),
-        ("cert-manager", {"scheduler", "webhook", "webhook-owners"}),
-        ("small", {"scheduler", "webhook", "webhook-ca-bundle"}),
+        (
+            "default",
+            {
+                *("scheduler", "scheduler-topology"),
+                *("webhook", "webhook-owners", "webhook-gang-owners", "webhook-ca-bundle"),
+            },
+        ),
+        (
+            "cert-manager",
+            {"scheduler", "scheduler-topology", "webhook", "webhook-owners", "webhook-gang-owners"},
+        ),
+        ("small", {"scheduler", "scheduler-topology", "webhook", "webhook-ca-bundle"}),
         (
             "everything",
             {
                 "scheduler",
                 "scheduler-topology",
                 "scheduler-gang-budgets",
+                "scheduler-composite-groups",
                 "scheduler-node-metrics",
                 "scheduler-load-report",
                 "webhook",
                 "webhook-owners",
+                "webhook-gang-owners",
+                "webhook-added-gang-owners",
                 "webhook-adoption",
                 "webhook-ca-bundle",
             },
@@ -292,6 +317,23 @@ def test_kinds_whose_annotations_may_be_read_are_a_value() -> None:
         ("get", "kubeflow.org", "pytorchjobs"),
         ("get", "kubeflow.org", "mpijobs"),
     }
+
+
+def test_rights_for_gangs_from_owners_come_from_the_table() -> None:
+    assert chart_gang_owners.FILE.read_text() == chart_gang_owners.text()
+
+
+def test_added_kinds_of_owners_may_be_read_and_no_more() -> None:
+    name = "muster-webhook-added-gang-owners"
+    (role,) = (r for r in roles("everything", "ClusterRole") if r["metadata"]["name"] == name)
+    assert granted(role["rules"]) == {("get", "example.com", "ships")}
+    (table,) = (
+        item
+        for item in of_kind(objects("everything"), "ConfigMap")
+        if item["metadata"]["name"] == "muster-webhook-gang-owners"
+    )
+    (entry,) = read_entries(table["data"]["kinds.yaml"], "the chart")
+    assert entry.count({"spec": {"crew": 4}}) == 4
 
 
 def test_users_see_quotas_and_write_groups_only() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clusters.cluster import Cluster, await_established
-from tests.support.clusters.server import SERVERS, Server
+from tests.support.clusters.server import Server, servers_of
 from tests.tools.build import have
 
 CRDS = Path(__file__).parents[2] / "charts" / "muster" / "crds"
@@ -28,8 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _asked(metafunc: pytest.Metafunc) -> tuple[str, ...]:
     """The servers that this run is for; `served_by` is for tests that start the server themselves."""
-    asked = metafunc.config.getoption("--server") or "sandbox"
-    return SERVERS if asked == "both" else (asked,)
+    return servers_of(metafunc.config.getoption("--server"))
 
 
 def _start(name: str) -> AbstractContextManager[Server]:
@@ -39,7 +38,7 @@ def _start(name: str) -> AbstractContextManager[Server]:
         return SandboxServer()
     from tests.support.clusters.control_plane import ControlPlane
 
-    return ControlPlane()
+    return ControlPlane(apiserver=name)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.clusters.cluster import Cluster
+from tests.support.clusters.native_groups import create_native_group
 from tests.support.eventually import eventually
 
 BIN = Path(sys.executable).parent
@@ -108,11 +109,11 @@ def test_the_table_tells_who_borrows_from_whom(teams: tuple[str, str], kube: Cal
     assert (done.returncode, done.stderr) == (0, "")
     header, *rows = done.stdout.splitlines()
     columns = "NAMESPACE NAME RESOURCE USED MIN MAX HARD BORROWED LENT RESERVED RECLAIMABLE PENDING"
-    assert " ".join(header.split()) == f"{columns} ABOVEMAX KEPT AGE"
+    assert " ".join(header.split()) == f"{columns} ABOVEMAX RECLAIMED HELD KEPT AGE"
     found = {row.split()[0]: row.split()[1:-1] for row in rows}
     assert found == {
-        first: ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "0", "500m", "0", "0", "-"],
-        second: ["quota", "cpu", "1", "4", "6", "-", "0", "500m", "0", "0", "2", "0", "-"],
+        first: ["quota", "cpu", *["4500m", "4", "6", "8", "500m", "0", "0", "500m", "0", "0", "-", "-", "-"]],
+        second: ["quota", "cpu", *["1", "4", "6", "-", "0", "500m", "0", "0", "2", "0", "-", "-", "-"]],
     }
 
 
@@ -197,10 +198,38 @@ def test_pod_groups_are_listed(cluster: Cluster, kube: Callable[..., Run]) -> No
     }
     cluster.kubectl("create", "-f", "-", input=json.dumps(group))
     done = kube("podgroup", "get", "-n", place, "--no-headers")
-    assert done.stdout.split()[:-1] == ["training", "-", "4", "0", "0", "0"]
+    assert done.stdout.split()[:-1] == ["training", "incubator", "-", "4", "0", "0", "0"]
     assert kube("podgroup", "get", "-n", place, "-o", "name").stdout == (
         "podgroup.incubator.scheduling.k8s.io/training\n"
     )
+
+
+@pytest.mark.parametrize("command", ["get", "status"])
+def test_groups_of_every_dialect_are_watched(
+    cluster: Cluster, environment: dict[str, str], kubectl: Path, tmp_path: Path, command: str
+) -> None:
+    place = cluster.namespace("watched")
+    path = tmp_path / "watched"
+    with path.open("w") as out:
+        watch = subprocess.Popen(
+            [str(kubectl), "podgroup", command, "-n", place, "-w", "--no-headers"],
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            create_native_group(cluster, place, 2, "own")
+            group = "incubator.scheduling.k8s.io/v1alpha1"
+            body = {"metadata": {"name": "ours"}, "spec": {"minMembers": 2}}
+            whole = {"apiVersion": group, "kind": "PodGroup", **body}
+            cluster.request("POST", f"/apis/{group}/namespaces/{place}/podgroups", whole)
+            rows = {("own", "native"), ("ours", "incubator")}
+            eventually(
+                lambda: rows <= {tuple(line.split()[:2]) for line in path.read_text().splitlines()}, 40
+            )
+        finally:
+            watch.terminate()
+            watch.wait(20)
 
 
 def test_kubectl_completes_the_plugin(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clusters.server import SERVERS
+from tests.support.clusters.server import servers_of
 from tests.support.faults.burst import Losses
 from tests.support.faults.ground import Ground, install_crds, prepared
 from tests.support.faults.plane import FaultPlane
@@ -22,8 +22,7 @@ Record = Callable[[str, int, Losses], None]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ground" in metafunc.fixturenames:
-        asked = metafunc.config.getoption("--server") or "sandbox"
-        names = SERVERS if asked == "both" else (asked,)
+        names = servers_of(metafunc.config.getoption("--server"))
         # For as long as the fixture of that name lives: a module may have servers of its own.
         metafunc.parametrize("ground", names, indirect=True)
 

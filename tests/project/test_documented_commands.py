@@ -62,6 +62,14 @@ RUN_BY = {
         "docs/install.md: helm upgrade muster * --set webhook.clientCA.secretName=webhook-clients *",
         "docs/install.md: kubectl create --dry-run=server -f - <<EOF",
     ),
+    "test_tour_of_gangs_from_owners": (
+        "examples/README.md: kubectl apply -f examples/gangs-from-owners/*",
+        "examples/README.md: kubectl get podgroups.incubator.scheduling.k8s.io -n fleet",
+        "examples/README.md: kubectl podgroup status jobset-convoy -n fleet",
+        "examples/README.md: kubectl get pods -n fleet *",
+        "examples/README.md: kubectl delete jobset convoy -n fleet",
+        "docs/gangs.md: kubectl label namespace team-a muster.dev/gang=auto",
+    ),
     "test_an_upgrade_keeps_the_certificates_authorities": (
         "docs/install.md: helm upgrade muster charts/muster * --reset-then-reuse-values",
     ),

@@ -9,7 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "gangs.md").read_text(encoding="utf-8")
-SCENARIOS = {path.stem for path in (ROOT / "tests" / "scenarios" / "coscheduling").glob("*.yaml")}
+FOLDERS = (
+    "composite",
+    "coscheduling",
+    "group-quota",
+    "native",
+    "native-preemption",
+    "native-status",
+    "native-topology",
+)
+SCENARIOS = {path.stem for name in FOLDERS for path in (ROOT / "tests" / "scenarios" / name).glob("*.yaml")}
 TESTS = {
     name
     for path in (ROOT / "tests").rglob("test_*.py")
@@ -18,13 +27,24 @@ TESTS = {
 
 
 def rows(title: str) -> list[tuple[str, str]]:
-    """First and last cell of each row of the table under a heading."""
+    """First and last cell of each row of the tables under a heading."""
     section = TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    text = section.splitlines()
+    heads = {number for number, line in enumerate(text, -1) if line.startswith("|--")}
+    lines = [line for number, line in enumerate(text) if line.startswith("| ") and number not in heads]
     return [(line.split(" | ")[0].strip("| "), line.split(" | ")[-1]) for line in lines]
 
 
-CLAIMS = [*rows("Wrong input"), *rows("The proposal, point by point")]
+# The second table of the section is about fields.
+OWNERS = [row for row in rows("Gangs from owners") if " of " in row[0] or "pods with" in row[0]]
+# Its other tables are about fields, but for the versions of Kubernetes.
+NATIVE = [row for row in rows("Native groups") if not re.match(r"1\.\d+$", row[0])]
+CLAIMS = [
+    *NATIVE,
+    *rows("Wrong input"),
+    *rows("The proposal, point by point"),
+    *OWNERS,
+]
 
 
 @pytest.mark.parametrize(("point", "proofs"), CLAIMS, ids=[point for point, _ in CLAIMS])

@@ -63,6 +63,29 @@ def controllers(server: ControlPlane) -> AbstractContextManager[None]:
     )
 
 
+JOBSET_CONFIG = """\
+apiVersion: config.jobset.x-k8s.io/v1alpha1
+kind: Configuration
+leaderElection: {{leaderElect: false}}
+internalCertManagement: {{enable: false}}
+webhook: {{host: 127.0.0.1, port: {port}, certDir: {certificates}}}
+metrics: {{bindAddress: "0"}}
+health: {{healthProbeBindAddress: "0"}}
+"""
+
+
+def jobset(server: ControlPlane) -> AbstractContextManager[None]:
+    """The controller of JobSets. Its webhooks are not registered: JobSets have to be complete as written."""
+    certificates = server.folder / "jobset-certificates"
+    certificates.mkdir()
+    for source, target in (("server.crt", "tls.crt"), ("server.key", "tls.key")):
+        (certificates / target).write_bytes((server.folder / source).read_bytes())
+    config = server.folder / "jobset.yaml"
+    config.write_text(JOBSET_CONFIG.format(port=free_port(), certificates=certificates))
+    command = [str(have("jobset").path), f"--kubeconfig={server.kubeconfig}", f"--config={config}"]
+    return _running(server.folder, "jobset", command)
+
+
 def _hollow_node(server: ControlPlane, number: int) -> AbstractContextManager[None]:
     name = f"hollow-{number}"
     return _running(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from scheduler_core.model.timestamps import format_time
 from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import bound, create_node, create_pod, create_quota, events
+from tests.support.clusters.server import RequestFailed
 from tests.support.eventually import eventually
+from webhook.owner_gangs.table import built_in
 
 NODES = ("node-0", "node-1")
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"
@@ -142,6 +146,58 @@ def member(cluster: Cluster, namespace: str, name: str, metadata: dict[str, Any]
         },
     }
     cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+
+def a_gang_from_its_owner(cluster: Cluster, namespace: str = "fleet") -> None:
+    """A Job is a gang as it is; its group follows it, and goes with it."""
+    labels = {"muster.dev/gang": "auto"}
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
+    jobs, groups = f"/apis/batch/v1/namespaces/{namespace}/jobs", GROUPS.format(namespace)
+    template = {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/app:1"}]}
+    }
+    spec = {"completionMode": "Indexed", "parallelism": 2, "completions": 2, "template": template}
+    job = cluster.request("POST", jobs, {"metadata": {"name": "boat"}, "spec": spec})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "boat", "uid": job["metadata"]["uid"]}
+
+    def minimum() -> list[int]:
+        return [item["spec"]["minMembers"] for item in cluster.request("GET", groups)["items"]]
+
+    for name in ("first", "second"):
+        member(cluster, namespace, name, {"ownerReferences": [{**owner, "controller": True}]})
+    assert minimum() == [2]
+    eventually(lambda: len(bound(cluster, namespace)) == 2, SECONDS)
+    cluster.request("PATCH", f"{jobs}/boat", {"spec": {"parallelism": 3, "completions": 3}})
+    eventually(lambda: minimum() == [3], SECONDS)
+    cluster.request("DELETE", f"{jobs}/boat", {"propagationPolicy": "Background"})
+    eventually(lambda: minimum() == [], SECONDS)
+
+
+def owners_of_every_kind(cluster: Cluster, namespace: str = "harbour") -> None:
+    """Pods whose owners are of the kinds of the table: none of them is there, so the pods have no gang."""
+    labels = {"muster.dev/gang": "auto"}
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
+    kinds = [(entry.group, entry.kind) for entry in built_in().entries]
+    for number, (group, kind) in enumerate([*kinds, ("example.com", "Ship")]):
+        api = f"{group}/v1" if group else "v1"
+        owner = {"apiVersion": api, "kind": kind, "name": "gone", "uid": f"{number}", "controller": True}
+        member(cluster, namespace, f"owned-{number}", {"ownerReferences": [owner]})
+    names = {
+        "labels": {"pod-group.scheduling.sigs.k8s.io": "gone"},
+        "annotations": {GROUP_ANNOTATION: "gone"},
+    }
+    member(cluster, namespace, "named", names)
+    assert cluster.request("GET", GROUPS.format(namespace))["items"] == []
+    # The name of its group is taken.
+    mine = {"apiVersion": "incubator.scheduling.k8s.io/v1alpha1", "kind": "PodGroup"}
+    body = {**mine, "metadata": {"name": "light"}, "spec": {"minMembers": 2}}
+    cluster.request("POST", GROUPS.format(namespace), body)
+    light = {
+        "gang.scheduling.koordinator.sh/name": "light",
+        "gang.scheduling.koordinator.sh/min-available": "2",
+    }
+    with pytest.raises(RequestFailed, match="delete or rename it, or annotate the pods with their group"):
+        member(cluster, namespace, "light", {"annotations": light})
 
 
 def a_group_in_the_tree(cluster: Cluster) -> None:

@@ -57,15 +57,19 @@ NOT_PLAYED = {
         ("patch", "scheduling.k8s.io", "podgroups/status"),
         ("watch", "scheduling.x-k8s.io", "podgroups"),
         ("watch", "scheduling.k8s.io", "podgroups"),
+        ("list", "scheduling.k8s.io", "compositepodgroups"),
+        ("watch", "scheduling.k8s.io", "compositepodgroups"),
     },
     "muster-webhook": {
+        # groups of dialects that this server does not know, in a namespace whose quota changes
+        ("list", "scheduling.x-k8s.io", "podgroups"),
+        ("list", "scheduling.k8s.io", "podgroups"),
+        # the Workload of such a group
+        ("get", "scheduling.k8s.io", "workloads"),
         # owners that the watches do not show yet
         ("get", "apps", "replicasets"),
         ("get", "apps", "deployments"),
         ("get", "apps", "statefulsets"),
-        ("get", "jobset.x-k8s.io", "jobsets"),
-        ("get", "kubeflow.org", "pytorchjobs"),
-        ("get", "kubeflow.org", "mpijobs"),
         # a namespace that the watch does not show yet
         ("get", "", "namespaces"),
     },
@@ -133,8 +137,10 @@ def installed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     scheduler = replaced(
         arguments(rendered, "scheduler"), config=config, bind_address="127.0.0.1", secure_port=pages
     )
+    kinds = folder / "kinds.yaml"
+    kinds.write_text(one(rendered, "ConfigMap", "muster-webhook-gang-owners")["data"]["kinds.yaml"])
     listen = {"listen": f"127.0.0.1:{port}", "metrics_listen": "127.0.0.1:0"}
-    webhook = replaced(arguments(rendered, "webhook"), **listen, drain=0)
+    webhook = replaced(arguments(rendered, "webhook"), **listen, drain=0, gang_owners=kinds)
     webhook.append(f"--kubeconfig={plane.kubeconfig('muster-webhook', folder)}")
     with ExitStack() as running:
         running.enter_context(program("scheduler_core.app", folder / "scheduler.log", scheduler))
@@ -153,6 +159,8 @@ def lived(plane: Plane, installed: Installation) -> Plane:
         life.borrowed_and_reclaimed,
         life.a_gang_with_a_reservation,
         life.a_pod_for_nobody,
+        life.a_gang_from_its_owner,
+        life.owners_of_every_kind,
         life.a_group_in_the_tree,
         life.volumes_for_pods,
         life.load_is_reported,

@@ -290,8 +290,8 @@ def test_a_gang_that_is_being_bound_is_never_called_unschedulable(cluster: Clust
     def phase() -> str:
         written.add(cluster.request("GET", path).get("status", {}).get("phase", ""))
         row = cluster.kubectl("podgroup", "status", "-n", namespace, "--no-headers").stdout
-        shown.add(row.split()[1])
-        return row.split()[1]
+        shown.add(row.split()[2])
+        return row.split()[2]
 
     with scheduler(cluster, tmp_path, "--kube-api-qps=12", "--kube-api-burst=4") as process:
         await_refused(cluster, namespace, names[0], "")

@@ -6,7 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,11 @@ class Cluster:
         """One raw JSON request as an admin. Raises RequestFailed."""
         return request(self.server, method, path, body)
 
-    def clean(self) -> None:
-        """Remove what tests create outside or inside their namespaces."""
+    def clean(self, keep: Sequence[str] = ()) -> None:
+        """Remove what tests create outside or inside their namespaces, except at the paths `keep`."""
         for path in LEFTOVERS:
+            if path in keep:
+                continue
             for item in self._items(path):
                 place, name = item["metadata"].get("namespace"), item["metadata"]["name"]
                 stem, _, plural = path.rpartition("/")

@@ -19,12 +19,35 @@ __all__ = ["HOST", "Companion", "ControlPlane", "ControlPlaneFailed"]
 
 Companion = Callable[["ControlPlane"], AbstractContextManager[object]]
 
+# What each kube-apiserver needs to serve the native groups; they are off in both releases.
+GROUP_FLAGS = {
+    "kube-apiserver": (
+        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+        "--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,"
+        "WorkloadAwarePreemption=true",
+    ),
+    "kube-apiserver-1.37": (
+        "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
+        "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,"
+        "PodGroupPreemptionPolicy=true",
+    ),
+}
+
 
 class ControlPlane(control_plane.ControlPlane):
-    """etcd and kube-apiserver as a context manager, with the attributes of `Server`."""
+    """etcd and kube-apiserver as a context manager, with the attributes of `Server`.
 
-    def __init__(self, companions: Sequence[Companion] = (), extra_flags: Sequence[str] = ()) -> None:
-        super().__init__(Binaries(have("etcd").path, have("kube-apiserver").path), extra_flags)
+    `apiserver` names the tool, and so the release; it serves the native groups.
+    """
+
+    def __init__(
+        self,
+        companions: Sequence[Companion] = (),
+        extra_flags: Sequence[str] = (),
+        apiserver: str = "kube-apiserver",
+    ) -> None:
+        flags = [*GROUP_FLAGS[apiserver], *extra_flags]
+        super().__init__(Binaries(have("etcd").path, have(apiserver).path), flags)
         self._companions = companions
 
     def _ready(self) -> None:

@@ -13,6 +13,14 @@ from urllib.parse import urlsplit
 import yaml
 
 SERVERS = ("sandbox", "kube-apiserver")
+# The newest Kubernetes beside the one that the sandbox follows.
+NEWEST = "kube-apiserver-1.37"
+
+
+def servers_of(option: str | None) -> tuple[str, ...]:
+    """The servers that the option `--server` asks for."""
+    asked = option or SERVERS[0]
+    return {"both": SERVERS, "all": (*SERVERS, NEWEST)}.get(asked, (asked,))
 
 
 class Server(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.tools.build import have
 
-START_SECONDS = {"sandbox": 90.0, "kube-apiserver": 120.0}
+START_SECONDS = {"sandbox": 90.0, "kube-apiserver": 120.0, "kube-apiserver-1.37": 120.0}
 SIGNS = ("export KUBECONFIG=", "The webhook is registered.", "The scheduler is at work.")
 
 Running = tuple[subprocess.Popen[str], Path, list[str]]
@@ -23,14 +23,14 @@ def started(
 ) -> Iterator[Running]:
     """The process, its kubeconfig, and its lines up to the one that completes the start.
 
-    `served_by` is sandbox or kube-apiserver.
+    `served_by` is the sandbox or one of the kube-apiservers.
     """
     target = tmp_path / "kubeconfig"
     command = [sys.executable, "-m", "sandbox", "up", "--all", "--kubeconfig", str(target)]
     command += ["--nodes", str(nodes)]
-    if served_by == "kube-apiserver":
-        for name in ("etcd", "kube-apiserver"):
-            (tmp_path / name).symlink_to(have(name).path)
+    if served_by != "sandbox":
+        for name, tool in (("etcd", "etcd"), ("kube-apiserver", served_by)):
+            (tmp_path / name).symlink_to(have(tool).path)
         command += ["--kube-apiserver", str(tmp_path)]
     process = subprocess.Popen([*command, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None

@@ -194,13 +194,22 @@ def _gang_unlawful(view: View, found: Preemption) -> Iterator[Fault]:
         yield Fault("evict-guaranteed", f"{found}, and would borrow what others are guaranteed")
 
 
+def _for_many(view: View, pod: Raw) -> bool:
+    """Whether a native group evicts: for as many members as may start.
+
+    tests/property/test_group_preemption.py checks that it needs all of its victims.
+    """
+    group = view.groups.get(group_key(pod))
+    return group is not None and group.dialect == "native"
+
+
 def _single_in_vain(view: View, found: Preemption, pod: Raw, leaving: set[str]) -> Iterator[Fault]:
     node = found.nodes.get(key(pod), "")
     after = view.without(found.gone | leaving)
     why = why_not(after, pod, node) or after.refused(pod, reserved=False)
     if why:
         yield Fault("evict-useless", f"{found} for {node}, where it then does not fit: {why}")
-    for victim in found.victims:
+    for victim in () if _for_many(view, pod) else found.victims:
         if not group_key(victim):
             rest = found.gone - {key(victim)}
             place = place_for(view, pod, rest | leaving)
@@ -212,7 +221,7 @@ def _gang_in_vain(view: View, found: Preemption, group: str, leaving: set[str]) 
     members, need = ready_members(view, group), needed(view, group)
     if gang_fits(view.without(found.gone | leaving), members, need) is False:
         yield Fault("evict-useless", f"{found}, and {need} of them still do not fit")
-    for victim in found.victims:
+    for victim in () if _for_many(view, found.pods[0]) else found.victims:
         rest = found.gone - {key(victim)}
         if not group_key(victim) and gang_fits(view.without(rest | leaving), members, need):
             yield Fault("evict-spare", f"{found}; without {key(victim)} {need} of them fit")

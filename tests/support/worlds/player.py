@@ -70,6 +70,12 @@ class Bound(NamedTuple):
     within: bool
 
 
+def _is_broken(decision: Rejected) -> bool:
+    """Whether the scheduler failed; members that contradict their native group fail by the group's rules."""
+    fails = decision.reason == REASON_SCHEDULER_ERROR
+    return fails and " differs from spec." not in decision.message
+
+
 class Player(Simulation):
     """One world's cluster."""
 
@@ -256,7 +262,7 @@ class Player(Simulation):
             pod = view.get(decision.pod.key)
             if pod is not None:
                 self._bound.append(Bound(pod, view.within_min(pod)))
-        elif isinstance(decision, Rejected) and decision.reason == REASON_SCHEDULER_ERROR:
+        elif isinstance(decision, Rejected) and _is_broken(decision):
             self.findings.append(Finding("error", self.step, f"{decision.pod.key}: {decision.message}"))
         elif isinstance(decision, Rejected) and not decision.nominated:
             self._gave_way(decision.pod.key)

@@ -20,7 +20,19 @@ from scheduler_core.state.cluster import ClusterState
 from tests.support.worlds.checks import Fault, ways
 from tests.support.worlds.filters import gang_fits, place_for, ready_members
 from tests.support.worlds.objects import SCHEDULER
-from tests.support.worlds.reading import Raw, View, amount, gated, group_key, key, needed, nominated
+from tests.support.worlds.reading import (
+    Raw,
+    View,
+    amount,
+    finished,
+    gated,
+    going,
+    group_key,
+    key,
+    needed,
+    node_of,
+    nominated,
+)
 
 _CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -108,9 +120,25 @@ def alone(view: View, pod: Raw) -> bool:
     return found is not None and not found.where and needed(view, group) == 0
 
 
+def held(view: View, group: str) -> bool:
+    """Whether a native group starts nobody: a member is gated, or contradicts it or another member."""
+    found = view.groups.get(group)
+    if found is None or found.dialect != "native":
+        return False
+    pods = [pod for pod in view.members(group) if not finished(pod) and (node_of(pod) or not going(pod))]
+    own = found.obj["spec"].get("priority", 0)
+    policies = {pod["spec"].get("preemptionPolicy", "PreemptLowerPriority") for pod in pods}
+    return (
+        any(gated(pod) and not node_of(pod) for pod in pods)
+        or len(policies) > 1
+        or len({pod["spec"].get("schedulerName") for pod in pods}) > 1
+        or any(pod["spec"].get("priority", 0) != own for pod in pods)
+    )
+
+
 def tried(view: View) -> list[Raw]:
     ours = [pod for pod in view.waiting if pod["spec"].get("schedulerName") == SCHEDULER]
-    return [pod for pod in ours if not gated(pod)]
+    return [pod for pod in ours if not gated(pod) and not held(view, group_key(pod))]
 
 
 def waiting_faults(view: View) -> Iterator[Fault]:
@@ -121,7 +149,7 @@ def waiting_faults(view: View) -> Iterator[Fault]:
             if place:
                 yield Fault("waits", f"{key(pod)} waits, and fits {place}")
     for group, found in view.groups.items():
-        need = 0 if found.where else needed(view, group)
+        need = 0 if found.where or held(view, group) else needed(view, group)
         members = ready_members(view, group) if need else []
         if need and len(members) >= need and gang_fits(view, members, need):
             yield Fault("gang-waits", f"{group} waits, and {need} of {len(members)} members fit")

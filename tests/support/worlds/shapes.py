@@ -132,6 +132,8 @@ class Shapes:
             where = self._where(dialect)
         group = make.group(dialect, namespace, name, minimum, where)
         shape, priority = dice.choice(self.specs), dice.choice(PRIORITIES)
+        if dialect == "native":
+            self._native(group, priority)
         mixed = dice.random() < 0.3
         pods = []
         for i in range(max(1, minimum + dice.choice((-1, 0, 0, 0, 1, 2)))):
@@ -142,8 +144,21 @@ class Shapes:
                 dice.choice(self.specs) if other else shape,
                 dice.choice(PRIORITIES) if mixed and dice.random() < 0.3 else priority,
             )
+            if dialect == "native" and dice.random() < 0.95:
+                # Members that differ from the group hold it back.
+                pod["spec"]["priority"] = priority
+                pod["spec"].pop("preemptionPolicy", None)
             pods.append(merge_patch(pod, make.join(dialect, name)))
         return [group, *pods]
+
+    def _native(self, group: Raw, priority: int) -> None:
+        """The fields that only Kubernetes' own groups have."""
+        spec, dice = group["spec"], self.dice
+        spec["priority"] = priority
+        if dice.random() < 0.2:
+            spec["schedulingPolicy"] = {"basic": {}}
+        if dice.random() < 0.4:
+            spec["disruptionMode"] = {"all": {}}
 
     def _where(self, dialect: str) -> str:
         dice = self.dice

@@ -9,7 +9,8 @@ import pytest
 
 from scheduler_core.controllers.gang_budgets import LONGEST_SECONDS, RETRY_SECONDS, GangBudgets
 from scheduler_core.engine.events import put_object, remove_object
-from scheduler_core.model.groups.gang import parse_native_gang, parse_x_gang
+from scheduler_core.model.groups.gang import parse_x_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.kinds import POD_DISRUPTION_BUDGETS, PODS
 from scheduler_core.model.pdb import PodDisruptionBudget, parse_pdb
 from scheduler_core.model.writes import Create, Delete, Patch, Write

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler_core.controllers.gang_lifecycle import GangLifecycle
 from scheduler_core.model.writes import Create, Evict, Write
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.topology import GroupRun, Repair, RepairReason
 from tests.support.builders import make_group, make_node, make_pod
 
 
@@ -106,3 +107,23 @@ def test_pods_of_a_deleted_group_are_not_touched() -> None:
     (gang,) = setting.state.gangs.gangs.values()
     setting.state.remove_gang(gang)
     assert setting.writes() == []
+
+
+def test_a_gang_whose_place_is_gone_is_restarted_though_enough_pods_wait() -> None:
+    made = Setting("restart")
+    text = "1 member is missing, and rack=r0 has no room, but elsewhere there is room for all of it"
+    repair = Repair(RepairReason.RESTARTED, text, frozenset({"p0", "p1", "gone"}))
+    made.state.topology.runs["a/g PodGroup"] = GroupRun(repair=repair)
+    event, *evictions = made.writes()
+    assert isinstance(event, Create)
+    assert event.body["note"] == (
+        f"PodGroup a/g: {text}; the 3 that are left are evicted (lifecycle policy restart)"
+    )
+    assert [item.name for item in evictions if isinstance(item, Evict)] == ["p0", "p1", "p2"]
+
+
+def test_a_decision_about_other_pods_restarts_nothing() -> None:
+    made = Setting("restart")
+    repair = Repair(RepairReason.RESTARTED, "old", frozenset({"gone"}))
+    made.state.topology.runs["a/g PodGroup"] = GroupRun(repair=repair)
+    assert made.writes() == []

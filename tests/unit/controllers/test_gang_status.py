@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger, parse_reservation_ledger
 from scheduler_core.model.writes import Patch, Write
 from scheduler_core.state.cluster import ClusterState
-from scheduler_core.state.topology import TopologySettings
+from scheduler_core.state.topology import GroupRun, Repair, RepairReason, TopologySettings
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 
 GANG = make_group("a/g").needs(3).uid("g1").version("7").obj()
@@ -276,24 +278,60 @@ def constrained(*schedulers: str) -> ClusterState:
     return state
 
 
-def enforced(state: ClusterState) -> tuple[str, str]:
-    (patch,) = GangStatusController().reconcile(state, 10.0)
+def told_of(state: ClusterState, kind: str, now: float = 10.0) -> dict[str, Any]:
+    """The condition of this type in the next status; empty if it has none."""
+    (patch,) = GangStatusController().reconcile(state, now)
     assert isinstance(patch, Patch)
     assert isinstance(patch.body, dict)
-    found = {item["type"]: item for item in patch.body["status"]["conditions"]}.get("TopologyEnforced", {})
+    return {item["type"]: item for item in patch.body["status"]["conditions"]}.get(kind, {})
+
+
+def enforced(state: ClusterState) -> tuple[str, str]:
+    found = told_of(state, "TopologyNotEnforced")
     return found.get("status", ""), found.get("message", "")
+
+
+REPLACED = Repair(RepairReason.REPLACED, "1 of the missing members were replaced in rack=r0")
+WAITING = Repair(RepairReason.WAITS, "1 member is missing, and rack=r0 has no room")
+
+
+@pytest.mark.parametrize(
+    ("repair", "waits", "told"),
+    [
+        pytest.param(None, True, None, id="nothing was lost"),
+        pytest.param(REPLACED, False, ("False", "ReplacedInDomain"), id="replaced"),
+        pytest.param(WAITING, True, ("True", "WaitsForDomain"), id="no room"),
+        pytest.param(WAITING, False, None, id="no member waits any more"),
+    ],
+)
+def test_what_becomes_of_lost_members_is_told(
+    repair: Repair | None, waits: bool, told: tuple[str, str] | None
+) -> None:
+    state = constrained("muster-scheduler")
+    state.topology.runs["a/g PodGroup"] = GroupRun(repair=repair)
+    if not waits:
+        state.remove_pod("p0")
+        pods = (make_pod(f"a/q{n}").uid(f"q{n}").group("g").on("n", "Running") for n in range(3))
+        for pod in pods:
+            state.put_pod(pod.obj(), 0.0)
+    found = told_of(state, "Repair")
+    assert ((found["status"], found["reason"]) if found else None) == told
+    if repair is not None and told is not None:
+        assert found["message"] == repair.message
 
 
 @pytest.mark.parametrize(
     ("schedulers", "status", "text"),
     [
         pytest.param([], "", "", id="nobody is there to be placed"),
-        pytest.param(["muster-scheduler"] * 2, "True", "members are placed as the constraints say", id="all"),
+        pytest.param(
+            ["muster-scheduler"] * 2, "False", "members are placed as the constraints say", id="all"
+        ),
         pytest.param(
             ["muster-scheduler", "other", "third"],
-            "False",
+            "True",
             "not enforced: 2 of 3 members are with other, third, and no profile of that name has "
-            "ClusterTopologyPlacementGroup",
+            "ClusterTopologyPlacementGroup; the constraints are preferences, so they run without them",
             id="some",
         ),
     ],

@@ -72,7 +72,7 @@ def test_constraints_that_no_profile_enforces_have_a_condition_that_says_so() ->
     state.topology.settings.clear()
     assert written(state)["reason"] == (
         "not enforced: 2 of 2 members are with muster-scheduler, and no profile of that name has "
-        "ClusterTopologyPlacementGroup"
+        "ClusterTopologyPlacementGroup; the constraints are preferences, so they run without them"
     )
 
 

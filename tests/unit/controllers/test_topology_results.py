@@ -11,7 +11,8 @@ import pytest
 
 from scheduler_core.controllers.topology_group_status import MOST_ANNOTATION, TopologyGroupStatus
 from scheduler_core.controllers.topology_results import shortened
-from scheduler_core.model.groups.gang import Gang, dialect_of, parse_gang, parse_native_gang, parse_x_gang
+from scheduler_core.model.groups.gang import Gang, dialect_of, parse_gang, parse_x_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.kinds import CONFIG_MAPS, NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION, TOPOLOGY_RESULTS_ANNOTATION
 from scheduler_core.model.pods.pod import Pod

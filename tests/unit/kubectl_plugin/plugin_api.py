@@ -91,6 +91,8 @@ class Api:
         self.requests.append((url.path, query))
         parts = url.path.strip("/").split("/")
         version = "/".join(parts[1:3]) if parts[0] == "apis" else parts[1]
+        if parts[0] == "apis" and len(parts) < 4:
+            return self._discovery(parts[1], parts[2] if len(parts) == 3 else "")
         parts = parts[3:] if parts[0] == "apis" else parts[2:]
         namespace = ""
         if parts[0] == "namespaces" and len(parts) > 2:
@@ -112,6 +114,15 @@ class Api:
             if item["metadata"]["name"] == name:
                 return 200, item
         return 404, _status(404, "NotFound", f'{plural}.scheduling.x-k8s.io "{name}" not found')
+
+    def _discovery(self, group: str, version: str) -> tuple[int, dict[str, Any]]:
+        """The versions of a group of which Muster reads several, or the kinds of one of them."""
+        if group != "scheduling.k8s.io" or version not in ("", "v1beta1"):
+            return 404, _status(404, "NotFound", "the server could not find the requested resource")
+        if not version:
+            return 200, {"name": group, "versions": [{"version": "v1beta1"}]}
+        kinds = [plural for plural in self.objects if plural not in self.unknown]
+        return 200, {"resources": [{"name": plural} for plural in kinds]}
 
 
 def _selects(term: str, obj: dict[str, Any]) -> bool:

@@ -80,8 +80,9 @@ BAD = [
     pytest.param(
         "steps: [{delete: [{apiVersion: v1, kind: PodGroup, metadata: {name: x}}]}]",
         'f.yaml: steps[0].delete[0].apiVersion: "v1" does not serve PodGroup '
-        "(served by incubator.scheduling.k8s.io/v1alpha1 and scheduling.x-k8s.io/v1alpha1 and "
-        "scheduling.k8s.io/v1beta1)",
+        "(served by incubator.scheduling.k8s.io/v1alpha1, scheduling.x-k8s.io/v1alpha1, "
+        "scheduling.k8s.io/v1, scheduling.k8s.io/v1beta1, scheduling.k8s.io/v1alpha3, "
+        "scheduling.k8s.io/v1alpha2)",
         id="a version that serves no such kind",
     ),
     pytest.param(
@@ -118,6 +119,21 @@ BAD = [
         "steps: [{expect: {events: [{pod: a/p}]}}]",
         "f.yaml: steps[0].expect.events[0].pod: unknown key; known are object, reason, contains",
         id="an unknown key of an event",
+    ),
+    pytest.param(
+        "steps: [{expect: {conditions: {a/g: [{type: T}, null]}}}]",
+        "f.yaml: steps[0].expect.conditions[a/g][1]: must be a mapping, not NoneType",
+        id="a condition that is none",
+    ),
+    pytest.param(
+        "steps: [{expect: {conditions: {a/g: {status: 'True'}}}}]",
+        "f.yaml: steps[0].expect.conditions[a/g].type: is required",
+        id="a condition without a type",
+    ),
+    pytest.param(
+        "steps: [{expect: {conditions: {a/g: {type: T, message: x}}}}]",
+        "f.yaml: steps[0].expect.conditions[a/g].message: unknown key; known are type, status, reason, ",
+        id="an unknown key of a condition",
     ),
     pytest.param("now: yesterday", "f.yaml: now: 'yesterday' is not an RFC 3339 time", id="no time"),
 ]
@@ -216,7 +232,31 @@ REPORT: dict[str, Any] = {
     "evicted": [{"pod": "a/v1"}, {"pod": "a/v2"}],
     "status": {"ElasticQuota a/q": {"used": {"cpu": "2", "memory": "1Gi"}}, "PodGroup a/g": {"running": 1}},
     "events": [{"object": "Pod a/w", "reason": "FailedScheduling", "message": "too small"}],
+    "conditions": [
+        {
+            "group": "a/g",
+            "kind": "PodGroup",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "False",
+                    "reason": "Waits",
+                    "message": "no node",
+                    "observedGeneration": 2,
+                }
+            ],
+        },
+        {
+            "group": "a/g",
+            "kind": "PodGroup",
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Runs"}],
+        },
+    ],
 }
+NATIVE = {"apiVersion": "scheduling.k8s.io/v1", "type": "Ready"}
+WAITS = 'got Ready=False, reason Waits, observedGeneration 2, "no node"'
 
 
 @pytest.mark.parametrize(
@@ -240,6 +280,23 @@ REPORT: dict[str, Any] = {
             'events: expected Preempted of Pod a/w with "b/x", got FailedScheduling (too small)',
         ),
         ({"events": [{"contains": "b/x"}]}, 'events: expected an event with "b/x", got none'),
+        ({"conditions": {"a/g": None}}, "conditions of a/g: expected none, got Ready"),
+        (
+            {"conditions": {"a/g": {"type": "Done", "status": "True"}}},
+            "conditions of a/g: expected Done=True, got no condition Done",
+        ),
+        (
+            {"conditions": {"a/g": [NATIVE | {"status": "False"}, NATIVE | {"status": "True"}]}},
+            f"conditions of a/g: expected Ready=True, {WAITS}",
+        ),
+        (
+            {"conditions": {"a/g": NATIVE | {"reason": "Waits", "contains": "room"}}},
+            f'conditions of a/g: expected Ready, reason Waits, with "room", {WAITS}',
+        ),
+        (
+            {"conditions": {"a/g": NATIVE | {"observedGeneration": 3}}},
+            f"conditions of a/g: expected Ready, observedGeneration 3, {WAITS}",
+        ),
     ],
 )
 def test_a_mismatch_is_told_in_words(expect: dict[str, Any], words: str) -> None:
@@ -254,9 +311,19 @@ def test_an_expected_outcome_is_no_mismatch() -> None:
         "evicted": ["a/v2", "a/v1"],
         "status": {"ElasticQuota a/q": {"used": {"cpu": "2000m", "pods": 0}}, "PodGroup a/h": {"running": 0}},
         "events": [{"reason": "FailedScheduling", "contains": "small"}],
+        "conditions": {
+            "a/g": [
+                {"type": "Ready", "status": False, "contains": "node", "observedGeneration": 2},
+                {"type": "Ready", "status": "True", "reason": "Runs"},
+            ],
+            "a/other": None,
+        },
     }
     assert mismatches(expect, REPORT) == []
-    assert mismatches(dict.fromkeys(("bound", "boundAny", "boundOn", "status", "events")), REPORT) == []
+    assert (
+        mismatches(dict.fromkeys(("bound", "boundAny", "boundOn", "status", "events", "conditions")), REPORT)
+        == []
+    )
 
 
 @given(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler_core.errors import ModelError
-from scheduler_core.model.groups.gang import Gang, parse_gang, parse_native_gang
+from scheduler_core.model.groups.gang import Gang, parse_gang
+from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.topology import TopologySettings, is_constrained, rules_of

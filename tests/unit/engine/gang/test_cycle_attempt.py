@@ -311,6 +311,7 @@ def test_a_pod_outside_the_gang_does_not_count() -> None:
         ("Coscheduling", "PodGroup", True),
         ("ClusterTopologyPlacementGroup", "PodGroup", True),
         ("Coscheduling ClusterTopologyPlacementGroup", "PodGroup", True),
+        ("", "native-PodGroup", True),
     ],
 )
 def test_which_profile_schedules_which_groups_as_a_whole(enabled: str, dialect: str, whole: bool) -> None:

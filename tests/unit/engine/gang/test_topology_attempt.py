@@ -200,8 +200,8 @@ def profile_of(*enabled: str) -> Profile:
         pytest.param([[TOPOLOGY]], grouped(0), True, id="a PodGroup that is not there"),
         pytest.param([[TOPOLOGY, "Coscheduling"]], grouped(0), False, id="that is left to Coscheduling"),
         pytest.param([[TOPOLOGY]], make_pod("a/p"), False, id="no group at all"),
-        pytest.param([["Coscheduling"]], member("g", 0), False, id="a profile without topology"),
-        pytest.param([[TOPOLOGY], []], member("g", 0), False, id="one of two profiles without topology"),
+        pytest.param([["Coscheduling"]], member("g", 0), True, id="a profile without topology"),
+        pytest.param([[TOPOLOGY], []], member("g", 0), True, id="one of two profiles without topology"),
         pytest.param([], member("g", 0), False, id="nobody waits"),
     ],
 )
@@ -218,15 +218,32 @@ def test_the_plugin_that_knows_the_group_reports_what_is_missing(
         assert text.endswith("a/g does not exist; its pods wait until it is created")
 
 
-def test_members_of_a_profile_without_topology_keep_a_group_from_the_tree() -> None:
+@pytest.mark.parametrize(
+    ("constraints", "runs"),
+    [
+        pytest.param('{"rack": {"type": "pack"}}', True, id="preferences: left to the cycle of gangs"),
+        pytest.param('{"rack": {"type": "pack", "hard": true}}', False, id="one unit"),
+        pytest.param('{"rack": {"factor": 2}}', False, id="a factor"),
+        pytest.param('{"rack": {', False, id="a text that nobody can read"),
+    ],
+)
+def test_a_member_without_topology_keeps_a_strict_group_waiting(constraints: str, runs: bool) -> None:
     made = TopologyScheduler(9)
-    pod_group(made, 1)
-    made.put(grouped(0))
+    pod_group(made, 1, constraints)
+    made.put(grouped(0), grouped(1).scheduler("other"))
     gang = made.state.gangs.gangs["a/g PodGroup"]
     ours = next(iter(made.scheduler.profiles.values()))
     pairs = [(ours, grouped(0).obj()), (profile_of("Coscheduling"), grouped(1).obj())]
-    assert made.scheduler.topology_cycle.run(gang, pairs, made.now) is None
-    assert made.scheduler.topology_cycle.run(gang, pairs[:1], made.now) is not None
+    outcome = made.scheduler.topology_cycle.run(gang, pairs, made.now)
+    assert (outcome is None) is runs
+    if outcome is not None:
+        text = (
+            "PodGroup a/g: not enforced: 1 of 2 members are with other, and no profile of that name has "
+            "ClusterTopologyPlacementGroup; the group waits: enable the plugin there, or give the members a "
+            "scheduler that has it"
+        )
+        assert set(outcome.refused.values()) == {text}
+        assert outcome.reserved == []
 
 
 def test_a_pod_group_that_says_nothing_of_places_is_another_plugins() -> None:

@@ -17,6 +17,7 @@ from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR, TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.model.writes import Patch
 from scheduler_core.plugins.registry import FACTORIES
+from scheduler_core.plugins.topology_placement import ClusterTopologyPlacementGroup
 from scheduler_core.simulate.scenario import load_scenarios
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_group, make_node, make_pod
@@ -118,6 +119,7 @@ def test_a_search_whose_time_is_over_gives_what_it_has_and_says_so() -> None:
 
 
 def test_a_plugin_that_breaks_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClusterTopologyPlacementGroup, "concerns", lambda *_: True)
     made = scheduler()
     made.put(group(3), 0.0)
     add_members(made, 3)

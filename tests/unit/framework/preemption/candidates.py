@@ -166,6 +166,7 @@ class Given:
             top,
             sum(pod.priority + PRIORITY_OFFSET for pod in gone),
             len(gone),
+            0,  # none of them is in a gang
             -min((pod.start for pod in gone if pod.priority == top), default=inf),
         )
 

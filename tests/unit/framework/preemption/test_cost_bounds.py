@@ -40,7 +40,7 @@ def least(given: Given, slot: int, lacks: Sizes, all_lacks: list[Sizes], rank: i
     largest = {r: max([1, *(pod.sizes[r] for pod in pods)]) for r in contended}
     count = max((ceil(lacks[r] / largest[r]) for r in contended), default=0)
     if not count:
-        return (reach, 0, 0, NO_VICTIM, 0, 0, -inf, rank)
+        return (reach, 0, 0, NO_VICTIM, 0, 0, 0, -inf, rank)
     last = next(
         place
         for place in range(len(pods))
@@ -48,7 +48,7 @@ def least(given: Given, slot: int, lacks: Sizes, all_lacks: list[Sizes], rank: i
     )
     top = pods[last].priority
     total = sum(pod.priority + PRIORITY_OFFSET for pod in pods[: count - 1]) + top + PRIORITY_OFFSET
-    return (reach, 0, 0, top, total, count, -pods[last].start, rank)
+    return (reach, 0, 0, top, total, count, 0, -pods[last].start, rank)
 
 
 def drawn(rng: random.Random) -> tuple[Given, list[Sizes], list[int]]:

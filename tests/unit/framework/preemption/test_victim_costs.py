@@ -49,7 +49,7 @@ def test_an_empty_set_of_victims_has_no_cost() -> None:
     prices = prices_of(given, [])
     none = np.zeros((1, 0), dtype=np.int64)
     assert [key[0] for key in prices.keys(none, np.ones(WIDTH, dtype=np.bool_))] == [
-        0, 0, 0, NO_VICTIM, 0, 0, -np.inf,
+        0, 0, 0, NO_VICTIM, 0, 0, 0, -np.inf,
     ]  # fmt: skip
     assert prices.lawful(none).tolist() == [True]
 

@@ -50,6 +50,30 @@ def test_names_come_from_the_namespace_that_is_meant(api: Api, eq: Command) -> N
     assert words(eq("__complete", "get", "-A", "").out) == [":4"]
 
 
+@pytest.mark.parametrize("command", ["get", "status", "rank", "topology", "adopt"])
+def test_every_command_that_takes_a_group_offers_those_of_every_dialect(
+    api: Api, eq: Command, command: str
+) -> None:
+    meta = {"namespace": "team-a"}
+    api.objects["podgroups"] = [
+        {"apiVersion": version, "metadata": meta | {"name": name}}
+        for version, name in (
+            ("incubator.scheduling.k8s.io/v1alpha1", "one"),
+            ("scheduling.x-k8s.io/v1alpha1", "two"),
+            ("scheduling.k8s.io/v1beta1", "three"),
+        )
+    ]
+    api.objects["configmaps"] = [
+        {
+            "metadata": meta | {"name": "cm", "labels": {"sakkara.group": ""}},
+            "data": {"name": "four", "size": "2"},
+        }
+    ]
+    assert words(eq("__complete", command, "", plugin=podgroup).out) == ["four", "one", "three", "two", ":4"]
+    again = ["four", "three", "two", ":4"] if command == "get" else [":4"]
+    assert words(eq("__complete", command, "one", "", plugin=podgroup).out) == again
+
+
 def test_namespaces_come_from_the_cluster(api: Api, eq: Command) -> None:
     api.objects["namespaces"] = [{"metadata": {"name": "team-a"}}, {"metadata": {"name": "other"}}]
     assert words(eq("__complete", "get", "-n", "t").out) == ["team-a", ":4"]

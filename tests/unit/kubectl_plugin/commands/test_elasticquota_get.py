@@ -68,7 +68,24 @@ def test_one_namespace_shows_what_it_lends_to_others(teams: Api, eq: Command) ->
 
 def test_wide_adds_what_can_be_taken_back_and_what_waits(teams: Api, eq: Command) -> None:
     lines = eq("get", "-o", "wide", "--no-headers").out.splitlines()
-    figures = ["quota", "cpu", "4500m", "4", "6", "8", "500m", "0", "0", "500m", "2", "0", "-", "5m"]
+    figures = [
+        "quota",
+        "cpu",
+        "4500m",
+        "4",
+        "6",
+        "8",
+        "500m",
+        "0",
+        "0",
+        "500m",
+        "2",
+        "0",
+        "-",
+        "-",
+        "-",
+        "5m",
+    ]
     assert lines[0].split() == figures
 
 
@@ -289,6 +306,15 @@ def test_use_above_max_has_a_column_of_its_own(teams: Api, eq: Command) -> None:
     done = eq("get", "-A", "-o", "wide")
     assert column(done, "ABOVEMAX") == ["1500m", "-", "0"]
     assert column(done, "USED")[0] == "7500m"
+
+
+def test_wide_shows_what_was_last_taken_back(teams: Api, eq: Command) -> None:
+    told = {"time": "2026-01-01T00:03:00Z", "byQuota": "b/q", "by": "PodGroup b/g", "pods": 3}
+    teams.objects["elasticquotas"][0]["status"] = {"lastReclaim": {**told, "resources": {"cpu": "1500m"}}}
+    rows = eq("get", "-A", "-o", "wide", "--no-headers").out.splitlines()
+    text = "1500m for PodGroup b/g at 2026-01-01T00:03:00Z"
+    assert [text in row for row in rows] == [True, False, False]
+    assert json.loads(eq("get", "quota", "-o", "json").out)["status"]["lastReclaim"]["pods"] == 3
 
 
 def test_a_pod_that_was_charged_at_its_creation_counts_and_waits(teams: Api, eq: Command) -> None:

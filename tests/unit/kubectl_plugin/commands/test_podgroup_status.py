@@ -71,15 +71,28 @@ def test_a_row_for_each_group(eq: Command) -> None:
     header, small, train = done.out.splitlines()
     assert header.split() == [*COLUMNS, *LAST_COLUMNS]
     why = ["PodGroup", "team-a/small", "needs", "minMembers", "1:", "it", "has", "no", "pods"]
-    assert small.split() == ["small", "Pending", *"100000", "-", *why, "5m"]
-    assert train.split()[:8] == ["train", "Unschedulable", *"311200"]
+    assert small.split() == ["small", "incubator", "Pending", *"100000", "-", *why, "5m"]
+    assert train.split()[:9] == ["train", "incubator", "Unschedulable", *"311200"]
     assert "only 2 of the 3 pods that must start together" in train
+
+
+def test_a_program_gets_the_whole_reason_and_a_terminal_its_beginning(
+    api: Api, eq: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = f"{WAITS} on {', '.join(f'node-{i}' for i in range(200))}"
+    for pod in api.objects["pods"][1:]:
+        pod["status"]["conditions"][0]["message"] = long
+    assert long in eq("status", plugin=podgroup).out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = eq("status", "--color", "never", plugin=podgroup).out
+    assert long not in shown
+    assert long[:90] in shown
 
 
 def test_wide_says_what_is_still_held(eq: Command) -> None:
     header, small, train = eq("status", "-o", "wide", plugin=podgroup).out.splitlines()
     assert header.split() == [*COLUMNS, *WIDE_COLUMNS, *LAST_COLUMNS]
-    assert (small.split()[8], train.split()[8]) == ("-", "cpu=2/8")
+    assert (small.split()[9], train.split()[9]) == ("-", "cpu=2/8")
 
 
 RESERVED = [
@@ -94,14 +107,14 @@ def test_the_reserved_amount_is_that_of_the_ledger(
     api: Api, eq: Command, ledgers: list[dict[str, Any]], cell: str, words: str
 ) -> None:
     api.objects["reservationledgers"] = ledgers
-    assert eq("status", "-o", "wide", plugin=podgroup).out.splitlines()[2].split()[8] == cell
+    assert eq("status", "-o", "wide", plugin=podgroup).out.splitlines()[2].split()[9] == cell
     assert words in eq("status", "train", plugin=podgroup).out
 
 
 def test_without_the_right_to_list_ledgers_a_note_says_so(api: Api, eq: Command) -> None:
     api.forbidden.add(("reservationledgers", "team-a"))
     done = eq("status", "-o", "wide", plugin=podgroup)
-    assert done.out.splitlines()[2].split()[8] == "?"
+    assert done.out.splitlines()[2].split()[9] == "?"
     assert done.err == "note: RESERVED is not known: you may not list reservationledgers\n"
     assert "Reserved:   not known" in eq("status", "train", plugin=podgroup).out
 
@@ -109,6 +122,7 @@ def test_without_the_right_to_list_ledgers_a_note_says_so(api: Api, eq: Command)
 def test_one_group_is_shown_with_its_members_and_the_numbers(eq: Command) -> None:
     assert eq("status", "train", plugin=podgroup).out.splitlines() == [
         "Group:      PodGroup team-a/train",
+        "Dialect:    incubator",
         "Phase:      Unschedulable",
         "Members:    needs 3: 1 have a node, 2 wait, 0 succeeded, 0 failed",
         "Reserved:   members use cpu=6 of cpu=8, cpu=2 is held",
@@ -175,6 +189,18 @@ def test_phase_and_reason_are_those_of_now(
     assert (data["phase"], data["reason"]) == found
 
 
+def test_a_group_without_pods_says_for_whom_they_were_evicted(api: Api, eq: Command) -> None:
+    text = "3 of its 3 pods were preempted by b/king (priority 0), at 2026-01-01T00:00:00Z"
+    made = group()
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    made["status"] = {"conditions": [{**target, "message": text}]}
+    api.objects["podgroups"], api.objects["pods"] = [made], []
+    lacks = "PodGroup team-a/train needs minMembers 3: it has no pods"
+    assert f"{lacks}; {text}" in eq("status", "train", plugin=podgroup).out
+    api.objects["pods"] = [told("p0", lacks, 3)]
+    assert text not in eq("status", "train", plugin=podgroup).out
+
+
 AWAY = "not enforced: 1 of 3 members are with other, and no profile of that name has it"
 
 
@@ -182,13 +208,13 @@ def constrained(**condition: str) -> dict[str, Any]:
     made = group()
     made["metadata"]["annotations"] = {"muster.dev/topology-constraints": '{"rack": {"type": "pack"}}'}
     if condition:
-        made["status"] = {"conditions": [{"type": "TopologyEnforced", **condition}]}
+        made["status"] = {"conditions": [{"type": "TopologyNotEnforced", **condition}]}
     return made
 
 
 ENFORCED = [
-    pytest.param(constrained(status="True"), "", id="enforced"),
-    pytest.param(constrained(status="False", message=AWAY), AWAY, id="not enforced"),
+    pytest.param(constrained(status="False"), "", id="enforced"),
+    pytest.param(constrained(status="True", message=AWAY), AWAY, id="not enforced"),
     pytest.param(
         constrained(), "not enforced: no scheduler has reported that it enforces them", id="nobody said so"
     ),
@@ -206,6 +232,19 @@ def test_constraints_are_shown_as_enforced_only_where_a_scheduler_says_so(
     assert f"Topology:   {', '.join(filter(None, ('rack:pack', lacks)))}\n" in detail
     data = json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)
     assert data["topologyEnforced"] is not bool(lacks)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["no room", "replaced"])
+def test_what_a_running_group_waits_for_after_a_loss_is_its_reason(
+    api: Api, eq: Command, waits: bool
+) -> None:
+    told = "1 member is missing, and rack=r0 has no room"
+    given = group()
+    condition = {"type": "Repair", "status": str(waits), "reason": "WaitsForDomain", "message": told}
+    given["status"] = {"conditions": [condition]}
+    api.objects["podgroups"] = [given]
+    (row,) = eq("status", "--no-headers", plugin=podgroup).out.splitlines()
+    assert (told in row) is waits
 
 
 STATES = [

@@ -101,11 +101,11 @@ def test_a_group_that_is_not_placed_says_so(api: Api, eq: Command) -> None:
 def test_status_counts_the_pods(eq: Command) -> None:
     header, row = eq("status", "-A", plugin=podgroup).out.splitlines()
     assert header.split() == [
-        *("NAMESPACE", "NAME", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED"),
+        *("NAMESPACE", "NAME", "DIALECT", "PHASE", "MIN", "BOUND", "RUNNING", "PENDING", "SUCCEEDED"),
         *("FAILED", "TOPOLOGY", "REASON", "AGE"),
     ]
     why = ["3", "of", "the", "4", "members", "that", "start", "together", "are", "bound"]
-    assert row.split() == ["team-a", "g", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
+    assert row.split() == ["team-a", "g", "configmap", "Scheduling", *"433100", "rack:spread/2", *why, "5m"]
 
 
 def test_constraints_that_no_scheduler_enforces_are_pointed_out(api: Api, eq: Command) -> None:
@@ -150,6 +150,41 @@ def test_a_user_who_may_not_list_nodes_still_sees_ranks(api: Api, eq: Command) -
     done = eq("rank", "g", plugin=podgroup)
     assert len(done.out.splitlines()) == 4
     assert done.err.startswith("note: you may not list nodes")
+
+
+@pytest.mark.parametrize(("kind", "namespace"), [("nodes", ""), ("configmaps", "")])
+def test_without_the_topology_the_labels_of_the_members_give_the_ranks(
+    api: Api, eq: Command, kind: str, namespace: str
+) -> None:
+    if kind == "nodes":
+        del api.objects["configmaps"][0]
+    api.forbidden.add((kind, namespace))
+    done = eq("rank", "g", "--topology-namespace", "", plugin=podgroup)
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["RANK", "POD", "NODE", "HOPS"],
+        ["0", "g-0", "node-0", "?"],
+        ["1", "g-2", "node-1", "?"],
+        ["2", "g-1", "node-2", "?"],
+    ]
+    assert done.err.startswith(f"note: you may not list {kind}")
+
+
+def test_without_topology_and_labels_it_says_why_no_rank_is_known(api: Api, eq: Command) -> None:
+    del api.objects["configmaps"][0]
+    api.forbidden.add(("nodes", ""))
+    for pod in api.objects["pods"]:
+        pod["metadata"]["labels"].pop("sakkara.member.rank", None)
+    done = eq("rank", "g", plugin=podgroup)
+    assert (done.code, done.out) == (1, "")
+    assert "3 members of group ConfigMap team-a/g have a node, but their ranks are not known" in done.err
+    assert "you may not list nodes" in done.err
+
+
+def test_a_group_that_may_not_be_seen_is_not_called_missing(api: Api, eq: Command) -> None:
+    api.forbidden |= {("configmaps", "team-a"), ("configmaps", "")}
+    done = eq("rank", "g", plugin=podgroup)
+    assert done.code == 1
+    assert "you may not list configmaps" in done.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_yaml_reads_back_as_it_was(value: dict[str, str]) -> None:
 
 
 def test_items_of_a_list_get_the_kind_that_they_lack() -> None:
-    (item,) = decoded([b'{"metadata": {"name": "x"}}'], ELASTIC_QUOTAS)
+    item = decoded(b'{"metadata": {"name": "x"}}', ELASTIC_QUOTAS)
     assert (item["apiVersion"], item["kind"]) == ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
 
 

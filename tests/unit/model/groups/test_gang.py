@@ -13,9 +13,9 @@ from scheduler_core.model.groups.gang import (
     group_key,
     group_of,
     parse_gang,
-    parse_native_gang,
     parse_x_gang,
 )
+from scheduler_core.model.groups.native import parse_native_gang
 from tests.support.builders import make_group, make_pod
 
 META = {"name": "g", "namespace": "a", "uid": "u1"}
@@ -55,8 +55,13 @@ def test_less_than_one_member_is_refused_with_the_field(minimum: int) -> None:
         parse_gang(body(minMembers=minimum))
     with pytest.raises(ModelError, match=r"spec\.minMember\b"):
         parse_x_gang(body(minMember=minimum))
-    with pytest.raises(ModelError, match=r"spec\.schedulingPolicy\.gang\.minCount"):
-        parse_native_gang(body(schedulingPolicy={"gang": {"minCount": minimum}}))
+
+
+@pytest.mark.parametrize("minimum", [0, -1, -(2**31)])
+def test_a_native_group_of_less_than_one_member_has_a_problem(minimum: int) -> None:
+    gang = parse_native_gang(body(schedulingPolicy={"gang": {"minCount": minimum}}))
+    assert gang.problem == f"PodGroup a/g: spec.schedulingPolicy.gang.minCount: {minimum} must be at least 1"
+    assert gang.min_members == 1
 
 
 @pytest.mark.parametrize("minimum", ["3", 1.5, None, [3]])

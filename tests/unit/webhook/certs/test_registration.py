@@ -30,6 +30,7 @@ def by_name(configuration: dict[str, Any]) -> dict[str, Any]:
 
 POLICIES = [
     ("pods.mutate.muster.dev", "Ignore", 2, "pods", ["CREATE"]),
+    ("jobs.mutate.muster.dev", "Ignore", 2, "jobs", ["CREATE"]),
     ("elasticquotas.validate.muster.dev", "Fail", 5, "elasticquotas", ["CREATE", "UPDATE"]),
     ("elasticquotas.delete.muster.dev", "Ignore", 5, "elasticquotas", ["DELETE"]),
     ("resourcequotas.validate.muster.dev", "Ignore", 5, "resourcequotas", ["CREATE", "UPDATE"]),
@@ -52,8 +53,8 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
     entry = entries[name]
     assert len(entries) == len(POLICIES)
     assert (entry["failurePolicy"], entry["timeoutSeconds"]) == (policy, timeout)
-    reserves = name in ("podgroups.validate.muster.dev", "pods.validate.muster.dev")
-    assert entry["sideEffects"] == ("NoneOnDryRun" if reserves else "None")
+    writes = name in ("podgroups.validate.muster.dev", "pods.validate.muster.dev", "pods.mutate.muster.dev")
+    assert entry["sideEffects"] == ("NoneOnDryRun" if writes else "None")
     assert entry["matchPolicy"] == "Equivalent"
     rule = entry["rules"][0]
     assert (rule["resources"], rule["operations"], rule["scope"]) == ([resource], operations, "Namespaced")
@@ -64,7 +65,7 @@ def test_each_webhook_asks_for_little_and_says_what_its_absence_means(
     }
 
 
-def test_only_labelled_config_maps_and_groups_with_constraints_are_sent() -> None:
+def test_only_labelled_config_maps_are_sent() -> None:
     entries = by_name(validating_configuration(URL))
     for name, label in (("topologies", "sakkara.topology"), ("groups", "sakkara.group")):
         selector = entries[f"{name}.validate.muster.dev"]["objectSelector"]
@@ -76,10 +77,50 @@ def test_only_labelled_config_maps_and_groups_with_constraints_are_sent() -> Non
         "'sakkara.group' in object.metadata.labels",
     ):
         assert said in condition["expression"]
-    for name in ("x-podgroups", "native-podgroups"):
-        [condition] = entries[f"{name}.validate.muster.dev"]["matchConditions"]
-        for key in ("muster.dev/topology-constraints", "muster.dev/lifecycle-policy"):
-            assert f"'{key}' in object.metadata.annotations" in condition["expression"]
+
+
+NEEDS: dict[str, Any] = {"minCount": 2}
+GROUPS: list[tuple[str, dict[str, Any], dict[str, Any] | None, bool]] = [
+    ("a new group", {"metadata": {}, "spec": NEEDS}, None, True),
+    (
+        "a changed minimum",
+        {"metadata": {}, "spec": {"minCount": 3}},
+        {"metadata": {}, "spec": NEEDS},
+        True,
+    ),
+    (
+        "an update of something else",
+        {"metadata": {"labels": {}}, "spec": NEEDS},
+        {"metadata": {}, "spec": NEEDS},
+        False,
+    ),
+    ("no spec", {"metadata": {}}, {"metadata": {}}, False),
+    ("a first spec", {"metadata": {}, "spec": NEEDS}, {"metadata": {}}, True),
+    *(
+        (f"with {key}", {"metadata": {"annotations": {key: "x"}}}, {"metadata": {}}, True)
+        for key in (
+            "muster.dev/topology-constraints",
+            "muster.dev/lifecycle-policy",
+            "muster.dev/hold-quota",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["x-podgroups", "native-podgroups"])
+@pytest.mark.parametrize(("new", "old", "sent"), [g[1:] for g in GROUPS], ids=[g[0] for g in GROUPS])
+def test_groups_of_other_dialects_are_sent_where_something_is_to_be_judged(
+    name: str, new: dict[str, Any], old: dict[str, Any] | None, sent: bool
+) -> None:
+    entry = by_name(validating_configuration(URL))[f"{name}.validate.muster.dev"]
+    [condition] = entry["matchConditions"]
+    expression = compile_expression(condition["expression"], frozenset({"object", "oldObject"}))
+    assert expression.holds({"object": new, "oldObject": old}) is sent
+
+
+def test_native_groups_are_sent_in_every_version_that_can_be_read() -> None:
+    [rule] = by_name(validating_configuration(URL))["native-podgroups.validate.muster.dev"]["rules"]
+    assert rule["apiVersions"] == ["v1", "v1beta1", "v1alpha3", "v1alpha2"]
 
 
 CHARGED = "muster.dev/charged"
@@ -117,7 +158,7 @@ def test_updates_of_pods_are_sent_only_where_the_group_or_the_charge_changes(
 def test_all_new_pods_but_mirrors_are_sent_to_be_mutated(
     annotations: dict[str, str] | None, sent: bool
 ) -> None:
-    [entry] = mutating_configuration(URL)["webhooks"]
+    entry = by_name(mutating_configuration(URL))["pods.mutate.muster.dev"]
     assert entry["reinvocationPolicy"] == "IfNeeded"
     [condition] = entry["matchConditions"]
     metadata = {} if annotations is None else {"annotations": annotations}

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from scheduler_core.errors import ModelError
 from scheduler_core.logs import JsonFormatter, TextFormatter
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
+from scheduler_core.model.groups.gang import Gang, GroupRef
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pods.pod import parse_pod
 from tests.unit.webhook.http import hostile, hostile_pods
@@ -30,6 +31,7 @@ from webhook.http.admission_review import MAX_VALUES
 from webhook.http.app import create_app
 from webhook.http.headers import MAX_TARGET, MAX_VALUE
 from webhook.metrics import WebhookMetrics
+from webhook.policy.group_quota import NO_EXAMPLES, PodExamples
 from webhook.policy.review_dispatcher import ReviewDispatcher
 from webhook.reservations.ledger_writer import Times
 from webhook.reservations.reservation_store import ReservationStore
@@ -75,7 +77,16 @@ class Live:
     def topologies(self) -> tuple[ConfigMap, ...]:
         return self._topologies
 
-    def members(self, namespace: str, group: str) -> tuple[()]:
+    def members(self, ref: GroupRef) -> tuple[()]:
+        return ()
+
+    def template(self, gang: Gang) -> PodExamples:
+        return NO_EXAMPLES
+
+    def group(self, ref: GroupRef) -> None:
+        return None
+
+    def groups(self, namespace: str) -> tuple[()]:
         return ()
 
     def serves(self, name: str) -> bool:

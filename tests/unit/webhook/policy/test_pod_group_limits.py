@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler_core.kube.errors import ServiceUnavailable
+from scheduler_core.model.groups.gang import GroupRef
 from scheduler_core.model.pods.use import PodUse, parse_pod_use
 from tests.unit.webhook.http.reviews import Obj, ask, denial, pod, quota, synced
-from webhook.policy.pod_groups import least_need
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
 KEY = "scheduling.k8s.io/group-name"
@@ -36,13 +36,13 @@ class LiveMembers:
         self.broken = False
         self._pods = [*((cpu, "Pending") for cpu in cpus), *((cpu, "Failed") for cpu in ended)]
 
-    def members(self, namespace: str, name: str) -> list[PodUse]:
-        self.asked.append((namespace, name))
+    def members(self, ref: GroupRef) -> list[PodUse]:
+        self.asked.append((ref.namespace, ref.name))
         if self.broken:
             raise ServiceUnavailable(503, "ServiceUnavailable", "away")
         found = []
         for number, (cpu, phase) in enumerate(self._pods):
-            made = pod(meta={"name": f"p{number}", "uid": f"u{number}", "annotations": {KEY: name}})
+            made = pod(meta={"name": f"p{number}", "uid": f"u{number}", "annotations": {KEY: ref.name}})
             made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
             found.append(parse_pod_use({**made, "status": {"phase": phase}}))
         return found
@@ -106,11 +106,6 @@ def test_a_namespace_without_a_limit_costs_no_question() -> None:
     assert denial(ReviewDispatcher(synced(), live=live), group(5)) == ""
     assert denial(service(live, pods="9"), group(5)) == ""
     assert live.asked == []
-
-
-def test_least_need_of_one_resource() -> None:
-    usages = [{"cpu": 3}, {"cpu": 1}, {}]
-    assert [least_need(usages, "cpu", minimum) for minimum in (1, 2, 3, 5)] == [0, 1, 4, 4]
 
 
 # Lifecycle policy

@@ -142,6 +142,31 @@ def test_other_dialects_are_left_alone(api: str) -> None:
     assert server.calls == {}
 
 
+FOLLOWS = {"minMembersFrom": "Owner"}
+FOLLOWING: list[tuple[str, Obj, Obj, str]] = [
+    ("more members", FOLLOWS, {"minMembers": 3}, ""),
+    ("fewer members", FOLLOWS, {"minMembers": 1}, ""),
+    ("beyond the quota", FOLLOWS, {"minMembers": 9}, "spec.minMembers=9 exceeds spec.max[pods]=5"),
+    ("another total", FOLLOWS, {"totalResources": {"cpu": "1"}}, "cannot be changed"),
+    ("no longer", FOLLOWS, {"minMembersFrom": None, "minMembers": 3}, "cannot be changed"),
+    ("from now on", {}, FOLLOWS, "cannot be changed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "words"), [f[1:] for f in FOLLOWING], ids=[f[0] for f in FOLLOWING]
+)
+def test_minimum_that_follows_an_owner_may_change_and_nothing_else(
+    before: Obj, change: Obj, words: str
+) -> None:
+    _, service = serving(quota(min={}, max={"pods": "5"}))
+    old = group(members=2)
+    old = {**old, "spec": {**old["spec"], **before}}
+    spec = {key: value for key, value in {**old["spec"], **change}.items() if value is not None}
+    said = denial(service, {**old, "spec": spec}, old)
+    assert (words in said) if words else (said == "")
+
+
 UPDATES: list[tuple[str, Obj, bool]] = [
     ("nothing", {}, True),
     ("other words for the same", {"totalResources": {"cpu": "2000m"}}, True),

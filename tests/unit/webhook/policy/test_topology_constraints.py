@@ -222,3 +222,30 @@ def test_results_are_written_whatever_became_of_the_constraints(version: str) ->
     assert denial(service(topology()), new, old=old) == ""
     shrunk = pod_group('{"rack": {"partitions": 3}}', members=5, version=version)
     assert "rack.partitions=3" in denial(service(topology()), shrunk, old=old)
+
+
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        pytest.param({"zone": "a"}, True, id="no node has it"),
+        pytest.param({"rack": "a"}, False, id="a node has it"),
+        pytest.param(None, False, id="no node is known"),
+    ],
+)
+def test_a_topology_key_that_no_node_has_is_warned_of(labels: Obj | None, warned: bool) -> None:
+    nodes = [] if labels is None else [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}]
+    for node in nodes:
+        node["metadata"] = {"name": "n", "labels": labels}
+    server: Any = Server()
+    native = pod_group("", version="scheduling.k8s.io/v1beta1")
+    native["spec"]["schedulingConstraints"] = {"topology": [{"key": "rack"}]}
+    answer = ask(ReviewDispatcher(synced(*nodes), live=server).validate, native)
+    assert answer["allowed"]
+    assert answer.get("warnings", []) == (
+        [
+            "spec.schedulingConstraints.topology[0].key=rack: no node has this label, and a domain is one "
+            "value of it, so the group waits until a node has it"
+        ]
+        if warned
+        else []
+    )

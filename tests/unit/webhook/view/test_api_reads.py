@@ -12,6 +12,7 @@ import pytest
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import Conflict, Forbidden, NotFound, TooManyRequests
 from scheduler_core.kube.paging import ListMeta, Page
+from scheduler_core.model.groups.gang import GroupRef
 from scheduler_core.model.kinds import POD_GROUPS, Resource
 from scheduler_core.model.quotas.reservation_ledger import ReservationLedger
 from scheduler_core.model.writes import Create, Replace
@@ -113,7 +114,9 @@ def test_members_are_those_that_name_the_group() -> None:
         make_pod("a/r").uid("r"),
     ]
     fake = FakeClient(pods=[item.dict() for item in pods])
-    assert [member.uid for member in ClientReads(fake.client).members("a", "g")] == ["p"]
+    assert [member.uid for member in ClientReads(fake.client).members(GroupRef("PodGroup", "a", "g"))] == [
+        "p"
+    ]
 
 
 def test_topologies_are_those_that_can_be_read() -> None:
@@ -145,18 +148,21 @@ class SlowClient(FakeClient):
 def test_few_lists_of_what_tenants_make_are_read_at_once() -> None:
     fake = SlowClient()
     reads = ClientReads(fake.client)
-    reading = [threading.Thread(target=reads.members, args=("a", "g")) for _ in range(MOST_LARGE_LISTS)]
+    reading = [
+        threading.Thread(target=reads.members, args=(GroupRef("PodGroup", "a", "g"),))
+        for _ in range(MOST_LARGE_LISTS)
+    ]
     for thread in reading:
         thread.start()
         assert fake.lists_begun.acquire(timeout=20)
-    for refused in (lambda: reads.members("b", "g"), reads.topologies):
+    for refused in (lambda: reads.members(GroupRef("PodGroup", "b", "g")), reads.topologies):
         with pytest.raises(TooManyRequests):
             refused()
-    assert OptionalReads(reads).ask(lambda live: live.members("b", "g")) is None
+    assert OptionalReads(reads).ask(lambda live: live.members(GroupRef("PodGroup", "b", "g"))) is None
     fake.go.set()
     for thread in reading:
         thread.join(20)
-    assert reads.members("b", "g") == reads.topologies() == ()
+    assert reads.members(GroupRef("PodGroup", "b", "g")) == reads.topologies() == ()
 
 
 # Ledgers

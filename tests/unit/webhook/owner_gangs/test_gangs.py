@@ -1,0 +1,381 @@
+"""Pods of owners in a namespace with `muster.dev/gang: auto`: their group, and what is written for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable
+from scheduler_core.model.kinds import Resource
+from scheduler_core.model.meta import OwnerReference
+from scheduler_core.model.writes import Create, Delete, Patch
+from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
+from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder, group_name
+from webhook.owner_gangs.groups import MOST_A_ROUND, GangGroups, GangUpkeep
+from webhook.owner_gangs.table import built_in
+from webhook.policy.review_dispatcher import ReviewDispatcher
+
+KEY = "scheduling.k8s.io/group-name"
+GROUP = "podgroups.incubator.scheduling.k8s.io"
+JOBSET_API = "jobset.x-k8s.io/v1alpha2"
+
+
+class Store:
+    """An API server: objects by kind and name, the writes, and an error for requests to come."""
+
+    def __init__(self, *objects: Obj) -> None:
+        self.objects = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+        self.calls: list[str] = []
+        self.error: ApiError | None = None
+
+    def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+        self._call(f"get {resource.kind} {name}")
+        found = self.objects.get((resource.kind, name))
+        if found is None:
+            raise NotFound(404, "NotFound", name)
+        return json.dumps(found).encode()
+
+    def create(self, write: Create) -> bytes:
+        body = cast(Obj, json.loads(json.dumps(write.body)))
+        name = body["metadata"]["name"]
+        self._call(f"create {name} {body['spec']['minMembers']}")
+        if ("PodGroup", name) in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", name)
+        body["metadata"] |= {"uid": f"uid-{len(self.calls)}", "resourceVersion": "1"}
+        self.objects["PodGroup", name] = body
+        return b""
+
+    def patch(self, write: Patch) -> bytes:
+        assert isinstance(write.body, dict)
+        stored = self.objects["PodGroup", write.name]
+        self._call(f"patch {write.name} {write.body['spec']['minMembers']}")
+        assert write.uid == stored["metadata"]["uid"]
+        if write.resource_version != stored["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", write.name)
+        stored["spec"] |= write.body["spec"]
+        return b""
+
+    def delete(self, write: Delete) -> bytes:
+        self._call(f"delete {write.name}")
+        assert write.uid == self.objects["PodGroup", write.name]["metadata"]["uid"]
+        del self.objects["PodGroup", write.name]
+        return b""
+
+    def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
+        self._call(f"list {label_selector}")
+        return [
+            json.dumps(one).encode()
+            for (kind, _), one in self.objects.items()
+            if kind == "PodGroup" and one["metadata"].get("labels") == {"muster.dev/gang": "auto"}
+        ]
+
+    def _call(self, text: str) -> None:
+        self.calls.append(text)
+        if self.error is not None:
+            raise self.error
+
+
+def reference(kind: str, name: str, api: str = "batch/v1") -> Obj:
+    return {"apiVersion": api, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+
+
+def owner(kind: str, name: str, spec: Obj, above: Obj | None = None) -> Obj:
+    meta: Obj = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
+    if above:
+        meta["ownerReferences"] = [above]
+    return {"kind": kind, "metadata": meta, "spec": spec}
+
+
+def indexed(size: int) -> Obj:
+    return {"completionMode": "Indexed", "parallelism": size, "completions": size}
+
+
+def of(reference: Obj, labels: Obj | None = None, **more: Any) -> Obj:
+    meta: Obj = {"ownerReferences": [reference], "labels": labels or {}}
+    return pod(meta={**meta, **more.pop("meta", {})}, **more)
+
+
+def service(store: Store, label: str = "auto", *known: Obj, clock: Any = None) -> ReviewDispatcher:
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
+    gangs = GangGroups(cast(Any, store), finder, clock or (lambda: 0.0))
+    cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
+    return ReviewDispatcher(cache, gangs=gangs)
+
+
+def joined(hook: ReviewDispatcher, new: Obj, **request: Any) -> str:
+    """The group that the pod has after admission."""
+    response = ask(hook.mutate, new, **request)
+    assert response["allowed"], response
+    return str((apply_patch(new, patch_of(response))["metadata"].get("annotations") or {}).get(KEY, ""))
+
+
+def made(store: Store) -> dict[str, int]:
+    return {name: o["spec"]["minMembers"] for (kind, name), o in store.objects.items() if kind == "PodGroup"}
+
+
+JOB = owner("Job", "j", indexed(4))
+SET = owner("JobSet", "s", {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}]})
+IN_SET = owner("Job", "s-x-0", indexed(3), reference("JobSet", "s", JOBSET_API))
+ORDERED = {**SET, "spec": {**SET["spec"], "startupPolicy": {"startupPolicyOrder": "InOrder"}}}
+RAY: Obj = {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "head"}]}}}}
+RAY_JOB = owner("RayJob", "r", {"rayClusterSpec": {**RAY, "workerGroupSpecs": [{"replicas": 3}]}})
+CLUSTER = owner("RayCluster", "r-1", {**RAY, "workerGroupSpecs": [{"replicas": 3}]})
+CLUSTER["metadata"]["ownerReferences"] = [reference("RayJob", "r", "ray.io/v1")]
+RAY_POD = of(reference("RayCluster", "r-1", "ray.io/v1"), {"ray.io/node-type": "worker"})
+SPARK = owner("SparkApplication", "sp", {"executor": {"instances": 5}})
+OF_SPARK = reference("SparkApplication", "sp", "sparkoperator.k8s.io/v1beta2")
+DRIVER = owner("Pod", "sp-driver", {}, OF_SPARK)
+EXECUTOR = of(reference("Pod", "sp-driver", "v1"), {"spark-role": "executor"})
+LWS = owner("LeaderWorkerSet", "l", {"leaderWorkerTemplate": {"size": 4}})
+LEADERS = owner("StatefulSet", "l", {}, reference("LeaderWorkerSet", "l", "leaderworkerset.x-k8s.io/v1"))
+OF_LEADERS = reference("StatefulSet", "l", "apps/v1")
+INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+VOLCANO = {"kind": "PodGroup", "metadata": {"name": "v", "uid": "uid-v"}, "spec": {"minMember": 3}}
+KOORDINATOR = {
+    "gang.scheduling.koordinator.sh/name": "k",
+    "gang.scheduling.koordinator.sh/min-available": "3",
+}
+
+CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
+    ("an indexed Job", of(reference("Job", "j")), [JOB], "job-j", 4),
+    ("a Job without indexes", of(reference("Job", "j")), [owner("Job", "j", {"parallelism": 4})], "", 0),
+    (
+        "a Job with more completions",
+        of(reference("Job", "j")),
+        [owner("Job", "j", {**indexed(4), "completions": 9})],
+        "",
+        0,
+    ),
+    ("a Job of one pod", of(reference("Job", "j")), [owner("Job", "j", indexed(1))], "", 0),
+    ("the JobSet above a Job", of(reference("Job", "s-x-0")), [IN_SET, SET], "jobset-s", 6),
+    ("a JobSet in order: each Job", of(reference("Job", "s-x-0")), [IN_SET, ORDERED], "job-s-x-0", 3),
+    ("another uid", of({**reference("Job", "j"), "uid": "other"}), [JOB], "", 0),
+    ("an owner that is gone", of(reference("Job", "j")), [], "", 0),
+    ("the RayJob above its cluster", RAY_POD, [RAY_JOB, CLUSTER], "rayjob-r", 4),
+    ("executors of Spark", EXECUTOR, [SPARK, DRIVER], "sparkapplication-sp", 5),
+    ("a driver of Spark", of(OF_SPARK, {"spark-role": "driver"}), [SPARK], "", 0),
+    ("a replica of an LWS", of(OF_LEADERS, {INDEX: "2"}), [LWS, LEADERS], "leaderworkerset-l-2", 4),
+    ("a leader without an index yet", of(OF_LEADERS), [LWS, LEADERS], "", 0),
+    ("Koordinator's annotations", pod(meta={"annotations": KOORDINATOR}), [], "k", 3),
+    ("no owner", pod(), [], "", 0),
+    ("a kind that is not in the table", of(reference("Ship", "j", "example.com/v1")), [JOB], "", 0),
+    ("the native field", of(reference("Job", "j"), schedulingGroup={"podGroupName": "n"}), [JOB], "", 0),
+    ("its own annotation", of(reference("Job", "j"), meta={"annotations": {KEY: "own"}}), [JOB], "own", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "objects", "group", "minimum"), CASES, ids=[case[0] for case in CASES]
+)
+def test_pod_joins_the_gang_of_its_owner(
+    name: str, new: Obj, objects: list[Obj], group: str, minimum: int
+) -> None:
+    store = Store(*objects)
+    assert joined(service(store), new) == group
+    assert made(store) == ({group: minimum} if minimum else {})
+
+
+def test_volcano_group_that_a_pod_names_gets_a_twin() -> None:
+    store = Store()
+    volcano = Store(VOLCANO)
+    new = pod(meta={"annotations": {KEY: "v"}})
+    finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
+    hook = ReviewDispatcher(
+        synced(namespace("a", labels={"muster.dev/gang": "auto"})),
+        gangs=GangGroups(cast(Any, store), finder),
+    )
+    assert joined(hook, new) == "v"
+    (twin,) = store.objects.values()
+    assert twin["spec"] == {"minMembers": 3, "minMembersFrom": "Owner"}
+    assert twin["metadata"]["ownerReferences"][0]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+
+
+@pytest.mark.parametrize("label", ["", "Auto", "true"])
+def test_namespace_without_the_label_asks_nothing(label: str) -> None:
+    store = Store(JOB)
+    assert joined(service(store, label), of(reference("Job", "j"))) == ""
+    assert store.calls == []
+
+
+def test_group_belongs_to_the_owner_and_follows_it() -> None:
+    store = Store(JOB)
+    joined(service(store), of(reference("Job", "j")))
+    group = store.objects["PodGroup", "job-j"]
+    assert group["metadata"]["ownerReferences"] == [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j"}
+    ]
+    assert group["metadata"]["labels"] == {"muster.dev/gang": "auto"}
+    assert group["metadata"]["annotations"] == {"muster.dev/gang-source": "Job.batch"}
+    assert group["spec"] == {"minMembers": 4, "minMembersFrom": "Owner"}
+
+
+def test_many_pods_of_an_owner_cost_one_read_and_one_write() -> None:
+    store = Store(JOB)
+    hook = service(store)
+    for _ in range(50):
+        joined(hook, of(reference("Job", "j")))
+    assert store.calls == ["get Job j", "create job-j 4"]
+
+
+def test_dry_run_makes_no_group() -> None:
+    store = Store(JOB)
+    assert joined(service(store), of(reference("Job", "j")), dryRun=True) == "job-j"
+    assert store.calls == ["get Job j"]
+
+
+def test_another_replica_made_the_group() -> None:
+    store = Store(JOB)
+    joined(service(store), of(reference("Job", "j")))
+    assert joined(service(store), of(reference("Job", "j"))) == "job-j"
+    assert store.calls[2:] == ["get Job j", "create job-j 4", "get PodGroup job-j"]
+
+
+def test_scaled_owner_changes_the_group_with_its_next_pod() -> None:
+    now = [0.0]
+    store = Store(owner("Job", "j", indexed(4)))
+    hook = service(store, clock=lambda: now[0])
+    joined(hook, of(reference("Job", "j")))
+    store.objects["Job", "j"]["spec"] = indexed(6)
+    now[0] = KEEP_SECONDS
+    joined(hook, of(reference("Job", "j")))
+    assert made(store) == {"job-j": 6}
+
+
+def test_group_of_an_earlier_owner_of_that_name_is_replaced() -> None:
+    store = Store(JOB)
+    joined(service(store), of(reference("Job", "j")))
+    again = {**JOB, "metadata": {**JOB["metadata"], "uid": "uid-new"}}
+    store.objects["Job", "j"] = again
+    assert joined(service(store), of({**reference("Job", "j"), "uid": "uid-new"})) == "job-j"
+    assert store.objects["PodGroup", "job-j"]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
+
+
+def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
+    response = ask(hook.mutate, new)
+    assert not response["allowed"]
+    return response["status"]["code"], response["status"]["message"]
+
+
+def test_group_of_a_user_with_that_name_is_left_alone() -> None:
+    mine = {"kind": "PodGroup", "metadata": {"name": "job-j", "uid": "u"}, "spec": {"minMembers": 9}}
+    store = Store(JOB, mine)
+    code, said = refusal(service(store), of(reference("Job", "j")))
+    assert code == 403
+    assert said == (
+        "Pod a/p: PodGroup a/job-j lacks metadata.labels[muster.dev/gang]=auto, so it is not the group of "
+        "Job.batch a/j; delete or rename it, or annotate the pods with their group"
+    )
+    assert made(store) == {"job-j": 9}
+
+
+ERRORS: list[tuple[str, ApiError, int, str]] = [
+    (
+        "no answer",
+        Unreachable("timed out", sent=False),
+        503,
+        "cannot be read, so the gang of the pod is not known",
+    ),
+    ("no right", Forbidden(403, "Forbidden", "may not get jobs"), 503, "may not get jobs; try again"),
+]
+
+
+@pytest.mark.parametrize(("name", "error", "code", "words"), ERRORS, ids=[case[0] for case in ERRORS])
+def test_pod_whose_owner_cannot_be_read_is_refused_for_now(
+    name: str, error: ApiError, code: int, words: str
+) -> None:
+    store = Store(JOB)
+    store.error = error
+    found, said = refusal(service(store), of(reference("Job", "j")))
+    assert found == code
+    assert words in said
+    store.error = None
+
+
+def test_pod_is_refused_for_good_where_the_group_is() -> None:
+    class Refusing(Store):
+        def create(self, write: Create) -> bytes:
+            raise Forbidden(403, "Forbidden", "spec.minMembers=4 exceeds spec.max[pods]=3")
+
+    code, said = refusal(service(Refusing(JOB)), of(reference("Job", "j")))
+    assert code == 403
+    assert "PodGroup a/job-j of Job.batch a/j is refused: " in said
+    assert "spec.minMembers=4 exceeds spec.max[pods]=3" in said
+
+
+def test_two_groups_that_claim_one_pod_are_one_line() -> None:
+    store = Store()
+    new = pod(meta={"annotations": {KEY: "mine", **KOORDINATOR}})
+    response = ask(service(store).mutate, new)
+    assert response["warnings"] == [
+        "Pod a/p: metadata.annotations[scheduling.k8s.io/group-name]=mine goes before Pod a/k, "
+        "which claims it, too"
+    ]
+    assert store.calls == ["get PodGroup mine"]
+
+
+def test_priority_class_of_the_owner_goes_to_pods_without_one() -> None:
+    spec = {
+        "runPolicy": {"schedulingPolicy": {"priorityClass": "high"}},
+        "pytorchReplicaSpecs": {"Master": {}, "Worker": {"replicas": 3}},
+    }
+    store = Store(owner("PyTorchJob", "t", spec))
+    above = reference("PyTorchJob", "t", "kubeflow.org/v1")
+    plain = of(above, priority=0, preemptionPolicy="PreemptLowerPriority")
+    after = apply_patch(plain, patch_of(ask(service(store).mutate, plain)))["spec"]
+    assert after["priorityClassName"] == "high"
+    assert not after.keys() & {"priority", "preemptionPolicy"}
+    own = of(above, priorityClassName="low", priority=1)
+    assert apply_patch(own, patch_of(ask(service(store).mutate, own)))["spec"]["priorityClassName"] == "low"
+    assert made(store) == {"pytorchjob-t": 4}
+
+
+def upkeep(store: Store, *, used: bool = True) -> GangUpkeep:
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
+    return GangUpkeep(cast(Any, store), finder, lambda: used)
+
+
+def test_upkeep_follows_the_owner_both_ways_and_removes_what_nobody_owns() -> None:
+    store = Store(owner("Job", "j", indexed(4)))
+    joined(service(store), of(reference("Job", "j")))
+    rounds = upkeep(store)
+    for size in (2, 1, 8):
+        store.objects["Job", "j"]["spec"] = indexed(size)
+        rounds.round()
+        assert made(store) == {"job-j": size}
+    store.objects["Job", "j"]["spec"] = {"parallelism": 3}
+    rounds.round()
+    assert made(store) == {"job-j": 8}, "a Job that is no gang any more changes nothing"
+    del store.objects["Job", "j"]
+    rounds.round()
+    assert made(store) == {}
+
+
+def test_upkeep_without_a_labelled_namespace_sends_nothing() -> None:
+    store = Store(JOB)
+    upkeep(store, used=False).round()
+    assert store.calls == []
+
+
+def test_upkeep_looks_at_all_groups_in_turn() -> None:
+    count = MOST_A_ROUND + 20
+    store = Store(*(owner("Job", f"j{n}", indexed(4)) for n in range(count)))
+    hook = service(store)
+    for n in range(count):
+        joined(hook, of(reference("Job", f"j{n}")))
+        store.objects["Job", f"j{n}"]["spec"] = indexed(5)
+    rounds = upkeep(store)
+    store.calls.clear()
+    rounds.round()
+    assert sum(call.startswith("get Job") for call in store.calls) == MOST_A_ROUND
+    rounds.round()
+    assert set(made(store).values()) == {5}
+
+
+def test_name_of_a_group_is_always_possible() -> None:
+    assert group_name(OwnerReference("Job", "x" * 253), "") != group_name(
+        OwnerReference("Job", "x" * 252), ""
+    )
+    assert len(group_name(OwnerReference("Job", "x" * 253), "")) <= 253
+    assert group_name(OwnerReference("Job", "j"), "A_b").startswith("job-j-a-b-")
