@@ -39,11 +39,14 @@ def _is_strict(rule: LevelConstraint) -> bool:
 def unenforced(state: ClusterState, gang: Gang) -> str:
     """The text why a gang's topology constraints are not enforced; empty if they are, or there are none.
 
-    Members that have a node do not count: no scheduler will place them.
+    Members that have a node do not count: no scheduler will place them. The key of a native group is the
+    business of the scheduler that its members name, and others enforce it as well.
     """
     if not is_constrained(gang):
         return ""
     live = [pod for pod in state.gangs.members(gang.key).values() if not pod.finished]
+    if gang.topology_key and not any(pod.scheduler_name in state.unplaced.own for pod in live):
+        return ""
     away = [pod for pod in live if pod.scheduler_name not in state.topology.settings]
     strict = has_strict_constraints(gang)
     if strict:

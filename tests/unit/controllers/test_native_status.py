@@ -199,6 +199,7 @@ def test_a_constraint_is_told_from_when_nobody_enforces_it() -> None:
     """A group whose constraint was enforced always has no condition about it."""
     state, controller = cluster(native(topology="zone")), GangStatusController()
     state.topology.settings["muster-scheduler"] = TopologySettings()
+    state.unplaced.own = frozenset({"muster-scheduler"})
     state.put_pod(
         make_pod("a/p0")
         .uid("p0")
@@ -222,3 +223,12 @@ def test_a_constraint_is_told_from_when_nobody_enforces_it() -> None:
         "False",
         "PlacedTogether",
     )
+
+
+def test_a_constraint_of_a_group_of_another_scheduler_is_left_to_that_scheduler() -> None:
+    state = cluster(native(topology="zone"))
+    state.topology.settings["muster-scheduler"] = TopologySettings()
+    state.unplaced.own = frozenset({"muster-scheduler"})
+    pod = make_pod("a/p0").uid("p0").spec(schedulingGroup={"podGroupName": "g"}).scheduler("other").obj()
+    state.put_pod(pod, 0.0)
+    assert GangStatusController().reconcile(state, 10.0) == []
