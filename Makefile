@@ -18,19 +18,26 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 CHECKED := .
 # API servers of the end-to-end tests: sandbox, kube-apiserver, kube-apiserver-1.37, both (the first two).
 SERVER ?= both
+CONTROLLERS := build/controllers
 NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
-	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
 
 demo: $(READY) ## a cluster in one command: quotas, a refusal, borrowing, with real kubectl
 	@$(TOOLS) --link $(BIN) kubectl >/dev/null
 	@$(BIN)/muster-sandbox demo
+
+demo-controllers: $(READY) ## the chapter with real controllers: a Job and a JobSet on a real kube-apiserver
+	@$(TOOLS) --link $(BIN) kubectl >/dev/null
+	@$(TOOLS) --link $(CONTROLLERS) --link-all etcd kube-apiserver kube-controller-manager jobset >/dev/null
+	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
+	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
 test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true

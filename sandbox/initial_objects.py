@@ -57,11 +57,13 @@ def crd_dir() -> Path:
 
 def read_crds(folder: Path) -> list[Obj]:
     """All CustomResourceDefinitions in the YAML files of `folder`. Raises ConfigError with the file name."""
-    found: list[Obj] = []
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            documents: Iterable[Obj] = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError("", " ".join(str(error).split()), file=str(path)) from None
-        found += [obj for obj in documents if obj and obj.get("kind") == CUSTOM_RESOURCE_DEFINITIONS.kind]
-    return found
+    return [obj for path in sorted(folder.glob("*.yaml")) for obj in read_definitions(path)]
+
+
+def read_definitions(path: Path) -> list[Obj]:
+    """All CustomResourceDefinitions in a YAML file. Raises ConfigError with the file name."""
+    try:
+        documents: Iterable[Obj] = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError("", " ".join(str(error).split()), file=str(path)) from None
+    return [obj for obj in documents if obj and obj.get("kind") == CUSTOM_RESOURCE_DEFINITIONS.kind]

@@ -6,14 +6,13 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from sandbox.api.server import ServerOptions
 from sandbox.cluster import ClusterOptions, SandboxCluster
 from sandbox.initial_objects import crd_dir, read_crds
-from sandbox.kinds.api_kinds import ApiKind
-from sandbox.kinds.builtin import LEASES, MUTATING_WEBHOOKS
 from sandbox.kubeconfig import write_kubeconfig
 from sandbox.nodes.initial_nodes import Topology
 from sandbox.objects import Obj
@@ -21,10 +20,8 @@ from sandbox.processes import ChildProcesses, Say, commands
 from sandbox.real.cluster import RealCluster
 from sandbox.real.control_plane import Binaries
 from sandbox.scheduler_config import at_this_server
-from sandbox.store.object_store import EventType, ObjectStore
-
-_IDENTITY: Final = "apiserver.kubernetes.io/identity"
-"""Label of the Lease that a kube-apiserver writes for itself."""
+from sandbox.signs import SIGNS, on_first
+from sandbox.store.object_store import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -119,19 +116,8 @@ def _publish(server: ClusterServer, path: Path | None) -> Path:
 
 def _announce(store: ObjectStore, say: Say) -> None:
     """Print one line when the webhook has registered and one when a scheduler holds its Lease."""
-    signs = {MUTATING_WEBHOOKS: "The webhook is registered.", LEASES: "The scheduler is at work."}
-
-    def listen(kind: ApiKind, text: str) -> None:
-        def seen(event: EventType, obj: Obj, old: Obj | None) -> None:
-            if _IDENTITY in (obj["metadata"].get("labels") or {}):
-                return
-            unsubscribe()
-            say(text)
-
-        unsubscribe = store.subscribe(kind, seen)
-
-    for kind, text in signs.items():
-        listen(kind, text)
+    for kind, text in SIGNS.items():
+        on_first(store, kind, partial(say, text))
 
 
 async def _wait(stop: asyncio.Event, cluster: Cluster, stack: ChildProcesses) -> None:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sandbox.demo.across_nodes import across_nodes
-from sandbox.demo.cluster import NODES, DemoCluster
-from sandbox.demo.gangs import gang_of_four, one_annotation, owner_as_it_is, reserved_quota, two_gangs
+from sandbox.demo.cluster import NODES, DemoCluster, RealPrograms
+from sandbox.demo.gangs import (
+    gang_of_four,
+    one_annotation,
+    owner_as_it_is,
+    real_controllers,
+    reserved_quota,
+    two_gangs,
+)
 from sandbox.demo.load_aware import hot_and_cold
 from sandbox.demo.player import Player, command_environment
 from sandbox.demo.priority_and_quotas import priority_stays_within
 from sandbox.demo.three_teams import three_teams
 from sandbox.demo.topology import two_users
 from sandbox.demo.two_teams import borrowing, reclaim, two_quotas
+from sandbox.nodes.initial_nodes import NodeShape
+from sandbox.real.control_plane import binaries_in
+from sandbox.real.controllers import controllers_in
 from scheduler_core.errors import ConfigError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -29,7 +39,8 @@ class Chapter:
 
     `namespaces` remain after the chapter, `after` are the chapters that must run before it, and `ending` is a
     row of the final table of quotas if the tour ends with this chapter. A chapter without quotas has neither
-    namespaces nor ending; the table then shows the quotas of the chapter before it.
+    namespaces nor ending; the table then shows the quotas of the chapter before it. A `real` chapter needs a
+    real kube-apiserver with real controllers.
     """
 
     title: str
@@ -37,6 +48,7 @@ class Chapter:
     namespaces: tuple[str, ...] = ()
     ending: str = ""
     after: tuple[int, ...] = ()
+    real: bool = False
 
 
 _TEAMS: Final = ("team-a", "team-b")
@@ -71,7 +83,10 @@ CHAPTERS: Final = {
     11: Chapter("Two users place groups by topology", two_users),
     12: Chapter("The scheduler avoids busy nodes", hot_and_cold),
     13: Chapter("An indexed Job is a gang as it is", owner_as_it_is),
+    14: Chapter("A JobSet and a Job with their real controllers are gangs", real_controllers, real=True),
 }
+_REAL_NODES: Final = {"dock-0": NodeShape(cpu="600m")}
+_ADVICE: Final = "`make demo-controllers`"
 
 
 def listing() -> list[str]:
@@ -79,33 +94,59 @@ def listing() -> list[str]:
     return [f"{number}  {chapter.title}" for number, chapter in CHAPTERS.items()]
 
 
-def chosen(numbers: Iterable[int]) -> list[int]:
-    """The chapters with these numbers in order; all chapters for no number. Raises ConfigError."""
-    found = sorted(set(numbers)) or list(CHAPTERS)
+def chosen(numbers: Iterable[int], *, real: bool = False) -> list[int]:
+    """The chapters with these numbers in order; for no number, all of this cluster. Raises ConfigError."""
+    found = sorted(set(numbers)) or _of_cluster(real=real)
     for number in found:
         if number not in CHAPTERS:
             raise ConfigError("--chapter", f"chapter {number} does not exist; choose 1 to {len(CHAPTERS)}")
+        if CHAPTERS[number].real and not real:
+            raise ConfigError("--chapter", f"chapter {number} needs real controllers: {_ADVICE} plays it")
+        if real and not CHAPTERS[number].real:
+            raise ConfigError("--chapter", f"chapter {number} is played without --controllers")
     return found
 
 
-def play(numbers: Iterable[int], *, pause: bool, log: Path | None) -> None:
+def _of_cluster(*, real: bool) -> list[int]:
+    return [number for number, chapter in CHAPTERS.items() if chapter.real == real]
+
+
+def play(numbers: Iterable[int], *, pause: bool, log: Path | None, controllers: Path | None = None) -> None:
     """Start a cluster, play chapters, and stop the cluster.
 
-    Raises DemoFailed, ToolMissing, ClusterFailed, ConfigError, OSError.
+    `controllers` is the directory with the programs of the real chapters. Raises DemoFailed, ToolMissing,
+    ClusterFailed, ControlPlaneFailed, ConfigError, OSError.
     """
     if not (ROOT / "examples").is_dir():
         raise ConfigError("", "not found; run from a source checkout of Muster", file=str(ROOT / "examples"))
+    programs = RealPrograms(binaries_in(controllers), controllers_in(controllers)) if controllers else None
+    nodes = _REAL_NODES if programs else NODES
     with contextlib.ExitStack() as stack:
         command_environment(ROOT, Path(), Path())  # report missing programs before anything is started
-        print(f"Starting a Kubernetes API in this process with the nodes {', '.join(NODES)} ...", flush=True)
+        print(_beginning(nodes, numbers, real=programs is not None), flush=True)
         lines = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
         cluster = stack.enter_context(
-            DemoCluster(lambda line: print(line, file=lines, flush=True) if lines else None, ROOT / CONFIG)
+            DemoCluster(
+                lambda line: print(line, file=lines, flush=True) if lines else None,
+                ROOT / CONFIG,
+                nodes,
+                programs,
+            )
         )
         environment = command_environment(ROOT, cluster.kubeconfig, cluster.directory / "kubectl-cache")
         player = Player(environment, cluster.check, pause=pause)
         print("Webhook and scheduler are running. Each line that begins with $ is a command.")
         _play_all(player, list(numbers))
+
+
+def _beginning(nodes: Collection[str], numbers: Iterable[int], *, real: bool) -> str:
+    what = "etcd, kube-apiserver and controllers" if real else "a Kubernetes API in this process"
+    names = ", ".join(nodes)
+    begins = f"Starting {what} with the {'node' if len(nodes) == 1 else 'nodes'} {names} ..."
+    left_out = ", ".join(map(str, _of_cluster(real=True)))
+    if real or list(numbers) != _of_cluster(real=False):
+        return begins
+    return f"Left out: chapter {left_out}, which needs real controllers; {_ADVICE} plays it.\n{begins}"
 
 
 def _play_all(player: Player, numbers: list[int]) -> None:

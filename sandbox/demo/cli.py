@@ -32,7 +32,16 @@ TERMINATED = 143
     metavar="FILE",
     help="Write the output of scheduler and webhook to FILE.",
 )
-def demo(chapters: tuple[int, ...], only_list: bool, pause: bool, log: Path | None) -> None:
+@click.option(
+    "--controllers",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Play the chapters that need real controllers. DIR has etcd, kube-apiserver, "
+    "kube-controller-manager, jobset and jobset-crd.yaml; `make demo-controllers` builds them.",
+)
+def demo(
+    chapters: tuple[int, ...], only_list: bool, pause: bool, log: Path | None, controllers: Path | None
+) -> None:
     """Play a tour of Muster with real kubectl. This process runs a Kubernetes API, scheduler and webhook.
 
     Each line that begins with `$` is a command; its output follows. The tour checks its own output: the exit
@@ -45,7 +54,8 @@ def demo(chapters: tuple[int, ...], only_list: bool, pause: bool, log: Path | No
         return
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        play(chosen(chapters), pause=pause, log=log)
+        real = controllers is not None
+        play(chosen(chapters, real=real), pause=pause, log=log, controllers=controllers)
     except MusterError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

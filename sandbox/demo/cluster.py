@@ -6,22 +6,26 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from sandbox.api.server import ServerOptions
 from sandbox.cluster import ClusterOptions, SandboxCluster
 from sandbox.initial_objects import crd_dir, read_crds
 from sandbox.kinds.api_kinds import ApiKind
-from sandbox.kinds.builtin import LEASES, MUTATING_WEBHOOKS
 from sandbox.nodes.initial_nodes import NodeShape, node
-from sandbox.objects import Obj
 from sandbox.processes import ChildProcesses, ProcessEnded, commands
+from sandbox.real.cluster import RealCluster
+from sandbox.real.control_plane import Binaries
+from sandbox.real.controllers import ControllerPrograms
 from sandbox.scheduler_config import at_this_server
-from sandbox.store.object_store import EventType, ObjectStore
+from sandbox.serve import Cluster
+from sandbox.signs import SIGNS, on_first
+from sandbox.store.object_store import ObjectStore
 from scheduler_core.errors import MusterError
 from scheduler_core.model.names import LABEL_HOSTNAME
 
@@ -35,6 +39,14 @@ NODES: Final = {
     "cpu-0": NodeShape(cpu="2", memory="8Gi"),
     "cpu-1": NodeShape(cpu="2", memory="8Gi"),
 }
+
+
+@dataclass(frozen=True)
+class RealPrograms:
+    """The programs of a cluster with a real kube-apiserver and real controllers."""
+
+    server: Binaries
+    controllers: ControllerPrograms
 
 
 class ClusterFailed(MusterError):
@@ -53,14 +65,23 @@ class DemoCluster:
     """Context manager of a cluster in which webhook and scheduler run; `kubeconfig` is valid inside it.
 
     `log` gets each line of output of the processes. `config` is the scheduler's configuration file (None: the
-    built-in configuration). All processes are stopped when the context is left.
+    built-in configuration). `programs` replace the sandbox's API server and controllers by real ones. All
+    processes are stopped when the context is left.
     """
 
-    def __init__(self, log: Callable[[str], None], config: Path | None = None) -> None:
+    def __init__(
+        self,
+        log: Callable[[str], None],
+        config: Path | None = None,
+        nodes: Mapping[str, NodeShape] = NODES,
+        programs: RealPrograms | None = None,
+    ) -> None:
         self.kubeconfig = Path()
         self.directory = Path()
         self._log = log
         self._config = config
+        self._nodes = nodes
+        self._programs = programs
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
         self._up: Future[None] = Future()
         self._failure: BaseException | None = None
@@ -118,26 +139,36 @@ class DemoCluster:
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        nodes = [
-            node(name, shape.capacity(), {LABEL_HOSTNAME: name}, number)
-            for number, (name, shape) in enumerate(NODES.items())
-        ]
-        cluster = SandboxCluster(ClusterOptions(ServerOptions(), nodes, read_crds(crd_dir())))
+        cluster, controllers = self._parts()
         await cluster.start()
         try:
             self.kubeconfig, self.directory = cluster.server.kubeconfig, cluster.server.folder
-            signs = asyncio.create_task(_signs(cluster.server.store))
+            signs = asyncio.create_task(_signs(cluster.store))
             config = at_this_server(self._config, self.kubeconfig, self.directory)
-            programs = commands(self.kubeconfig, self.directory, config)
+            programs = {**controllers(), **commands(self.kubeconfig, self.directory, config)}
             stack = ChildProcesses(programs, self._say, patience=STOP_SECONDS)
-            await self._run(signs, asyncio.create_task(stack.run()))
+            await self._run(signs, asyncio.gather(stack.run(), cluster.ended()))
         finally:
             await cluster.stop()
 
-    async def _run(self, signs: asyncio.Task[None], running: asyncio.Task[None]) -> None:
+    def _parts(self) -> tuple[Cluster, Callable[[], dict[str, list[str]]]]:
+        """The cluster, and what gives the command lines of its real controllers once it is started."""
+        nodes = [
+            node(name, shape.capacity(), {LABEL_HOSTNAME: name}, number)
+            for number, (name, shape) in enumerate(self._nodes.items())
+        ]
+        definitions = read_crds(crd_dir())
+        if self._programs is None:
+            return SandboxCluster(ClusterOptions(ServerOptions(), nodes, definitions)), dict
+        controllers = self._programs.controllers
+        objects = [*definitions, *controllers.definitions]
+        real = RealCluster(self._programs.server, nodes, objects, controllers=False)
+        return real, lambda: controllers.commands(real.server)
+
+    async def _run(self, signs: asyncio.Task[None], running: asyncio.Future[Any]) -> None:
         """Run until `_stop` is set; raises ProcessEnded if a process ends."""
         stopping = asyncio.create_task(self._stop.wait())
-        tasks = [signs, running, stopping]
+        tasks: list[asyncio.Future[Any]] = [signs, running, stopping]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if signs.done():
@@ -157,16 +188,12 @@ class DemoCluster:
 
 async def _signs(store: ObjectStore) -> None:
     """Wait until the webhook has registered and a scheduler leads."""
-    await asyncio.gather(*(_first(store, kind) for kind in (MUTATING_WEBHOOKS, LEASES)))
+    await asyncio.gather(*(_first(store, kind) for kind in SIGNS))
 
 
 async def _first(store: ObjectStore, kind: ApiKind) -> None:
     seen = asyncio.Event()
-
-    def notice(event: EventType, obj: Obj, old: Obj | None) -> None:
-        seen.set()
-
-    unsubscribe = store.subscribe(kind, notice)
+    unsubscribe = on_first(store, kind, seen.set)
     try:
         await seen.wait()
     finally:

@@ -1,4 +1,4 @@
-"""Chapters 7 to 10: gangs start together, and reserve their quota."""
+"""Chapters 7 to 10, 13 and 14: gangs start together, reserve their quota, and come from owners."""
 
 from __future__ import annotations
 
@@ -105,3 +105,31 @@ def owner_as_it_is(play: Player) -> None:
     play.do(f"kubectl apply -f {OWNERS}/1-namespace-and-job.yaml")
     play.say("The webhook made a PodGroup from parallelism and completions. It goes away with the Job.")
     play.look("kubectl get pg -n fleet", "job-boat Running 3 3")
+
+
+def real_controllers(play: Player) -> None:
+    """A Job and a JobSet, whose pods are made by the controllers of Kubernetes and JobSet, are gangs."""
+    play.webhook_answers()
+    play.say(
+        "This is a real kube-apiserver. Kubernetes' own controller creates the pods of Jobs, and the",
+        "controller of JobSet creates Jobs. The namespace has the label muster.dev/gang=auto. No pod",
+        "template names a group.",
+    )
+    play.do(f"kubectl apply -f {OWNERS}/1-namespace-and-job.yaml")
+    play.look("kubectl get pg -n fleet", "job-boat Running 3 3")
+    play.say("The JobSet has two Jobs with two pods each. The Job leaves room for three pods.")
+    play.do(f"kubectl apply -f {OWNERS}/2-job-set.yaml")
+    play.look(
+        "kubectl get jobs -n fleet -o custom-columns='NAME:.metadata.name,OWNER:..ownerReferences[*].kind'",
+        "convoy-ship-0 JobSet",
+        "convoy-ship-1 JobSet",
+    )
+    play.look(
+        "kubectl podgroup status jobset-convoy -n fleet",
+        "only 3 of the 4 pods that must start together find a node",
+    )
+    play.say("The Job is deleted, and its group goes with it. All pods of the JobSet start.")
+    play.do("kubectl delete job boat -n fleet")
+    listing = "kubectl get pg -n fleet"
+    play.look(listing, "jobset-convoy Running 4 4")
+    play.expect("the group of the Job is gone", lambda: "job-boat" not in play.output(listing))

@@ -170,17 +170,26 @@ class Player:
 
     def scheduled_by_muster(self, namespace: str) -> None:
         """Wait until the webhook manages a new namespace."""
-        dry = f"kubectl run probe -n {namespace} --image=busybox --dry-run=server -o json"
-        self.expect(
-            f"pods of {namespace} are Muster's",
-            lambda: self._json(dry)["spec"].get("schedulerName") == "muster-scheduler",
-        )
+        self._wait_for_name(f"pods of {namespace} are Muster's", f"kubectl run probe -n {namespace}")
 
-    def _json(self, command: str) -> Any:
+    def webhook_answers(self) -> None:
+        """Wait until the API server calls the webhook."""
+        member = "kubectl run probe -n default --annotations=scheduling.k8s.io/group-name=probe"
+        self._wait_for_name("members of groups are Muster's", member)
+
+    def _wait_for_name(self, what: str, command: str) -> None:
+        dry = f"{command} --image=busybox --dry-run=server -o json"
+        self.expect(what, lambda: self._json(dry)["spec"].get("schedulerName") == "muster-scheduler")
+
+    def output(self, command: str) -> str:
+        """The output of a command that is not shown. Raises DemoFailed."""
         code, said = self._run(command)
         if code:
             self._fail(command, f"ended with exit code {code}: {squeeze(said)[-300:]}")
-        return json.loads(said)
+        return said
+
+    def _json(self, command: str) -> Any:
+        return json.loads(self.output(command))
 
     def _run(self, command: str) -> tuple[int, str]:
         self._alive()

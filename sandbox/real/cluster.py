@@ -29,15 +29,23 @@ _POLL_SECONDS: Final = 0.5
 class RealCluster:
     """Lifecycle of one cluster: `start`, use `server`, `stop`. All calls belong to one event loop.
 
-    `store` is a local copy of the server's objects, which lags slightly behind.
+    `store` is a local copy of the server's objects, which lags slightly behind. `controllers` is false where
+    kube-controller-manager runs instead of the sandbox's controllers.
     """
 
     def __init__(
-        self, binaries: Binaries, nodes: Sequence[Obj] = (), objects: Sequence[Obj] = (), port: int = 0
+        self,
+        binaries: Binaries,
+        nodes: Sequence[Obj] = (),
+        objects: Sequence[Obj] = (),
+        port: int = 0,
+        *,
+        controllers: bool = True,
     ) -> None:
         self.server = ControlPlane(binaries, _FLAGS, port)
         self._nodes = nodes
         self._objects = objects
+        self._own_controllers = controllers
         self._client: TokenClient | None = None
         self._followers: MirrorReflectors | None = None
         self._kubelet: Kubelet | None = None
@@ -60,8 +68,9 @@ class RealCluster:
         registry = RemoteRegistry(self._client, self.store)
         self._followers = MirrorReflectors(self._client, self.store, registry.kinds)
         await self._followers.start()
-        authority = self.server.ca_file.read_text()
-        self._controllers = start_controllers(registry, authority, settle=_SETTLE_SECONDS)
+        if self._own_controllers:
+            authority = self.server.ca_file.read_text()
+            self._controllers = start_controllers(registry, authority, settle=_SETTLE_SECONDS)
         self._kubelet = Kubelet(registry)
         self._kubelet.start()
         for node in self._nodes:

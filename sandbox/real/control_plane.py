@@ -43,14 +43,19 @@ class Binaries:
 
 
 def binaries_in(folder: Path) -> Binaries:
-    """The programs in a directory. Raises ConfigError with the missing ones."""
+    """etcd and kube-apiserver in a directory. Raises ConfigError with the missing ones."""
+    return Binaries(*programs_in(folder, NAMES))
+
+
+def programs_in(folder: Path, names: Sequence[str]) -> list[Path]:
+    """The absolute paths of programs in a directory. Raises ConfigError with the missing ones."""
     if not folder.is_dir():
         raise ConfigError("", "is not a directory", file=str(folder), kind="NotFound")
-    missing = [name for name in NAMES if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]
+    missing = [name for name in names if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]
     if missing:
         problem = f"lacks the program{'s' if len(missing) > 1 else ''} {' and '.join(missing)}"
         raise ConfigError("", problem, file=str(folder), kind="NotFound")
-    return Binaries(*(folder / name for name in NAMES))
+    return [folder.absolute() / name for name in names]
 
 
 class ControlPlane:
@@ -106,7 +111,7 @@ class ControlPlane:
         return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])
 
     def _start_etcd(self, binary: Path) -> str:
-        client, peer = (f"http://{HOST}:{port}" for port in _free_ports(2))
+        client, peer = (f"http://{HOST}:{port}" for port in free_ports(2))
         process = self._start(
             "etcd",
             binary,
@@ -125,7 +130,7 @@ class ControlPlane:
         return client
 
     def _start_apiserver(self, binary: Path, store: str) -> None:
-        port = self._port or _free_ports(1)[0]
+        port = self._port or free_ports(1)[0]
         self.url = f"https://{HOST}:{port}"
         process = self._start(
             "kube-apiserver",
@@ -192,7 +197,7 @@ def _write_secrets(folder: Path, token: str) -> None:
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Distinct free ports; they are reserved together and then released."""
     with ExitStack() as held:
         ports = []

@@ -59,8 +59,9 @@ def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) 
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:] + done.stderr
     assert [line for line in done.stdout.splitlines() if line.startswith("===")] == [
-        f"=== {number}. {chapter.title} ===" for number, chapter in CHAPTERS.items()
+        f"=== {number}. {chapter.title} ===" for number, chapter in CHAPTERS.items() if not chapter.real
     ]
+    assert done.stdout.startswith("Left out: chapter 14, which needs real controllers; ")
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
     assert [line for line in commands("README.md", "console") if f"$ {line}" not in lines] == []

@@ -4,10 +4,10 @@ A tool is taken from `KUBEBUILDER_ASSETS`, then from PATH, then from a cache out
 filled by `go build` in this folder's module of the tool's name. The cache is keyed by the module's files and
 the Go version, so a changed pin builds anew; several processes may ask at once.
 
-    python tests/tools/build.py [--link DIR] TOOL...
+    python tests/tools/build.py [--link DIR] [--link-all] TOOL...
 
-prints one line per tool; `--link` puts links to those that are not on PATH into DIR. The exit code is 1 if
-one could not be had.
+prints one line per tool; `--link` puts links to those that are not on PATH into DIR, `--link-all` also links
+to the others. The exit code is 1 if one could not be had.
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ def main(argv: list[str] | None = None) -> int:
     """Have every tool named; print one line each; 1 if one is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--link", type=Path, metavar="DIR", help="link what is not on PATH into DIR")
+    parser.add_argument("--link-all", action="store_true", help="link what is on PATH, too")
     parser.add_argument("tools", nargs="+", choices=NAMES, metavar="TOOL", help=", ".join(NAMES))
     args = parser.parse_args(argv)
     missing = False
@@ -191,7 +192,8 @@ def main(argv: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             missing = True
             continue
-        if args.link and tool.origin != "PATH":
+        if args.link and (args.link_all or tool.origin != "PATH"):
+            args.link.mkdir(parents=True, exist_ok=True)
             link = args.link / name
             link.unlink(missing_ok=True)
             link.symlink_to(tool.path)

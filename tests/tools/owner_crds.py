@@ -6,9 +6,11 @@ these projects is part of this repository.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,7 +111,24 @@ def released(name: str) -> bytes:
     return Path(found["Dir"], crd.path).read_bytes()
 
 
+def main(argv: list[str] | None = None) -> int:
+    """Download all CRDs, or write one of them to a file; 1 if one is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--write", nargs=2, metavar=("NAME", "FILE"), help="write the CRD of one kind")
+    args = parser.parse_args(argv)
+    try:
+        if args.write:
+            name, file = args.write
+            Path(file).write_bytes(released(name))
+            return 0
+        # Ahead of the tests, whose time is limited.
+        for each in RELEASED:
+            print(f"{each}: {len(released(each)):,} bytes")
+    except ToolMissing as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    # Ahead of the tests, whose time is limited.
-    for each in RELEASED:
-        print(f"{each}: {len(released(each)):,} bytes")
+    sys.exit(main())

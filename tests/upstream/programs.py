@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.real.control_plane import end_process
+from sandbox.real.controllers import JOBSET, MANAGER, jobset_command, manager_command
 from tests.support.clusters.control_plane import ControlPlane
 from tests.support.clusters.scheduler import free_port
 from tests.support.clusters.server import request
@@ -45,45 +46,12 @@ def _running(folder: Path, name: str, command: Sequence[str]) -> Iterator[None]:
 
 def controllers(server: ControlPlane) -> AbstractContextManager[None]:
     """kube-controller-manager with all that it runs by default."""
-    return _running(
-        server.folder,
-        "kube-controller-manager",
-        [
-            str(have("kube-controller-manager").path),
-            f"--kubeconfig={server.kubeconfig}",
-            f"--root-ca-file={server.ca_file}",
-            f"--service-account-private-key-file={server.folder / 'server.key'}",
-            f"--cert-dir={server.folder / 'kube-controller-manager'}",
-            f"--secure-port={free_port()}",
-            "--bind-address=127.0.0.1",
-            "--leader-elect=false",
-            "--kube-api-qps=200",
-            "--kube-api-burst=400",
-        ],
-    )
-
-
-JOBSET_CONFIG = """\
-apiVersion: config.jobset.x-k8s.io/v1alpha1
-kind: Configuration
-leaderElection: {{leaderElect: false}}
-internalCertManagement: {{enable: false}}
-webhook: {{host: 127.0.0.1, port: {port}, certDir: {certificates}}}
-metrics: {{bindAddress: "0"}}
-health: {{healthProbeBindAddress: "0"}}
-"""
+    return _running(server.folder, MANAGER, manager_command(have(MANAGER).path, server))
 
 
 def jobset(server: ControlPlane) -> AbstractContextManager[None]:
-    """The controller of JobSets. Its webhooks are not registered: JobSets have to be complete as written."""
-    certificates = server.folder / "jobset-certificates"
-    certificates.mkdir()
-    for source, target in (("server.crt", "tls.crt"), ("server.key", "tls.key")):
-        (certificates / target).write_bytes((server.folder / source).read_bytes())
-    config = server.folder / "jobset.yaml"
-    config.write_text(JOBSET_CONFIG.format(port=free_port(), certificates=certificates))
-    command = [str(have("jobset").path), f"--kubeconfig={server.kubeconfig}", f"--config={config}"]
-    return _running(server.folder, "jobset", command)
+    """The controller of JobSets."""
+    return _running(server.folder, JOBSET, jobset_command(have(JOBSET).path, server))
 
 
 def _hollow_node(server: ControlPlane, number: int) -> AbstractContextManager[None]:

@@ -25,11 +25,32 @@ def test_chapters_are_chosen(asked: tuple[int, ...], played: list[int]) -> None:
     assert chosen(asked) == played
 
 
-def test_a_chapter_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="chapter 14 does not exist; choose 1 to 13"):
-        chosen([14])
-    result = CliRunner().invoke(main, ["demo", "--chapter", "14"])
+def test_real_controllers_play_the_chapters_that_need_them() -> None:
+    assert chosen((), real=True) == chosen([14], real=True) == [14]
+
+
+@pytest.mark.parametrize(
+    ("asked", "real", "problem"),
+    [
+        ([15], False, "chapter 15 does not exist; choose 1 to 14"),
+        ([14], False, "chapter 14 needs real controllers: `make demo-controllers` plays it"),
+        ([3], True, "chapter 3 is played without --controllers"),
+    ],
+    ids=["no such chapter", "no real controllers", "no use for real controllers"],
+)
+def test_a_chapter_that_cannot_be_played_is_refused(asked: list[int], real: bool, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        chosen(asked, real=real)
+    folder = ["--controllers", "."] if real else []
+    result = CliRunner().invoke(main, ["demo", "--chapter", str(asked[0]), *folder])
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert problem in result.output
+
+
+def test_programs_that_are_missing_are_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["demo", "--controllers", str(tmp_path)])
+    assert result.exit_code == 1
+    assert result.output == f"Error: {tmp_path}: lacks the programs etcd and kube-apiserver\n"
 
 
 def test_every_chapter_is_listed() -> None:
