@@ -38,8 +38,11 @@ def held_against(state: ClusterState, pod: Pod) -> HeldAgainst:
     holds = state.gangs.quota_holds.holds
     if not holds:
         return NOTHING
-    own = group_key(pod)
-    others = [key for key, hold in holds.items() if hold.namespace == pod.namespace and key != own]
+    own, known = group_key(pod), state.gangs.gangs
+    # The hold of a group that is gone ends with the next review; until then it counts no more.
+    others = [
+        key for key, hold in holds.items() if hold.namespace == pod.namespace and key != own and key in known
+    ]
     if not others:
         return NOTHING
     before = _order(state, pod, own)
@@ -51,7 +54,7 @@ def held_against(state: ClusterState, pod: Pod) -> HeldAgainst:
         share = _without_nominated(state, pod, other)
         shift(amounts, share)
         if share and not holder:
-            holder = f"{state.gangs.gangs[other].ref} until {format_time(holds[other].until)}"
+            holder = f"{known[other].ref} until {format_time(holds[other].until)}"
     return HeldAgainst(amounts, holder) if holder else NOTHING
 
 

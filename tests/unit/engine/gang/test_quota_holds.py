@@ -11,7 +11,7 @@ from scheduler_core.controllers.gang_status import GangStatusController
 from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.groups.native import parse_native_gang
 from scheduler_core.model.timestamps import format_time
-from scheduler_core.state.gangs.held_quota import effective_hold, held_against
+from scheduler_core.state.gangs.held_quota import NOTHING, effective_hold, held_against
 from tests.support.builders import GroupBuilder, make_group, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler, member, placed
 
@@ -158,6 +158,21 @@ def test_nothing_is_held_without_a_quota() -> None:
     made.step()
     assert effective_hold(made.state, KEY) == {}
     assert shown(made) == {}
+
+
+def test_a_group_that_is_gone_holds_nothing_even_before_the_next_step() -> None:
+    made = GangScheduler([10])
+    made.scheduler.put(make_quota("a/q").min(cpu=4).max(cpu=10).obj(), made.now)
+    made.put(make_pod("a/r").uid("r").requests(cpu=2).on("n0"))
+    made.scheduler.put(holding().obj(), made.now)
+    made.put(*(member(f"g{number}", cpu=1) for number in range(3)))
+    made.put(make_pod("a/late").uid("late").created(2000.0).requests(cpu=1))
+    assert placed(made.step()) == {}
+    made.scheduler.remove(gang_of(made), made.now)
+    # What this pod leaves is offered to the pods that wait, before any hold is reviewed.
+    made.scheduler.remove(made.state.pods["r"], made.now)
+    assert held_against(made.state, made.state.pods["late"]) == NOTHING
+    assert set(placed(made.step(later=20.0))) == {"late"}
 
 
 def test_what_is_nominated_for_a_group_is_not_held_a_second_time() -> None:
