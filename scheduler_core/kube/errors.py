@@ -80,6 +80,11 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """404: the object, or the whole API resource, does not exist."""
 
+    @property
+    def of_object(self) -> bool:
+        """Whether the server serves the resource and names the object that it lacks."""
+        return bool(self.details.get("name"))
+
 
 class Conflict(ApiError):
     """409: a precondition (uid, resourceVersion, not yet bound) did not hold."""

@@ -77,8 +77,8 @@ class GangFinder:
         return found if found is not None or pod.named else self._owned(namespace, root, pod)
 
     def minimum(self, namespace: str, source: str, owner: OwnerReference) -> int | None:
-        """What an owner asks for now; None where it says nothing. Raises NotFound where it is gone, and
-        ApiError.
+        """What an owner asks for now; None where it says nothing. Raises NotFound with `of_object` where it
+        is gone, and ApiError.
         """
         entries = [
             entry
@@ -89,7 +89,8 @@ class GangFinder:
             return None
         facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
         if facts is None:
-            raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is another one now")
+            problem = f"{owner.kind} {namespace}/{owner.name} is another one now"
+            raise NotFound(404, "NotFound", problem, {"name": owner.name})
         return facts.claims[0].minimum if facts.claims else None
 
     def _named(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
@@ -164,9 +165,9 @@ class GangFinder:
             if not plural:
                 return None
             return self._judge(self._get(namespace, reference, plural), reference, entries)
-        except NotFound:
-            return None
         except (ApiError, KubeconfigError) as error:
+            if isinstance(error, NotFound) and (error.of_object or named or not entries):
+                return None
             if isinstance(error, Forbidden) and not entries:
                 return None
             says = " ".join(str(error).split())

@@ -17,6 +17,7 @@ import msgspec
 from scheduler_core.decoding import decoder
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import (
+    REFUSALS,
     AlreadyExists,
     ApiError,
     Conflict,
@@ -157,7 +158,10 @@ class GangUpkeep:
         self._next = 0
 
     def round(self) -> None:
-        """Compare at most MOST_A_ROUND groups with their owners, the next ones in turn. Raises ApiError."""
+        """Compare at most MOST_A_ROUND groups with their owners, the next ones in turn.
+
+        A group whose owner cannot be read must not block others. Raises ApiError for a server that fails.
+        """
         if not self._used():
             return
         selector = f"{GANG_LABEL}={GANG_AUTO}"
@@ -165,9 +169,16 @@ class GangUpkeep:
         if not groups:
             return
         first = self._next % len(groups)
+        refused: list[ApiError] = []
         for group in [*groups[first:], *groups[:first]][:MOST_A_ROUND]:
-            self._follow(group)
-        self._next = first + MOST_A_ROUND
+            self._next = (self._next + 1) % len(groups)
+            try:
+                self._follow(group)
+            except REFUSALS as refusal:
+                refused.append(refusal)
+        if refused:
+            text = "PodGroups that do not follow their owners: %d, as here: %s"
+            log.warning(text, len(refused), refused[0])
 
     def _follow(self, group: _Group) -> None:
         meta = group.metadata
@@ -176,7 +187,9 @@ class GangUpkeep:
             return
         try:
             minimum = self._finder.minimum(meta.namespace, source, group.owner)
-        except NotFound:
+        except NotFound as error:
+            if not error.of_object:
+                raise
             self._remove(group)
             return
         if minimum is None or minimum == group.spec.min_members:
@@ -184,9 +197,6 @@ class GangUpkeep:
         try:
             write_minimum(self._client, group, minimum)
         except (Conflict, NotFound):
-            return
-        except (Forbidden, Invalid) as error:
-            log.warning("PodGroup %s stays at minMembers=%d: %s", meta.key, group.spec.min_members, error)
             return
         log.info("PodGroup %s: minMembers=%d, as its owner says", meta.key, minimum)
 

@@ -7,7 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable
+from scheduler_core.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    Unreachable,
+)
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.meta import OwnerReference
 from scheduler_core.model.writes import Create, Delete, Patch
@@ -29,12 +37,21 @@ class Store:
         self.objects = {(one["kind"], one["metadata"]["name"]): one for one in objects}
         self.calls: list[str] = []
         self.error: ApiError | None = None
+        # Kinds that the server does not serve, and those that the account may not read.
+        self.unserved: set[str] = set()
+        self.hidden: set[str] = set()
+        # The call that fails.
+        self.failing = ""
 
     def get(self, resource: Resource, namespace: str, name: str) -> bytes:
         self._call(f"get {resource.kind} {name}")
         found = self.objects.get((resource.kind, name))
+        if resource.kind in self.unserved:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
         if found is None:
-            raise NotFound(404, "NotFound", name)
+            raise NotFound(404, "NotFound", name, {"name": name})
+        if resource.kind in self.hidden:
+            raise Forbidden(403, "Forbidden", f"{resource.kind} {name}")
         return json.dumps(found).encode()
 
     def create(self, write: Create) -> bytes:
@@ -73,6 +90,8 @@ class Store:
 
     def _call(self, text: str) -> None:
         self.calls.append(text)
+        if text == self.failing:
+            raise ServerError(500, "InternalError", text)
         if self.error is not None:
             raise self.error
 
@@ -371,6 +390,47 @@ def test_upkeep_looks_at_all_groups_in_turn() -> None:
     assert sum(call.startswith("get Job") for call in store.calls) == MOST_A_ROUND
     rounds.round()
     assert set(made(store).values()) == {5}
+
+
+@pytest.mark.parametrize("what", ["hidden", "unserved"])
+def test_upkeep_passes_over_owners_that_cannot_be_read(what: str, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(SET, owner("Job", "j", indexed(4)))
+    hook = service(store)
+    joined(hook, of(reference("JobSet", "s", JOBSET_API)))
+    joined(hook, of(reference("Job", "j")))
+    store.objects["Job", "j"]["spec"] = indexed(5)
+    getattr(store, what).add("JobSet")
+    with caplog.at_level("WARNING"):
+        upkeep(store).round()
+    assert made(store) == {"jobset-s": 6, "job-j": 5}, "the group of the other owner stays as it is"
+    assert "PodGroups that do not follow their owners: 1, as here: " in caplog.text
+
+
+def test_upkeep_continues_behind_the_group_at_which_the_server_failed() -> None:
+    store = Store(*(owner("Job", name, indexed(4)) for name in ("one", "two")))
+    hook = service(store)
+    for name in ("one", "two"):
+        joined(hook, of(reference("Job", name)))
+    rounds = upkeep(store)
+    store.objects["Job", "two"]["spec"] = indexed(5)
+    store.failing = "get Job one"
+    with pytest.raises(ServerError):
+        rounds.round()
+    store.calls.clear()
+    with pytest.raises(ServerError):
+        rounds.round()
+    assert made(store) == {"job-one": 4, "job-two": 5}
+
+
+def test_an_owner_of_a_kind_that_is_not_served_now_holds_its_pods_back() -> None:
+    store = Store(SET)
+    store.unserved.add("JobSet")
+    response = ask(service(store).mutate, of(reference("JobSet", "s", JOBSET_API)))
+    assert not response["allowed"]
+    assert "JobSet s cannot be read" in response["status"]["message"]
+    store.unserved = {"PodGroup"}
+    named = of(reference("Job", "plain"), meta={"annotations": {KEY: "mine"}})
+    assert ask(service(store).mutate, named)["allowed"], "Volcano need not be there"
 
 
 def test_name_of_a_group_is_always_possible() -> None:
