@@ -93,8 +93,8 @@ class Client:
         served = self.served(resource)
         try:
             return self.send("GET", path(served), b"", retry_budget=retry_budget, most=most)
-        except NotFound:
-            if not resource.versions:
+        except NotFound as error:
+            if not resource.versions or error.of_object:
                 raise
             now = self.resolve(resource)
             if now == served:

@@ -13,8 +13,9 @@ import msgspec
 
 from scheduler_core.decoding import decoder
 from scheduler_core.kube.errors import Forbidden, NotFound, decode_answer
+from scheduler_core.kube.requests import SingleWrite
 from scheduler_core.model.kinds import Resource
-from scheduler_core.model.writes import Bind, Create, Delete, Patch, Replace
+from scheduler_core.model.writes import Bind, Delete
 
 # Reads a path of the server. Raises ApiError.
 Get = Callable[[str], bytes]
@@ -61,13 +62,13 @@ class ServedVersions:
     def resolve(self, get: Get, resource: Resource) -> Resource:
         """Ask the server for the best version of a kind that it serves.
 
-        A server that hides its discovery is taken to serve the constant version. Raises NotFound where it
-        serves none of the versions, and ApiError.
+        A server that hides its discovery is taken to serve the version that was found last, or else the
+        constant one. Raises NotFound where it serves none of the versions, and ApiError.
         """
         try:
             version = _best(get, resource)
         except Forbidden:
-            version = resource.version
+            version = self._served.get(resource, resource).version
         except NotFound:
             self.forget(resource)
             raise
@@ -84,7 +85,7 @@ class ServedVersions:
         """The server no longer knows the kind in the version that was found."""
         self._served.pop(resource, None)
 
-    def translated(self, write: Write) -> Write:
+    def translated(self, write: SingleWrite) -> SingleWrite:
         """The write as the server understands it: URL, own apiVersion, and references to such kinds."""
         if not self._served or isinstance(write, Bind):
             return write
@@ -110,9 +111,6 @@ class ServedVersions:
         name = (reference.get("apiVersion"), reference.get("kind"))
         version = self._renamed.get(name)  # type: ignore[arg-type]
         return reference if version is None else {**reference, "apiVersion": version}
-
-
-Write = Bind | Create | Patch | Replace | Delete
 
 
 def _best(get: Get, resource: Resource) -> str:

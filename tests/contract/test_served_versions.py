@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,12 @@ from sandbox.kinds.builtin import serve_groups
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
 from scheduler_core.kube.errors import NotFound
+from scheduler_core.kube.paging import Page
 from scheduler_core.kube.watch.reflector import Reflector, ReflectorOptions
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.groups.gang import Disruption, Gang
 from scheduler_core.model.groups.native import parse_native_gang
-from scheduler_core.model.kinds import NATIVE_POD_GROUPS
+from scheduler_core.model.kinds import NATIVE_POD_GROUPS, Resource
 from scheduler_core.model.writes import Create, Patch
 from tests.support.clusters.sandbox_server import SandboxServer
 from tests.support.eventually import eventually
@@ -131,6 +133,40 @@ def test_a_kind_that_goes_and_returns_is_followed_again(groups: Groups) -> None:
     eventually(lambda: groups.types()[-2:] == [("ADDED", "default/one"), ("ADDED", "default/two")], WAIT)
     assert groups.reflector.served.version == "v1"
     assert not groups.reflector.absent
+
+
+@pytest.mark.parametrize("groups", [("v1beta1",)], indirect=True)
+def test_servers_that_are_upgraded_one_by_one_delete_nothing(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups.create("v1beta1")
+    groups.follow()
+    answer, refused = groups.client.get_page, []
+
+    def another_server(*args: Any, **more: Any) -> Page:
+        if len(refused) < 4:
+            refused.append(args)
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        return answer(*args, **more)
+
+    # Discovery is answered by a new server, and the first lists by an old one.
+    monkeypatch.setattr(groups.client, "get_page", another_server)
+    groups.serve(("v1",))
+    eventually(lambda: groups.types().count(("MODIFIED", "default/two")) == 1, WAIT)
+    assert len(refused) == 4
+    assert "DELETED" not in {type_ for type_, _ in groups.types()}
+
+
+@pytest.mark.parametrize("groups", [("v1beta1",)], indirect=True)
+def test_an_object_that_does_not_exist_is_no_reason_to_ask_for_versions(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups.client.resolve(NATIVE_POD_GROUPS)
+    asked: list[Resource] = []
+    monkeypatch.setattr(groups.client, "resolve", asked.append)
+    with pytest.raises(NotFound, match="nobody"):
+        groups.client.get(NATIVE_POD_GROUPS, "default", "nobody")
+    assert asked == []
 
 
 @pytest.mark.parametrize("groups", [("v1beta1",)], indirect=True)

@@ -130,6 +130,8 @@ class Reflector:
         self.restarts: Counter[str] = Counter()
         # The resource in the version that the server serves; lists and watches read this one.
         self.served = resource
+        # Whether discovery just named that version.
+        self._discovered = False
         if resource.versions and not isinstance(parse, ObjectReader):
             parse = self._in_version(parse)
         reader = parse if isinstance(parse, ObjectReader) else plain_reader(parse)
@@ -233,12 +235,14 @@ class Reflector:
 
     def _resolve_version(self) -> None:
         """Follow discovery. Objects keep their uids across versions, but their fields may mean more now."""
+        self._discovered = False
         try:
             served = self._client.resolve(self.resource)
         except NotFound:
             # A watch of a version that is gone cannot go on.
             self._version = ""
             raise
+        self._discovered = True
         if served != self.served:
             if self.served != self.resource:
                 self.tracker.forget_versions()
@@ -309,10 +313,15 @@ class Reflector:
             self.synced.set()
 
     def _handle_absent(self, error: NotFound) -> None:
-        """The server does not serve the kind: no object of it exists. The kind may be added later."""
+        """The server does not serve the kind: no object of it exists. The kind may be added later.
+
+        A version that discovery named and a list did not find is served by some servers of a cluster and not
+        by others, while they are upgraded: known objects stay.
+        """
         self.last_contact = self._monotonic()
         self._refusals += 1
-        if self._version or (len(self.tracker) and self._refusals < _ABSENT_AFTER):
+        uncertain = self._discovered or self._refusals < _ABSENT_AFTER
+        if self._version or (len(self.tracker) and uncertain):
             return
         if not self.absent:
             self._on_error(error)

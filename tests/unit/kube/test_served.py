@@ -78,6 +78,15 @@ def test_a_server_that_hides_discovery_is_asked_for_the_constant() -> None:
     assert ServedVersions().resolve(hidden, NATIVE_POD_GROUPS).version == NATIVE_POD_GROUPS.version
 
 
+def test_a_version_that_is_known_stays_where_discovery_is_refused_later() -> None:
+    def hidden(path: str) -> bytes:
+        raise Forbidden(403, "Forbidden", "", {}, None, method="GET", path=path)
+
+    served = ServedVersions()
+    served.resolve(Discovery(v1alpha2=BOTH), NATIVE_POD_GROUPS)
+    assert served.resolve(hidden, NATIVE_POD_GROUPS).version == "v1alpha2"
+
+
 def test_a_version_that_goes_is_forgotten_with_its_references() -> None:
     served = ServedVersions()
     served.resolve(Discovery(v1alpha2=BOTH), NATIVE_POD_GROUPS)
