@@ -374,9 +374,9 @@ class Scheduler:
             made, plugins = self._try_each([pod for pod in members if pod.uid in outcome.refused], now)
             return decisions + made, plugins and plugins | self._gang_plugins(gang, pairs)
         decisions += members_wait(self.state, gang, pairs, outcome, now)
-        return decisions, outcome.plugins | self._gang_plugins(
-            gang, pairs
-        ) if outcome.refused else frozenset()
+        if not outcome.refused:
+            return decisions, frozenset()
+        return decisions, outcome.plugins | self._gang_plugins(gang, pairs)
 
     def _not_ready(
         self, unit: QueuedUnit, gang: Gang | None, pairs: Members, native: GroupRef | None

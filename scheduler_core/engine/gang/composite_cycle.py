@@ -23,7 +23,7 @@ from scheduler_core.engine.gang.cycle import (
     unschedulable_plugins,
 )
 from scheduler_core.engine.gang.members import Members, UnpreparedMember
-from scheduler_core.engine.gang.native_rules import contradiction, record_error
+from scheduler_core.engine.gang.native_rules import contradiction, record_error, record_start
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.model.groups.composite import Composite
 from scheduler_core.model.groups.gang import Gang
@@ -31,7 +31,7 @@ from scheduler_core.model.names import NODE_AFFINITY
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.state.gangs.forest import Group
 from scheduler_core.state.gangs.gangs import take_census, too_few
-from scheduler_core.state.gangs.verdicts import SCHEDULED, UNSCHEDULABLE
+from scheduler_core.state.gangs.verdicts import UNSCHEDULABLE
 
 _OWN: Final = frozenset({COSCHEDULING})
 
@@ -122,15 +122,13 @@ class CompositeCycle:
         return outcome
 
     def _tell(self, found: Tried) -> None:
-        """Record the verdict about every PodGroup; one that was scheduled once stays so."""
+        """Record the verdict about every PodGroup."""
         gangs = self.state.gangs
         for key, reason in found.leaves.items():
-            known = gangs.verdicts.verdicts.get(key)
-            if not reason:
-                total = take_census(self.state, key).allocated
-                gangs.verdicts.decided(key, SCHEDULED, f"{gangs.gangs[key].ref}: {total} pods have a node")
-            elif known is None or known.reason != SCHEDULED:
+            if reason:
                 gangs.verdicts.decided(key, UNSCHEDULABLE, reason)
+            else:
+                record_start(self.state, gangs.gangs[key])
 
     def _plugins(self, root: Composite, members: Members, now: float) -> frozenset[str]:
         """The plugins whose events may help; with topology constraints also changes of the nodes' labels."""

@@ -117,23 +117,21 @@ def _counting(state: ClusterState, unit: str) -> Iterator[Pod]:
 def record_verdict(state: ClusterState, gang: Gang, outcome: GangOutcome) -> None:
     """Record the outcome of a cycle of a native group for its condition.
 
-    As in kube-scheduler a group that still waits for pods or gates had no cycle, and a group that was
-    scheduled once stays so.
+    As in kube-scheduler a group that still waits for pods or gates had no cycle.
     """
-    verdicts = state.gangs.verdicts
     if outcome.reserved:
-        total = take_census(state, gang.key).allocated
-        verdicts.decided(gang.key, SCHEDULED, f"{gang.ref}: {total} pods have a node")
-        return
-    known = verdicts.verdicts.get(gang.key)
-    if outcome.too_few or outcome.preparing or (known is not None and known.reason == SCHEDULED):
-        return
-    reason = SCHEDULER_ERROR if outcome.error else UNSCHEDULABLE
-    verdicts.decided(gang.key, reason, next(iter(outcome.refused.values()), ""))
+        record_start(state, gang)
+    elif not (outcome.too_few or outcome.preparing):
+        reason = SCHEDULER_ERROR if outcome.error else UNSCHEDULABLE
+        state.gangs.verdicts.decided(gang.key, reason, next(iter(outcome.refused.values()), ""))
+
+
+def record_start(state: ClusterState, gang: Gang) -> None:
+    """Record that members of a native group start, or that they run and no more are needed."""
+    total = take_census(state, gang.key).allocated
+    state.gangs.verdicts.decided(gang.key, SCHEDULED, f"{gang.ref}: {total} pods have a node")
 
 
 def record_error(state: ClusterState, gang: Gang, message: str) -> None:
     """Record that the cycle of a native group failed with an error."""
-    known = state.gangs.verdicts.verdicts.get(gang.key)
-    if known is None or known.reason != SCHEDULED:
-        state.gangs.verdicts.decided(gang.key, SCHEDULER_ERROR, message)
+    state.gangs.verdicts.decided(gang.key, SCHEDULER_ERROR, message)
