@@ -8,7 +8,6 @@ import msgspec
 
 from kubectl_plugin.cli.errors import CommandFailed
 from kubectl_plugin.cluster.diagnostics import Diagnostics
-from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
 from kubectl_plugin.cluster.reading import (
     ListClient,
     ListScope,
@@ -20,6 +19,7 @@ from kubectl_plugin.cluster.reading import (
 )
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     NODES,

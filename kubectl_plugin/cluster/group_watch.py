@@ -8,12 +8,12 @@ from typing import Any, Final
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.group_status import GroupStatus, status_of
 from kubectl_plugin.cluster.group_view import GroupView
-from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
 from kubectl_plugin.cluster.reading import ListScope, is_listed
 from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors
 from kubectl_plugin.cluster.session import CommandSession
 from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     PODS,

@@ -9,7 +9,6 @@ import msgspec
 
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.missing_schedulers import UNKNOWN_SCHEDULERS, missing_scheduler_notes
-from kubectl_plugin.cluster.pod_groups import POD_GROUP_KINDS
 from kubectl_plugin.cluster.reading import (
     ListClient,
     ListScope,
@@ -21,6 +20,7 @@ from kubectl_plugin.cluster.reading import (
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import GROUP, ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.groups.topology import LevelConstraint, TopologySpec, parse_constraints
 from scheduler_core.model.kinds import CONFIG_MAPS, ELASTIC_QUOTAS, NODES, RESOURCE_QUOTAS
 from scheduler_core.model.names import (

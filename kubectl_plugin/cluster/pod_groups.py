@@ -1,26 +1,18 @@
-"""The kinds of PodGroups, and the fields of a PodGroup that `kubectl podgroup get` prints."""
+"""The fields of a group that `kubectl podgroup get` prints, whatever its dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from scheduler_core.model.conditions import ObjectCondition
 from scheduler_core.model.config_map import parse_config_map
-from scheduler_core.model.groups.gang import Dialect, Gang, dialect_of, parse_gang, parse_x_gang
-from scheduler_core.model.groups.native import parse_native_gang
-from scheduler_core.model.kinds import NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS, Resource
+from scheduler_core.model.groups.gang import Dialect, Gang, dialect_of
+from scheduler_core.model.kinds import Resource
 from scheduler_core.model.meta import ApiObject, ObjectMeta, decode, identity_of
 from scheduler_core.model.names import POD_GROUP_INITIALLY_SCHEDULED, POD_GROUP_SCHEDULED
-
-# Every kind of PodGroup with its parser, which raises ModelError.
-POD_GROUP_KINDS: Final[tuple[tuple[Resource, Callable[[Any], Gang]], ...]] = (
-    (POD_GROUPS, parse_gang),
-    (X_POD_GROUPS, parse_x_gang),
-    (NATIVE_POD_GROUPS, parse_native_gang),
-)
 
 
 class _GangPolicy(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,25 +7,21 @@ from typing import Any, Final
 
 from scheduler_core.model.config_map import parse_config_map
 from scheduler_core.model.groups.composite import parse_composite
-from scheduler_core.model.groups.gang import parse_gang, parse_x_gang
-from scheduler_core.model.groups.native import parse_native_gang
+from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
     CSI_NODES,
     ELASTIC_QUOTAS,
     NAMESPACES,
-    NATIVE_POD_GROUPS,
     NODE_METRICS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
-    POD_GROUPS,
     PODS,
     RESERVATION_LEDGERS,
     STORAGE_CLASSES,
-    X_POD_GROUPS,
     Resource,
 )
 from scheduler_core.model.namespace import parse_namespace
@@ -57,9 +53,7 @@ WATCHED: Final[tuple[tuple[Resource, Parse], ...]] = (
     (PERSISTENT_VOLUMES, parse_persistent_volume),
     (PERSISTENT_VOLUME_CLAIMS, parse_persistent_volume_claim),
     (RESERVATION_LEDGERS, parse_reservation_ledger),
-    (POD_GROUPS, parse_gang),
-    (X_POD_GROUPS, parse_x_gang),
-    (NATIVE_POD_GROUPS, parse_native_gang),
+    *POD_GROUP_KINDS,
     (CONFIG_MAPS, parse_config_map),
     (PODS, parse_pod),
 )

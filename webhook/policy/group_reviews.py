@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -83,10 +83,9 @@ class GroupReviews:
         limits = self.limits(request.namespace or "")
         if not limits.known:
             return ALLOW
-        read = partial(_read, kind=kind, version=request.kind.version)
         try:
-            gang = read(request.object)
-            old = read(request.old_object) if request.operation == "UPDATE" else None
+            gang = _read(request.object, kind)
+            old = _read(request.old_object, kind) if request.operation == "UPDATE" else None
         except ModelError:
             # The rules about the object itself report it, or the API server does.
             return ALLOW
@@ -140,10 +139,10 @@ class GroupReviews:
         return (*found[:MOST_NAMED], *more)
 
 
-def _read(raw: msgspec.Raw, kind: tuple[str, str], version: str) -> Gang | None:
+def _read(raw: msgspec.Raw, kind: tuple[str, str]) -> Gang | None:
     """The group of an object, or None if it is none. Raises ModelError."""
     if is_pod_group(kind):
-        return read_pod_group(raw, kind[0], version)
+        return read_pod_group(raw, kind[0])
     if kind != CONFIG_MAP or SAKKARA_GROUP_LABEL not in (identity_of(raw).labels or {}):
         return None
     found = parse_config_map(raw)

@@ -14,20 +14,16 @@ import msgspec
 
 from scheduler_core.errors import ModelError
 from scheduler_core.model.config_map import ConfigMap
-from scheduler_core.model.groups.gang import Gang, parse_gang, parse_x_gang
-from scheduler_core.model.groups.native import parse_native_gang
+from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.groups.topology import parse_constraints
-from scheduler_core.model.kinds import CONFIG_MAPS, NATIVE_POD_GROUPS, POD_GROUPS, X_POD_GROUPS
+from scheduler_core.model.kinds import CONFIG_MAPS, POD_GROUPS
 from scheduler_core.model.names import TOPOLOGY_CONSTRAINTS_ANNOTATION
 from scheduler_core.topology.admission import TopologyRequest, refusals
 from webhook.policy.verdict import ALLOW, Verdict, refuse, refuse_malformed
 
 CONFIG_MAP: Final = (CONFIG_MAPS.group, CONFIG_MAPS.kind)
-_PARSERS: Final[dict[str, Callable[[msgspec.Raw], Gang]]] = {
-    POD_GROUPS.group: parse_gang,
-    X_POD_GROUPS.group: parse_x_gang,
-    NATIVE_POD_GROUPS.group: parse_native_gang,
-}
+_PARSERS: Final = {resource.group: parse for resource, parse in POD_GROUP_KINDS}
 _ANNOTATION: Final = f"metadata.annotations[{TOPOLOGY_CONSTRAINTS_ANNOTATION}]"
 
 # Returns the topology ConfigMaps of the cluster, or None if the API server does not answer. Called only for
@@ -49,8 +45,8 @@ def judge_pod_group(
     An update that leaves constraints and size alone is allowed, such as an update of results.
     """
     try:
-        gang = _PARSERS[group](raw)
-        if old is not None and _asks(gang) == _asks(_PARSERS[group](old)):
+        gang = read_pod_group(raw, group)
+        if old is not None and _asks(gang) == _asks(read_pod_group(old, group)):
             return ALLOW
         constraints = parse_constraints(gang.constraints, _ANNOTATION)
     except ModelError as error:
@@ -79,9 +75,9 @@ def is_pod_group(kind: tuple[str, str]) -> bool:
     return kind[0] in _PARSERS and kind[1] == POD_GROUPS.kind
 
 
-def read_pod_group(raw: msgspec.Raw, group: str, version: str) -> Gang:
-    """The gang of a PodGroup of an API group, in the version of the request. Raises ModelError."""
-    return parse_native_gang(raw, version) if group == NATIVE_POD_GROUPS.group else _PARSERS[group](raw)
+def read_pod_group(raw: msgspec.Raw, group: str) -> Gang:
+    """The gang of a PodGroup of an API group, in the version that the object names. Raises ModelError."""
+    return _PARSERS[group](raw)
 
 
 def judge_constraints(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -11,19 +11,16 @@ from scheduler_core.errors import ModelError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import NotFound
 from scheduler_core.model.config_map import GROUP, parse_config_map
-from scheduler_core.model.groups.gang import RESOURCES, Gang, GroupRef, naming, parse_gang, parse_x_gang
-from scheduler_core.model.groups.native import parse_native_gang
+from scheduler_core.model.groups.gang import RESOURCES, Gang, GroupRef, naming
+from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     JOBS,
-    NATIVE_POD_GROUPS,
-    POD_GROUPS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
     WORKLOADS,
-    X_POD_GROUPS,
     Resource,
 )
 from scheduler_core.model.meta import ApiObject, decode
@@ -44,11 +41,7 @@ CONTROLLERS: Final = {
     (resource.group, resource.kind): resource
     for resource in (JOBS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOB_SETS)
 }
-_PARSERS: Final[dict[Resource, Callable[[Any], Gang]]] = {
-    POD_GROUPS: parse_gang,
-    X_POD_GROUPS: parse_x_gang,
-    NATIVE_POD_GROUPS: parse_native_gang,
-}
+_PARSERS: Final = dict(POD_GROUP_KINDS)
 
 
 class GroupWithPods(NamedTuple):
