@@ -130,13 +130,11 @@ class GroupReviews:
         if not changes:
             return ()
         groups = self._reads.ask(lambda live: live.groups(namespace)) or ()
-        found = [
-            str(violation)
-            for group in groups
-            for violation in newly_exceeded(group.gang, changes, group.examples)
-        ]
+        judged = (newly_exceeded(group.gang, changes, group.examples) for group in groups)
+        found = [violations for violations in judged if violations]
+        named = [str(violation) for violations in found[:MOST_NAMED] for violation in violations]
         more = [f"and {len(found) - MOST_NAMED} more groups"] if len(found) > MOST_NAMED else []
-        return (*found[:MOST_NAMED], *more)
+        return (*named, *more)
 
 
 def _read(raw: msgspec.Raw, kind: tuple[str, str]) -> Gang | None:

@@ -297,13 +297,15 @@ def test_a_change_that_takes_nothing_from_a_group_is_not_told(new: Obj, old: Obj
 
 
 def test_only_the_first_groups_are_named() -> None:
-    groups = [group(X, 8 + number) for number in range(7)]
+    groups, pods = [group(X, 8 + number) for number in range(7)], [member(X, "2", f"p{n}") for n in range(7)]
     for number, made in enumerate(groups):
-        made["metadata"]["name"] = f"g{number}"
-    hook = service(Server(*groups))
-    response = ask(hook.validate, quota(max={"pods": 1}), quota(max={"pods": 99}))
+        name = made["metadata"]["name"] = f"g{number}"
+        pods[number]["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": name}
+    hook = service(Server(*groups, *pods))
+    response = ask(hook.validate, quota(max={"pods": 1, "cpu": 2}), quota(max={"pods": 99, "cpu": 99}))
     told = [text for text in response["warnings"] if "PodGroup" in text or "more" in text]
-    assert len(told) == 6
+    assert len([text for text in told if "g4" in text]) == 2, "each with all that it exceeds"
+    assert len(told) == 11
     assert told[-1] == "and 2 more groups"
 
 
