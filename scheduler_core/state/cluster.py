@@ -297,6 +297,9 @@ class ClusterState:
     def remove_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
         """An ElasticQuota is gone; its namespace's pods stay counted in case another one comes."""
         self.objects.get("ElasticQuota", {}).pop(quota.key, None)
+        bound = self.ledger.quota_of(quota.namespace)
+        if bound is not None and bound.name == quota.name:
+            self.displacements.reclaims.pop(quota.namespace, None)
         self.ledger.remove_quota(quota.namespace, quota.name)
         self.quota_dirty.add(quota.namespace)
         return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]

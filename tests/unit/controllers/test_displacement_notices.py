@@ -102,6 +102,16 @@ def test_the_quota_says_who_took_how_much_and_says_it_once() -> None:
     assert state.displacements.reclaims == {}
 
 
+def test_a_new_quota_does_not_say_what_the_one_before_it_gave_back() -> None:
+    own = quota()
+    state = cluster(own)
+    displaced(state, 1, own)
+    DisplacementNotices().reconcile(state, 60.0)
+    state.remove_quota(own)
+    state.put_quota(quota())
+    assert "lastReclaim" not in status_patch(QuotaStatus(min_interval=0.0).reconcile(state, 61.0))
+
+
 def test_a_new_process_keeps_what_the_quota_says() -> None:
     told = {"time": "2020-01-01T00:00:00Z", "byQuota": "b/q", "by": "Pod b/k", "resources": {"cpu": "x"}}
     state = cluster(quota({"lastReclaim": told}))
