@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from scheduler_core.engine.gang.cycle import GangOutcome, refuse_all
 from scheduler_core.engine.gang.members import Members
+from scheduler_core.framework.preemption.eligibility import leaving_for
 from scheduler_core.model.groups.gang import Gang, GroupRef, two_groups
 from scheduler_core.model.pods.pod import PREEMPT_LOWER_PRIORITY, Pod
 from scheduler_core.state.cluster import ClusterState
@@ -122,8 +123,19 @@ def record_verdict(state: ClusterState, gang: Gang, outcome: GangOutcome) -> Non
     if outcome.reserved:
         record_start(state, gang)
     elif not (outcome.too_few or outcome.preparing):
-        reason = SCHEDULER_ERROR if outcome.error else UNSCHEDULABLE
-        state.gangs.verdicts.decided(gang.key, reason, next(iter(outcome.refused.values()), ""))
+        text = next(iter(outcome.refused.values()), "")
+        if outcome.error:
+            state.gangs.verdicts.decided(gang.key, SCHEDULER_ERROR, text)
+        else:
+            state.gangs.verdicts.decided(gang.key, UNSCHEDULABLE, _with_awaited(state, gang, text))
+
+
+def _with_awaited(state: ClusterState, gang: Gang, text: str) -> str:
+    """The line about a group without room, with the number of pods that were evicted for it and still end."""
+    count = len(leaving_for(state, tuple(state.gangs.members(gang.key).values())))
+    if not count:
+        return text
+    return f"{text.removesuffix('.')}; waiting for {count} evicted pod{'' if count == 1 else 's'} to end"
 
 
 def record_start(state: ClusterState, gang: Gang) -> None:

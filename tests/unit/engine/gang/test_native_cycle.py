@@ -213,6 +213,19 @@ def test_a_group_starts_no_further_victims_while_its_victims_leave() -> None:
     assert placed(made.step(30.0)) == {"m0": "n0", "m1": "n0"}
 
 
+def test_the_verdict_counts_the_evicted_pods_that_a_group_waits_for() -> None:
+    made = GangScheduler([2])
+    put_group(made, 2)
+    made.put(weak("w0", "n0"), weak("w1", "n0"), crew("m0"), crew("m1"))
+    assert evicted(made.step()) == {"w0", "w1"}
+    reason, message = verdict(made)
+    assert reason == UNSCHEDULABLE
+    assert message.endswith("2 short of cpu on one node; waiting for 2 evicted pods to end")
+    made.scheduler.remove(weak("w0", "n0").obj(), made.now)
+    made.step(30.0)
+    assert verdict(made)[1].endswith("Insufficient cpu; waiting for 1 evicted pod to end")
+
+
 def test_a_group_that_fails_gives_its_nominated_nodes_up() -> None:
     made = GangScheduler([2])
     put_group(made, 2)
