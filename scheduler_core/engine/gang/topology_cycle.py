@@ -92,11 +92,11 @@ class TopologyCycle:
         self.state.topology.chosen.pop(gang.key, None)
         strict = has_strict_constraints(gang)
         if strict and (text := unenforced(self.state, gang)):
-            return self._waits(gang, members, f"{gang.ref}: {text}")
+            return self._waits(gang, members, f"{gang.ref}: {text}", faulty=True)
         if not strict and any(TOPOLOGY not in profile.enabled for profile, _ in members):
             return None
         if gang.problem:
-            return self._waits(gang, members, gang.problem)
+            return self._waits(gang, members, gang.problem, faulty=True)
         run = self.placer.run_of(gang.key)
         census = take_census(self.state, gang.key)
         waiting = [pod for _, pod in members]
@@ -123,10 +123,10 @@ class TopologyCycle:
         state, key = self.state, gang.topology_key
         numbers = domain_numbers(state, key)
         if not (numbers >= 0).any():
-            return self._waits(gang, members, no_domain(gang))
+            return self._waits(gang, members, no_domain(gang), faulty=True)
         home = home_of(state, gang, numbers)
         if isinstance(home, str):
-            return self._waits(gang, members, home)
+            return self._waits(gang, members, home, faulty=True)
         if home is not None:
             return self._within(gang, members, need, DomainRoom(home, len(members)), now)
         kinds = kinds_in(self.placer.cycle, members, now)
@@ -216,7 +216,7 @@ class TopologyCycle:
             found = self._fewer(gang, members, found, max(need, 1), now)
         if not isinstance(found, PlacementFailure):
             return self._placed(gang, members, found)
-        outcome = self._waits(gang, members, found.reason)
+        outcome = self._waits(gang, members, found.reason, faulty=found.faulty)
         outcome.plugins |= found.plugins | unschedulable_plugins(self.placer.cycle, members, now)
         if found.task is not None and need:
             with self.placer.cycle.backfill.all_kept():
@@ -258,12 +258,13 @@ class TopologyCycle:
             text = f"{gang.ref}: no place that meets the constraints beside the members that are placed"
         return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
 
-    def _waits(self, gang: Gang, members: Members, reason: str) -> GangOutcome:
+    def _waits(self, gang: Gang, members: Members, reason: str, *, faulty: bool = False) -> GangOutcome:
         run = self.placer.run_of(gang.key)
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)
-        return GangOutcome([], {pod.uid: reason for _, pod in members}, _OWN, on_topology=True)
+        refused = {pod.uid: reason for _, pod in members}
+        return GangOutcome([], refused, _OWN, faulty=faulty, on_topology=True)
 
 
 def _helps(outcome: GangOutcome, evicting: bool) -> bool:

@@ -131,7 +131,7 @@ def _begin(state: ClusterState, gang: Gang, held: ResourceList, now: float) -> N
 
 
 def _share(state: ClusterState, key: str) -> HeldShare:
-    """What a group needs and holds: nothing once it started, and without a waiting pod."""
+    """What a group needs and holds: nothing once it started, while at fault, and without a ready pod."""
     shares = state.gangs.quota_holds.shares
     found = shares.get(key)
     if found is None:
@@ -147,15 +147,21 @@ def _count(state: ClusterState, gang: Gang) -> HeldShare:
         for pod in state.gangs.members(gang.key).values()
         if not pod.finished and (pod.uid in state.placed or not pod.terminating)
     ]
-    if not census.waiting or not missing(gang, census):
+    faulty = gang.key in state.gangs.quota_holds.faulty
+    if faulty or not missing(gang, census) or not any(_is_ready(state, pod) for pod in live):
         return _NO_SHARE
     need = {**least(gang.min_members, (charged(pod.requests) for pod in live)), **gang.total}
     held = dict(need)
     for pod in live:
-        if pod.uid in state.placed:
+        if state.ledger.is_charged(pod.namespace, pod.uid):
             shift(held, charged(pod.requests), -1)
     priority = gang.priority if gang.priority is not None else max(pod.priority for pod in live)
     return HeldShare(need, {name: value for name, value in held.items() if value > 0}, priority)
+
+
+def _is_ready(state: ClusterState, pod: Pod) -> bool:
+    """Whether a member waits for a node, from a scheduler of ours that enforces quotas."""
+    return pod.uid not in state.placed and not pod.gates and pod.scheduler_name in state.unplaced.own
 
 
 def _order_of(state: ClusterState, key: str) -> tuple[int, float, str]:
