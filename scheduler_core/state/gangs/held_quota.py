@@ -104,9 +104,11 @@ def _review(state: ClusterState, key: str, now: float) -> None:
     if hold is not None and (not held or hold.until <= now):
         started = gang is not None and missing(gang, take_census(state, key)) == 0
         holds.end(key, now, in_vain=not started)
-    elif hold is not None:
-        if hold.amounts != held:
-            holds.begin(key, hold._replace(amounts=held))
+    elif hold is not None and gang is not None:
+        # A shorter time ends the hold sooner; a longer one does not extend it.
+        until = min(hold.until, hold.since + gang.hold)
+        if (until, held) != (hold.until, hold.amounts):
+            holds.begin(key, hold._replace(until=until, amounts=held))
     elif gang is not None and held and key not in holds.ended:
         _begin(state, gang, held, now)
     if not asks:
