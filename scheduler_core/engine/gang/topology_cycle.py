@@ -135,6 +135,7 @@ class TopologyCycle:
             refused.plugins |= {kinds.plugin}
             return refused
         expired = self.placer.expired(members[0][0])
+        best: GangOutcome | None = None
         for evicting in (False, True):
             gone = removable(state, members) if evicting else None
             rooms = best_domains(state, key, kinds, need, gone)
@@ -142,9 +143,11 @@ class TopologyCycle:
                 tried = self._within(gang, members, need, room, now)
                 if tried is not None and _helps(tried, evicting):
                     return tried
+                if not evicting:
+                    best = best or tried
                 if expired():
                     break
-        return self._no_domain(gang, members, need, now, most_room(state, key, kinds))
+        return self._no_domain(gang, members, need, now, best or most_room(state, key, kinds))
 
     def _within(
         self, gang: Gang, members: Members, need: int, room: DomainRoom, now: float
@@ -169,14 +172,23 @@ class TopologyCycle:
         return outcome
 
     def _no_domain(
-        self, gang: Gang, members: Members, need: int, now: float, most: DomainRoom | None
+        self, gang: Gang, members: Members, need: int, now: float, best: GangOutcome | DomainRoom | None
     ) -> GangOutcome:
-        """The outcome of a group that no domain can hold."""
+        """The outcome of a group that no domain can hold.
+
+        `best`: the attempt in the best domain whose nodes have room, which says what else the group lacks; or
+        the domain with most room, if no domain has enough.
+        """
         self.state.topology.chosen.pop(gang.key, None)
-        pods = f"the {need} pods that must start together" if need > 1 else "its pod"
-        largest = f"; {most.domain.value} has most, for {most.fits}" if most is not None else ""
-        text = f"{gang.ref}: no value of {gang.topology_key} has room for {pods} on its nodes{largest}"
-        outcome = self._waits(gang, members, text)
+        if isinstance(best, GangOutcome):
+            outcome = self._waits(gang, members, next(iter(best.refused.values())))
+            outcome.beyond_quota = best.beyond_quota
+            outcome.plugins |= best.plugins
+        else:
+            pods = f"the {need} pods that must start together" if need > 1 else "its pod"
+            largest = f"; {best.domain.value} has most, for {best.fits}" if best is not None else ""
+            text = f"{gang.ref}: no value of {gang.topology_key} has room for {pods} on its nodes{largest}"
+            outcome = self._waits(gang, members, text)
         outcome.plugins |= unschedulable_plugins(self.placer.cycle, members, now)
         return outcome
 
