@@ -43,17 +43,18 @@ from scheduler_core.engine.gang.topology_placement import (
     most_placed,
 )
 from scheduler_core.engine.gang.topology_preemption import preempt_for_placement
-from scheduler_core.engine.gang.topology_repair import decide_repair, is_damaged
+from scheduler_core.engine.gang.topology_repair import decide_repair, is_damaged, lacking_quota
 from scheduler_core.engine.gang.topology_slots import node_capacity, on_leaves
 from scheduler_core.engine.gang.topology_times import record_attempt
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.errors import ModelError
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import unlabelled_group
 from scheduler_core.model.groups.gang import Gang, group_of
 from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.gangs.enforcement import has_strict_constraints, unenforced
 from scheduler_core.state.gangs.gangs import missing, take_census, too_few
-from scheduler_core.state.topology import GroupRun, is_constrained
+from scheduler_core.state.topology import GroupRun, is_constrained, rules_of
 from scheduler_core.topology.constraints import terms_of
 from scheduler_core.topology.placer import can_place
 
@@ -107,11 +108,13 @@ class TopologyCycle:
             outcome.too_few = True
             return outcome
         run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})
+        # The attempt adds to the members that the group is known to have had.
+        damaged = is_damaged(gang, run, census, need)
         if gang.topology_key:
             tried = self._in_one_domain(gang, members, need, now)
         else:
             tried = self._try(gang, members, need, now)
-        if tried is not None and is_damaged(gang, run, census, need):
+        if tried is not None and damaged:
             self._repair(gang, run, members, need, tried, now)
         return tried
 
@@ -197,13 +200,17 @@ class TopologyCycle:
     ) -> None:
         """Decide about a running group that lacks members, after this attempt to replace them."""
         state, domain = self.state, self.state.topology.chosen.get(gang.key)
-        task = self.placer.task_for(gang, _oldest(members, need), now)
-        if isinstance(task, PlacementFailure):
+        try:
+            rules = rules_of(gang, state.topology.tree_of(gang, members[0][0].name))
+        except ModelError:
             return
-        terms = " and ".join(map(str, terms_of(task.rules))) or "the topology"
+        terms = " and ".join(map(str, terms_of(rules))) or "the topology"
         where = f"{domain.key}={domain.value}" if domain is not None else terms
 
         def fits_beside(gone: Bool) -> bool:
+            task = self.placer.task_for(gang, _oldest(members, need), now)
+            if isinstance(task, PlacementFailure):
+                return False
             room = on_leaves(task.slots, node_capacity(state, task.slots, gone))
             return can_place(task.tree, room, task.size, task.rules, task.fixed)
 
@@ -215,7 +222,8 @@ class TopologyCycle:
             room = on_leaves(open_to.slots, node_capacity(state, open_to.slots, gone))
             return can_place(open_to.tree, room, gang.min_members, open_to.rules)
 
-        decide_repair(state, gang, run, need, tried, where, fits_beside, fits_anew)
+        short = lacking_quota(state, members, need)
+        decide_repair(state, gang, run, need, tried, where, short, fits_beside, fits_anew)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
         """Place all members together, else as many as the constraints allow; never beyond the size."""
