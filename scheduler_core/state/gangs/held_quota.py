@@ -65,9 +65,14 @@ def _without_nominated(state: ClusterState, pod: Pod, key: str) -> ResourceList:
 
 
 def effective_hold(state: ClusterState, key: str) -> ResourceList:
-    """What a group holds now: nothing without a quota, or if the quota can never give all that it needs."""
-    hold = state.gangs.quota_holds.holds.get(key)
-    quota = state.ledger.quota_of(hold.namespace) if hold is not None else None
+    """What a group holds now."""
+    return _wanted(state, key) if key in state.gangs.quota_holds.holds else {}
+
+
+def _wanted(state: ClusterState, key: str) -> ResourceList:
+    """What a group may hold: nothing without a quota, or if the quota can never give all that it needs."""
+    gang = state.gangs.gangs.get(key)
+    quota = state.ledger.quota_of(gang.ref.namespace) if gang is not None else None
     if quota is None:
         return {}
     share = _share(state, key)
@@ -100,7 +105,7 @@ def _review(state: ClusterState, key: str, now: float) -> None:
     if gang is not None and gang.ref.namespace not in holds.rests:
         # It rested as long as it held.
         holds.ended.pop(key, None)
-    held = _share(state, key).held if asks else {}
+    held = _wanted(state, key) if asks else {}
     if hold is not None and (not held or hold.until <= now):
         started = gang is not None and missing(gang, take_census(state, key)) == 0
         holds.end(key, now, in_vain=not started)

@@ -67,6 +67,10 @@ class QuotaHolds:
             self.shares.pop(key, None)
             self.touched.add(key)
 
+    def quotas_changed(self) -> None:
+        """What quotas can ever give changed: it concerns all groups that ask for a hold."""
+        self.touched.update(self._asking)
+
     def judge(self, key: str, *, faulty: bool) -> None:
         """The cycle of a group came to an end, or the group is gone."""
         if faulty != (key in self.faulty):
