@@ -124,10 +124,10 @@ class TopologyCycle:
         None leaves members that no minimum needs to the cycle of single pods.
         """
         state, key = self.state, gang.topology_key
-        numbers = domain_numbers(state, key)
-        if not (numbers >= 0).any():
-            return self._waits(gang, members, no_domain(gang), faulty=True)
-        home = home_of(state, gang, numbers)
+        lacking = no_domain(state, gang)
+        if lacking:
+            return self._waits(gang, members, lacking, faulty=True)
+        home = home_of(state, gang, domain_numbers(state, key))
         if isinstance(home, str):
             return self._waits(gang, members, home, faulty=True)
         if home is not None:

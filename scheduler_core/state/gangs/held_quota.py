@@ -154,7 +154,7 @@ def _count(state: ClusterState, gang: Gang) -> HeldShare:
         for pod in state.gangs.members(gang.key).values()
         if not pod.finished and (pod.uid in state.placed or not pod.terminating)
     ]
-    faulty = gang.key in state.gangs.quota_holds.faulty
+    faulty = bool(gang.problem) or gang.key in state.gangs.quota_holds.faulty
     if faulty or not missing(gang, census) or not any(_is_ready(state, pod) for pod in live):
         return _NO_SHARE
     need = {**least(gang.min_members, (charged(pod.requests) for pod in live)), **gang.total}
