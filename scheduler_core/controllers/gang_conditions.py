@@ -149,7 +149,7 @@ def _repair_condition(state: ClusterState, gang: Gang, now: float) -> list[dict[
     run, old = state.topology.runs.get(gang.key), find(gang.status.conditions, REPAIR)
     repair = run.repair if run is not None else None
     if repair is not None:
-        waits = repair.reason is RepairReason.WAITS
+        waits = repair.reason in (RepairReason.WAITS, RepairReason.LACKS_QUOTA)
         census = take_census(state, gang.key)
         if not waits or (census.waiting and missing(gang, census)):
             return [condition(REPAIR, waits, repair.reason.value, repair.message, now, old)]

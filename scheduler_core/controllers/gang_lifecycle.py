@@ -2,8 +2,9 @@
 
 An Unschedulable event on the PodGroup is written once per set of remaining pods. With the annotation
 `muster.dev/lifecycle-policy: restart` all remaining pods are evicted, so that their owner starts the gang
-again; without it nothing else is done. The same holds for a gang whose missing members find no room where
-its topology constraints allow it, if all of it could start elsewhere (`engine.gang.topology_repair`).
+again; without it nothing else is done. A gang with topology constraints has half a minute in which its owner
+may replace the missing members: it is restarted sooner only if new members find no room where the constraints
+allow it, and all of it could start elsewhere (`engine.gang.topology_repair`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.gangs import Census, take_census
+from scheduler_core.state.topology import is_constrained
 
 RETRY_SECONDS: Final = 30.0
+# A controller creates a new pod only after the old one is marked for deletion, or even gone.
+REPLACEMENT_SECONDS: Final = 30.0
 
 
 def is_below_min_members(gang: Gang, census: Census) -> bool:
@@ -30,10 +34,14 @@ def is_below_min_members(gang: Gang, census: Census) -> bool:
 
 
 class _Told(msgspec.Struct):
-    """The members that were left when the gang was reported, and when their evictions are due again."""
+    """The members that were left when the gang was reported, and when their evictions are due, 0 for never.
+
+    `sent`: they are due again.
+    """
 
     uids: frozenset[str]
     due: float = 0.0
+    sent: bool = False
 
 
 class GangLifecycle:
@@ -59,20 +67,26 @@ class GangLifecycle:
                 self._told.pop(key, None)
                 continue
             numbers = f"{gang.ref}: {stuck}" if stuck else _numbers(gang, census)
-            writes += self._review(gang, numbers, left, now)
+            patience = REPLACEMENT_SECONDS if is_constrained(gang) and not stuck else 0.0
+            writes += self._review(gang, numbers, left, now, patience)
         self._more = bool(state.gangs.unreviewed)
         return writes
 
-    def _review(self, gang: Gang, numbers: str, left: list[Pod], now: float) -> list[Write]:
+    def _review(self, gang: Gang, numbers: str, left: list[Pod], now: float, patience: float) -> list[Write]:
+        """The event and the evictions for what is left; `patience`: seconds until the first evictions."""
         uids = frozenset(pod.uid for pod in left)
         told = self._told.get(gang.key)
         # Evicted members go one by one: fewer of them is not reported again.
         known = told is not None and (uids <= told.uids if gang.restarts else uids == told.uids)
         if told is None or not known:
-            told = self._told[gang.key] = _Told(uids)
-        writes: list[Write] = [] if known else [_event(gang, numbers, left, now)]
-        if gang.restarts and told.due <= now:
-            told.due = now + RETRY_SECONDS
+            told = self._told[gang.key] = _Told(uids, now + patience)
+        elif not (patience or told.sent):
+            told.due = now
+        writes: list[Write] = [] if known else [_event(gang, numbers, left, now, patience)]
+        if not gang.restarts:
+            told.due = 0.0
+        elif told.due <= now:
+            told.due, told.sent = now + RETRY_SECONDS, True
             message = f"{numbers}; restarted as a whole"
             writes += [Evict(pod.namespace, pod.name, pod.uid, REASON_GANG_RESTART, message) for pod in left]
         return writes
@@ -113,9 +127,11 @@ def _numbers(gang: Gang, census: Census) -> str:
     )
 
 
-def _event(gang: Gang, note: str, left: list[Pod], now: float) -> Write:
+def _event(gang: Gang, note: str, left: list[Pod], now: float, patience: float) -> Write:
     regarding = reference(RESOURCES[gang.ref.dialect], gang.ref.namespace, gang.ref.name, gang.uid)
     if gang.restarts:
         note = f"{note}; the {len(left)} that are left are evicted (lifecycle policy restart)"
+        if patience:
+            note = f"{note} unless new members come within {patience:.0f} s"
     occurrence = " ".join((gang.uid, *(pod.uid for pod in left)))
     return warning(regarding, REASON_UNSCHEDULABLE, note, occurrence, now)

@@ -341,6 +341,9 @@ class Scheduler:
                 outcome = self._not_ready(unit, gang, pairs, native) or self.topology_cycle.run(
                     gang, pairs, now, unit.came
                 )
+            faulty = outcome is not None and (outcome.error or outcome.faulty)
+            for leaf in self.state.gangs.forest.leaves(unit.key):
+                self.state.gangs.quota_holds.judge(leaf.key, faulty=faulty)
             if outcome is None:
                 schedules = gang is not None and all(schedules_gang(of, gang.ref) for of, _ in pairs)
                 if gang is None or not (native or (whole and schedules)):

@@ -292,6 +292,7 @@ class ClusterState:
         self.ledger.put_quota(quota)
         if old is not None and old.min == quota.min and old.max == quota.max:
             return []
+        self.gangs.quota_holds.quotas_changed()
         return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]
 
     def remove_quota(self, quota: ElasticQuota) -> list[ClusterEvent]:
@@ -302,6 +303,7 @@ class ClusterState:
             self.displacements.reclaims.pop(quota.namespace, None)
         self.ledger.remove_quota(quota.namespace, quota.name)
         self.quota_dirty.add(quota.namespace)
+        self.gangs.quota_holds.quotas_changed()
         return [ClusterEvent(EventKind.QUOTA, namespace=quota.namespace)]
 
     def put_gang(self, gang: Gang) -> list[ClusterEvent]:

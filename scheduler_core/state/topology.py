@@ -43,6 +43,7 @@ class RepairReason(StrEnum):
 
     REPLACED = "ReplacedInDomain"
     WAITS = "WaitsForDomain"
+    LACKS_QUOTA = "WaitsForQuota"
     RESTARTED = "Restarted"
 
 

@@ -24,6 +24,7 @@ from scheduler_core.engine.gang.cycle import (
 )
 from scheduler_core.engine.gang.members import Members, UnpreparedMember
 from scheduler_core.engine.gang.native_rules import contradiction, record_error, record_start
+from scheduler_core.engine.gang.topology_domains import no_domain
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.model.groups.composite import Composite
 from scheduler_core.model.groups.gang import Gang
@@ -52,9 +53,11 @@ class CompositeCycle:
         forest = self.state.gangs.forest
         fault = forest.fault(unit)
         if fault is not None:
-            return (
-                self._waits(members, fault.text) if fault.awaits else self._error(unit, members, fault.text)
-            )
+            if not fault.awaits:
+                return self._error(unit, members, fault.text)
+            outcome = self._waits(members, fault.text)
+            outcome.faulty = True
+            return outcome
         root = forest.composites[unit]
         if gated:
             first = min(pod.key for pod in gated)
@@ -76,6 +79,7 @@ class CompositeCycle:
             return self._starts(root, members, search, found, now)
         self._tell(found)
         outcome = GangOutcome([], dict(found.refused), self._plugins(root, members, now), on_topology=True)
+        outcome.faulty = bool(no_domain(self.state, root))
         with self.cycle.backfill.all_kept():
             outcome.preemption = preempt_for_tree(self.cycle, root, members, now)
         return outcome

@@ -25,6 +25,7 @@ from scheduler_core.engine.gang.members import (
     kinds_of,
 )
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
+from scheduler_core.engine.gang.topology_domains import no_domain
 from scheduler_core.engine.pod_cycle import PodCycle
 from scheduler_core.errors import MusterError
 from scheduler_core.framework.pod_terms import looks_around
@@ -128,6 +129,7 @@ class TreeSearch:
         text = f"{text_of(group)}: none of the {number} domains of {group.topology_key} has room for it"
         if not number:
             text = f"{text_of(group)}: no node that is open to it has the label {group.topology_key}"
+            text = no_domain(self._cycle.state, group) or text
         return self._failed(group, f"{text}: {first.reason}" if first else text, first)
 
     def _on(self, group: Group, within: Bool | None) -> Tried:

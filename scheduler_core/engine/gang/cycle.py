@@ -59,7 +59,8 @@ class GangOutcome(msgspec.Struct):
     - `plugins`: the plugins whose hints may wake the gang.
     - `preemption`: the evictions that make room for the whole gang, if any.
     - `too_few`: pods are missing, or the group is. `beyond_quota`: the quota can never give enough.
-    - `error`: the group or a member is at fault, so no room would help.
+    - `error`: the group or a member is at fault, so no room would help. `faulty`: the same, or labels and
+      profiles are; for a native group that is no error.
     - `on_topology`: constraints decide about all members; refused ones are not tried one by one.
     - `need`: how many must start together if time may bring the room for them, else 0.
     - `preparing`: all members have found nodes, and some must be prepared first.
@@ -72,6 +73,7 @@ class GangOutcome(msgspec.Struct):
     too_few: bool = False
     beyond_quota: bool = False
     error: bool = False
+    faulty: bool = False
     on_topology: bool = False
     need: int = 0
     preparing: tuple[MemberToPrepare, ...] = ()

@@ -43,17 +43,18 @@ from scheduler_core.engine.gang.topology_placement import (
     most_placed,
 )
 from scheduler_core.engine.gang.topology_preemption import preempt_for_placement
-from scheduler_core.engine.gang.topology_repair import decide_repair, is_damaged
+from scheduler_core.engine.gang.topology_repair import decide_repair, is_damaged, lacking_quota
 from scheduler_core.engine.gang.topology_slots import node_capacity, on_leaves
 from scheduler_core.engine.gang.topology_times import record_attempt
 from scheduler_core.engine.pod_cycle import PodCycle
+from scheduler_core.errors import ModelError
 from scheduler_core.framework.status import Status
 from scheduler_core.model.config_map import unlabelled_group
 from scheduler_core.model.groups.gang import Gang, group_of
 from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.gangs.enforcement import has_strict_constraints, unenforced
 from scheduler_core.state.gangs.gangs import missing, take_census, too_few
-from scheduler_core.state.topology import GroupRun, is_constrained
+from scheduler_core.state.topology import GroupRun, is_constrained, rules_of
 from scheduler_core.topology.constraints import terms_of
 from scheduler_core.topology.placer import can_place
 
@@ -92,11 +93,11 @@ class TopologyCycle:
         self.state.topology.chosen.pop(gang.key, None)
         strict = has_strict_constraints(gang)
         if strict and (text := unenforced(self.state, gang)):
-            return self._waits(gang, members, f"{gang.ref}: {text}")
+            return self._waits(gang, members, f"{gang.ref}: {text}", faulty=True)
         if not strict and any(TOPOLOGY not in profile.enabled for profile, _ in members):
             return None
         if gang.problem:
-            return self._waits(gang, members, gang.problem)
+            return self._waits(gang, members, gang.problem, faulty=True)
         run = self.placer.run_of(gang.key)
         census = take_census(self.state, gang.key)
         waiting = [pod for _, pod in members]
@@ -107,11 +108,13 @@ class TopologyCycle:
             outcome.too_few = True
             return outcome
         run.trials = Counter({pod.uid: run.trials[pod.uid] + 1 for _, pod in members})
+        # The attempt adds to the members that the group is known to have had.
+        damaged = is_damaged(gang, run, census, need)
         if gang.topology_key:
             tried = self._in_one_domain(gang, members, need, now)
         else:
             tried = self._try(gang, members, need, now)
-        if tried is not None and is_damaged(gang, run, census, need):
+        if tried is not None and damaged:
             self._repair(gang, run, members, need, tried, now)
         return tried
 
@@ -121,12 +124,12 @@ class TopologyCycle:
         None leaves members that no minimum needs to the cycle of single pods.
         """
         state, key = self.state, gang.topology_key
-        numbers = domain_numbers(state, key)
-        if not (numbers >= 0).any():
-            return self._waits(gang, members, no_domain(gang))
-        home = home_of(state, gang, numbers)
+        lacking = no_domain(state, gang)
+        if lacking:
+            return self._waits(gang, members, lacking, faulty=True)
+        home = home_of(state, gang, domain_numbers(state, key))
         if isinstance(home, str):
-            return self._waits(gang, members, home)
+            return self._waits(gang, members, home, faulty=True)
         if home is not None:
             return self._within(gang, members, need, DomainRoom(home, len(members)), now)
         kinds = kinds_in(self.placer.cycle, members, now)
@@ -135,6 +138,7 @@ class TopologyCycle:
             refused.plugins |= {kinds.plugin}
             return refused
         expired = self.placer.expired(members[0][0])
+        best: GangOutcome | None = None
         for evicting in (False, True):
             gone = removable(state, members) if evicting else None
             rooms = best_domains(state, key, kinds, need, gone)
@@ -142,9 +146,11 @@ class TopologyCycle:
                 tried = self._within(gang, members, need, room, now)
                 if tried is not None and _helps(tried, evicting):
                     return tried
+                if not evicting:
+                    best = best or tried
                 if expired():
                     break
-        return self._no_domain(gang, members, need, now, most_room(state, key, kinds))
+        return self._no_domain(gang, members, need, now, best or most_room(state, key, kinds))
 
     def _within(
         self, gang: Gang, members: Members, need: int, room: DomainRoom, now: float
@@ -169,14 +175,23 @@ class TopologyCycle:
         return outcome
 
     def _no_domain(
-        self, gang: Gang, members: Members, need: int, now: float, most: DomainRoom | None
+        self, gang: Gang, members: Members, need: int, now: float, best: GangOutcome | DomainRoom | None
     ) -> GangOutcome:
-        """The outcome of a group that no domain can hold."""
+        """The outcome of a group that no domain can hold.
+
+        `best`: the attempt in the best domain whose nodes have room, which says what else the group lacks; or
+        the domain with most room, if no domain has enough.
+        """
         self.state.topology.chosen.pop(gang.key, None)
-        pods = f"the {need} pods that must start together" if need > 1 else "its pod"
-        largest = f"; {most.domain.value} has most, for {most.fits}" if most is not None else ""
-        text = f"{gang.ref}: no value of {gang.topology_key} has room for {pods} on its nodes{largest}"
-        outcome = self._waits(gang, members, text)
+        if isinstance(best, GangOutcome):
+            outcome = self._waits(gang, members, next(iter(best.refused.values())))
+            outcome.beyond_quota = best.beyond_quota
+            outcome.plugins |= best.plugins
+        else:
+            pods = f"the {need} pods that must start together" if need > 1 else "its pod"
+            largest = f"; {best.domain.value} has most, for {best.fits}" if best is not None else ""
+            text = f"{gang.ref}: no value of {gang.topology_key} has room for {pods} on its nodes{largest}"
+            outcome = self._waits(gang, members, text)
         outcome.plugins |= unschedulable_plugins(self.placer.cycle, members, now)
         return outcome
 
@@ -185,13 +200,17 @@ class TopologyCycle:
     ) -> None:
         """Decide about a running group that lacks members, after this attempt to replace them."""
         state, domain = self.state, self.state.topology.chosen.get(gang.key)
-        task = self.placer.task_for(gang, _oldest(members, need), now)
-        if isinstance(task, PlacementFailure):
+        try:
+            rules = rules_of(gang, state.topology.tree_of(gang, members[0][0].name))
+        except ModelError:
             return
-        terms = " and ".join(map(str, terms_of(task.rules))) or "the topology"
+        terms = " and ".join(map(str, terms_of(rules))) or "the topology"
         where = f"{domain.key}={domain.value}" if domain is not None else terms
 
         def fits_beside(gone: Bool) -> bool:
+            task = self.placer.task_for(gang, _oldest(members, need), now)
+            if isinstance(task, PlacementFailure):
+                return False
             room = on_leaves(task.slots, node_capacity(state, task.slots, gone))
             return can_place(task.tree, room, task.size, task.rules, task.fixed)
 
@@ -203,7 +222,8 @@ class TopologyCycle:
             room = on_leaves(open_to.slots, node_capacity(state, open_to.slots, gone))
             return can_place(open_to.tree, room, gang.min_members, open_to.rules)
 
-        decide_repair(state, gang, run, need, tried, where, fits_beside, fits_anew)
+        short = lacking_quota(state, members, need)
+        decide_repair(state, gang, run, need, tried, where, short, fits_beside, fits_anew)
 
     def _try(self, gang: Gang, members: Members, need: int, now: float) -> GangOutcome:
         """Place all members together, else as many as the constraints allow; never beyond the size."""
@@ -216,7 +236,7 @@ class TopologyCycle:
             found = self._fewer(gang, members, found, max(need, 1), now)
         if not isinstance(found, PlacementFailure):
             return self._placed(gang, members, found)
-        outcome = self._waits(gang, members, found.reason)
+        outcome = self._waits(gang, members, found.reason, faulty=found.faulty)
         outcome.plugins |= found.plugins | unschedulable_plugins(self.placer.cycle, members, now)
         if found.task is not None and need:
             with self.placer.cycle.backfill.all_kept():
@@ -258,12 +278,13 @@ class TopologyCycle:
             text = f"{gang.ref}: no place that meets the constraints beside the members that are placed"
         return GangOutcome(reserved, dict.fromkeys(left, text), _OWN, on_topology=True)
 
-    def _waits(self, gang: Gang, members: Members, reason: str) -> GangOutcome:
+    def _waits(self, gang: Gang, members: Members, reason: str, *, faulty: bool = False) -> GangOutcome:
         run = self.placer.run_of(gang.key)
         if run.reason != reason:
             run.reason = reason
             self.state.gangs.group_dirty.add(gang.key)
-        return GangOutcome([], {pod.uid: reason for _, pod in members}, _OWN, on_topology=True)
+        refused = {pod.uid: reason for _, pod in members}
+        return GangOutcome([], refused, _OWN, faulty=faulty, on_topology=True)
 
 
 def _helps(outcome: GangOutcome, evicting: bool) -> bool:

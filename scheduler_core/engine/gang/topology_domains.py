@@ -27,6 +27,7 @@ from scheduler_core.model.groups.gang import Gang
 from scheduler_core.model.names import CPU, MEMORY
 from scheduler_core.model.pods.requests import NONZERO_DEFAULTS
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.forest import Group, text_of
 from scheduler_core.state.topology import Domain
 from scheduler_core.topology.tree import name_key
 
@@ -93,10 +94,13 @@ def _where(state: ClusterState, key: str, number: int) -> str:
     return f"in {key}={domain_of(state, key, number).value}"
 
 
-def no_domain(gang: Gang) -> str:
-    """The text for a key that no node has."""
+def no_domain(state: ClusterState, group: Group) -> str:
+    """The text for a topology key that no node has; empty if there is none, or if a node has it."""
+    key = group.topology_key
+    if not key or (domain_numbers(state, key) >= 0).any():
+        return ""
     return (
-        f"{gang.ref}: {FIELD}: {gang.topology_key}: no node has this label, and a domain is one value of it; "
+        f"{text_of(group)}: {FIELD}: {key}: no node has this label, and a domain is one value of it; "
         "label the nodes, or make the group anew with a key that they have"
     )
 

@@ -68,11 +68,15 @@ class PlacementTask(msgspec.Struct, frozen=True):
 
 
 class PlacementFailure(msgspec.Struct, frozen=True):
-    """The reason why a gang has no placement; `task` is set if preemption might help."""
+    """The reason why a gang has no placement; `task` is set if preemption might help.
+
+    `faulty`: the constraints must be corrected.
+    """
 
     reason: str
     plugins: frozenset[str] = frozenset()
     task: PlacementTask | None = None
+    faulty: bool = False
 
 
 class TopologyPlacer:
@@ -147,12 +151,12 @@ class TopologyPlacer:
     def task_for(self, gang: Gang, members: Members, now: float) -> PlacementTask | PlacementFailure:
         """The placement that an attempt would have to find, or what is wrong before any is searched."""
         if gang.problem:
-            return PlacementFailure(gang.problem)
+            return PlacementFailure(gang.problem, faulty=True)
         tree = self.state.topology.tree_of(gang, members[0][0].name)
         try:
             rules = rules_of(gang, tree)
         except ModelError as error:
-            return PlacementFailure(str(error))
+            return PlacementFailure(str(error), faulty=True)
         slots = slots_for(self.cycle, tree, members, now)
         if isinstance(slots, Status):
             return PlacementFailure(f"{gang.ref}: {slots.reason}", frozenset({slots.plugin}))

@@ -2,7 +2,8 @@
 
 A missing member is replaced where the constraints of the group hold beside the members that run. If there is
 no such place, the group waits; with the lifecycle policy `restart` it is restarted as a whole instead, but
-only if it could then start. The decision is kept for conditions and for `controllers.gang_lifecycle`.
+only if it could then start. Quota that lacks for the missing members would lack after a restart, too. The
+decision is kept for conditions and for `controllers.gang_lifecycle`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scheduler_core.arrays.types import Bool
-from scheduler_core.engine.gang.capacity import leaving
+from scheduler_core.engine.gang.capacity import beyond_quota, in_use, leaving
 from scheduler_core.engine.gang.cycle import GangOutcome
+from scheduler_core.engine.gang.members import Members
 from scheduler_core.model.groups.gang import Gang
+from scheduler_core.quota.ledger import shift
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.gangs.gangs import Census
+from scheduler_core.state.gangs.held_quota import held_against
 from scheduler_core.state.topology import GroupRun, Repair, RepairReason
 
 # Whether the missing members fit once the pods that leave are gone, and whether the whole group would start
@@ -35,18 +39,25 @@ def decide_repair(
     need: int,
     outcome: GangOutcome,
     where: str,
+    short: str,
     fits_beside: Fits,
     fits_anew: Fits,
 ) -> None:
-    """Keep the decision about a damaged group after an attempt with this outcome; `where` is its domain."""
-    members = "1 member is" if need == 1 else f"{need} members are"
+    """Keep the decision about a damaged group after an attempt with this outcome.
+
+    `where` is its domain, `short` what it lacks of its quota, if anything.
+    """
     if outcome.reserved:
         text = f"{len(outcome.reserved)} of the missing members were replaced in {where}"
         _keep(state, gang, run, Repair(RepairReason.REPLACED, text))
         return
-    lacks = f"{members} missing"
+    lacks = _missing(need)
+    coming = outcome.preemption is not None or bool(outcome.preparing)
+    if short and not coming:
+        _keep(state, gang, run, Repair(RepairReason.LACKS_QUOTA, f"{lacks}; {short}"))
+        return
     gone = leaving(state)
-    if outcome.preemption is not None or outcome.preparing or fits_beside(gone):
+    if coming or fits_beside(gone):
         text = f"{lacks}; room in {where} is coming free"
         _keep(state, gang, run, Repair(RepairReason.WAITS, text))
         return
@@ -63,6 +74,18 @@ def decide_repair(
     else:
         text = f"{lacks}; a restart would not help, as there is no room for all of it elsewhere"
         _keep(state, gang, run, Repair(RepairReason.WAITS, text))
+
+
+def lacking_quota(state: ClusterState, members: Members, need: int) -> str:
+    """The text why `need` of the members exceed their quota once the pods that leave are gone; else empty."""
+    pod = members[0][1]
+    used, total = in_use(state, pod.namespace, leaving(state))
+    shift(used, held_against(state, pod).amounts)
+    return beyond_quota(state, members, need, used, total)
+
+
+def _missing(need: int) -> str:
+    return "1 member is missing" if need == 1 else f"{need} members are missing"
 
 
 def _keep(state: ClusterState, gang: Gang, run: GroupRun, repair: Repair) -> None:

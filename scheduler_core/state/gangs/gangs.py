@@ -124,6 +124,7 @@ class GangTable:
         self.forest.remove(gang)
         self._unranked.add(gang.key)
         self.kept_nodes.forget(gang.key)
+        self.quota_holds.judge(gang.key, faulty=False)
         self.quota_holds.touch(gang.key)
         self.verdicts.forget(gang.key)
         self.budgets.changed.add(gang.ref.namespace)

@@ -68,9 +68,14 @@ def _without_nominated(state: ClusterState, pod: Pod, key: str) -> ResourceList:
 
 
 def effective_hold(state: ClusterState, key: str) -> ResourceList:
-    """What a group holds now: nothing without a quota, or if the quota can never give all that it needs."""
-    hold = state.gangs.quota_holds.holds.get(key)
-    quota = state.ledger.quota_of(hold.namespace) if hold is not None else None
+    """What a group holds now."""
+    return _wanted(state, key) if key in state.gangs.quota_holds.holds else {}
+
+
+def _wanted(state: ClusterState, key: str) -> ResourceList:
+    """What a group may hold: nothing without a quota, or if the quota can never give all that it needs."""
+    gang = state.gangs.gangs.get(key)
+    quota = state.ledger.quota_of(gang.ref.namespace) if gang is not None else None
     if quota is None:
         return {}
     share = _share(state, key)
@@ -103,13 +108,15 @@ def _review(state: ClusterState, key: str, now: float) -> None:
     if gang is not None and gang.ref.namespace not in holds.rests:
         # It rested as long as it held.
         holds.ended.pop(key, None)
-    held = _share(state, key).held if asks else {}
+    held = _wanted(state, key) if asks else {}
     if hold is not None and (not held or hold.until <= now):
         started = gang is not None and missing(gang, take_census(state, key)) == 0
         holds.end(key, now, in_vain=not started)
-    elif hold is not None:
-        if hold.amounts != held:
-            holds.begin(key, hold._replace(amounts=held))
+    elif hold is not None and gang is not None:
+        # A shorter time ends the hold sooner; a longer one does not extend it.
+        until = min(hold.until, hold.since + gang.hold)
+        if (until, held) != (hold.until, hold.amounts):
+            holds.begin(key, hold._replace(until=until, amounts=held))
     elif gang is not None and held and key not in holds.ended:
         _begin(state, gang, held, now)
     if not asks:
@@ -134,7 +141,7 @@ def _begin(state: ClusterState, gang: Gang, held: ResourceList, now: float) -> N
 
 
 def _share(state: ClusterState, key: str) -> HeldShare:
-    """What a group needs and holds: nothing once it started, and without a waiting pod."""
+    """What a group needs and holds: nothing once it started, while at fault, and without a ready pod."""
     shares = state.gangs.quota_holds.shares
     found = shares.get(key)
     if found is None:
@@ -150,15 +157,21 @@ def _count(state: ClusterState, gang: Gang) -> HeldShare:
         for pod in state.gangs.members(gang.key).values()
         if not pod.finished and (pod.uid in state.placed or not pod.terminating)
     ]
-    if not census.waiting or not missing(gang, census):
+    faulty = bool(gang.problem) or gang.key in state.gangs.quota_holds.faulty
+    if faulty or not missing(gang, census) or not any(_is_ready(state, pod) for pod in live):
         return _NO_SHARE
     need = {**least(gang.min_members, (charged(pod.requests) for pod in live)), **gang.total}
     held = dict(need)
     for pod in live:
-        if pod.uid in state.placed:
+        if state.ledger.is_charged(pod.namespace, pod.uid):
             shift(held, charged(pod.requests), -1)
     priority = gang.priority if gang.priority is not None else max(pod.priority for pod in live)
     return HeldShare(need, {name: value for name, value in held.items() if value > 0}, priority)
+
+
+def _is_ready(state: ClusterState, pod: Pod) -> bool:
+    """Whether a member waits for a node, from a scheduler of ours that enforces quotas."""
+    return pod.uid not in state.placed and not pod.gates and pod.scheduler_name in state.unplaced.own
 
 
 def _order_of(state: ClusterState, key: str) -> tuple[int, float, str]:

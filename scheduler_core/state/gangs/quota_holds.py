@@ -41,7 +41,8 @@ class QuotaHolds:
 
     `touched` are groups to review, `changed` those whose hold changed, for their conditions; both are for
     others to clear. `shares` caches what groups need until their pods change. `ended` are the times at which
-    groups reached their limit, `rests` the times until which namespaces begin no hold.
+    groups reached their limit, `rests` the times until which namespaces begin no hold. `faulty` are groups
+    whose last cycle found a fault that somebody must correct before they can start: they hold nothing.
     """
 
     def __init__(self) -> None:
@@ -52,6 +53,7 @@ class QuotaHolds:
         self.shares: dict[str, HeldShare] = {}
         self.ended: dict[str, float] = {}
         self.rests: dict[str, float] = {}
+        self.faulty: set[str] = set()
         self._asking: dict[str, str] = {}
 
     def put(self, gang: Gang) -> None:
@@ -64,6 +66,16 @@ class QuotaHolds:
         if key in self._asking:
             self.shares.pop(key, None)
             self.touched.add(key)
+
+    def quotas_changed(self) -> None:
+        """What quotas can ever give changed: it concerns all groups that ask for a hold."""
+        self.touched.update(self._asking)
+
+    def judge(self, key: str, *, faulty: bool) -> None:
+        """The cycle of a group came to an end, or the group is gone."""
+        if faulty != (key in self.faulty):
+            self.faulty ^= {key}
+            self.touch(key)
 
     def forget(self, key: str) -> None:
         """The group is gone, or asks for no hold any more."""

@@ -127,3 +127,21 @@ def test_a_decision_about_other_pods_restarts_nothing() -> None:
     repair = Repair(RepairReason.RESTARTED, "old", frozenset({"gone"}))
     made.state.topology.runs["a/g PodGroup"] = GroupRun(repair=repair)
     assert made.writes() == []
+
+
+def test_nothing_is_due_for_a_gang_that_is_not_restarted() -> None:
+    made = Setting()
+    made.state.remove_pod("p2")
+    made.told()
+    made.put("p1")
+    assert made.writes() == []
+    assert made.lifecycle.next_time(made.state) is None
+
+
+def test_nothing_is_due_any_more_once_the_policy_is_taken_back() -> None:
+    made = Setting("restart")
+    made.state.remove_pod("p2")
+    assert len(made.writes()) == 3
+    made.state.put_gang(make_group("a/g").needs(3).uid("g1").obj())
+    assert made.writes() == []
+    assert made.lifecycle.next_time(made.state) is None

@@ -469,7 +469,7 @@ def test_the_message_is_only_the_fault_of_the_group() -> None:
     gang = made.state.gangs.gangs["a/g ConfigMap"]
     profile = next(iter(made.scheduler.profiles.values()))
     found = made.scheduler.topology_cycle.placer.place(gang, [(profile, member("g", 0).obj())], made.now)
-    assert found == PlacementFailure(gang.problem)
+    assert found == PlacementFailure(gang.problem, faulty=True)
     assert gang.problem
     assert nodes(made.step()) == {}
 
