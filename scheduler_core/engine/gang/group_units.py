@@ -98,10 +98,10 @@ def _together(state: ClusterState, eligible: Bool, whole: Collection[str]) -> tu
     together: Int64 = np.arange(len(eligible), dtype=np.int64)
     trees: Bool = np.zeros(len(eligible), dtype=np.bool_)
     units: dict[str, list[int]] = {}
-    for gang in state.gangs.gangs.values():
-        group = state.gangs.forest.taken_with(gang.key) or (gang if gang.key in whole else None)
+    for key, gang in state.gangs.gangs.items():
+        group = state.gangs.forest.taken_with(key) or (gang if key in whole else None)
         if group is not None:
-            rows = running_rows(state.gangs.members(gang.key), state.placed, state.table)
+            rows = running_rows(state.gangs.members(key), state.placed, state.table)
             units.setdefault(group.key, []).extend(rows)
     for key, rows in units.items():
         if rows:

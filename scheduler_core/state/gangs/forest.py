@@ -123,6 +123,10 @@ class GroupForest:
 
     def taken_with(self, key: str) -> Group | None:
         """The highest group, at or above a PodGroup, that an eviction takes as a whole; None for none."""
+        if key not in self._parents:
+            # Asked for every group of the cluster, and most stand alone.
+            alone = self._group(key)
+            return alone if alone is not None and alone.disruption is Disruption.ALL else None
         whole = [group for group in self.above(key) if group.disruption is Disruption.ALL]
         return whole[-1] if whole else None
 
