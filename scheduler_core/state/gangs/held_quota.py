@@ -6,6 +6,7 @@ and those that come behind it under the same quota.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from scheduler_core.model.conditions import find
@@ -30,7 +31,7 @@ class HeldAgainst(NamedTuple):
 
 
 NOTHING: Final = HeldAgainst({}, "")
-_NO_SHARE: Final = HeldShare({}, {}, 0)
+_NO_SHARE: Final = HeldShare({}, {}, 0, 0.0)
 
 
 def held_against(state: ClusterState, pod: Pod) -> HeldAgainst:
@@ -165,8 +166,8 @@ def _count(state: ClusterState, gang: Gang) -> HeldShare:
     for pod in live:
         if state.ledger.is_charged(pod.namespace, pod.uid):
             shift(held, charged(pod.requests), -1)
-    priority = gang.priority if gang.priority is not None else max(pod.priority for pod in live)
-    return HeldShare(need, {name: value for name, value in held.items() if value > 0}, priority)
+    held = {name: value for name, value in held.items() if value > 0}
+    return HeldShare(need, held, *_place(state, gang, live))
 
 
 def _is_ready(state: ClusterState, pod: Pod) -> bool:
@@ -176,7 +177,8 @@ def _is_ready(state: ClusterState, pod: Pod) -> bool:
 
 def _order_of(state: ClusterState, key: str) -> tuple[int, float, str]:
     """The place in the queue of a group that holds quota."""
-    return -_share(state, key).priority, state.gangs.gangs[key].created, key
+    share = _share(state, key)
+    return -share.priority, share.created, key
 
 
 def _order(state: ClusterState, pod: Pod, group: str) -> tuple[int, float, str]:
@@ -184,6 +186,13 @@ def _order(state: ClusterState, pod: Pod, group: str) -> tuple[int, float, str]:
     gang = state.gangs.gangs.get(group)
     if gang is None:
         return -pod.priority, pod.created, pod.uid
-    if gang.priority is not None:
-        return -gang.priority, gang.created, group
-    return -max(item.priority for item in state.gangs.members(group).values()), gang.created, group
+    priority, created = _place(state, gang, state.gangs.members(group).values())
+    return -priority, created, group
+
+
+def _place(state: ClusterState, gang: Gang, members: Collection[Pod]) -> tuple[int, float]:
+    """Priority and time by which the queue orders a group: a native group stands by its oldest waiting pod."""
+    priority = gang.priority if gang.priority is not None else max(pod.priority for pod in members)
+    if not gang.ref.native:
+        return priority, gang.created
+    return priority, min(pod.created for pod in members if pod.uid not in state.placed)

@@ -28,12 +28,13 @@ class QuotaHold(NamedTuple):
 class HeldShare(NamedTuple):
     """What a waiting group needs in all, and what of it its placed members do not use yet.
 
-    `priority` is that of the group, as the queue orders it.
+    `priority` and `created` are those of the group, as the queue orders it.
     """
 
     need: ResourceList
     held: ResourceList
     priority: int
+    created: float
 
 
 class QuotaHolds:

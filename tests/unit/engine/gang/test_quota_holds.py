@@ -217,3 +217,23 @@ def test_a_hold_counts_for_those_behind_in_the_queue(pod: dict[str, Any], waits:
     made = waiting()
     asked = make_pod("a/late").uid("late").priority(pod["priority"]).created(pod["created"]).requests(cpu=1)
     assert bool(held_against(made.state, asked.obj()).holder) is waits
+
+
+def test_native_groups_hold_in_the_order_of_the_queue_by_their_oldest_pods() -> None:
+    """The object of `first` is older, and its pods are younger: the queue tries `second` before it."""
+    made = GangScheduler([10])
+    made.scheduler.put(make_quota("a/q").min(cpu=4).max(cpu=4).obj(), made.now)
+    made.put(make_pod("a/r").uid("r").requests(cpu=2).on("n0"))
+    for name, group_age, pod_age in (("first", 1.0, 30.0), ("second", 2.0, 20.0)):
+        meta = {"name": name, "namespace": "a", "uid": name, "annotations": {"muster.dev/hold-quota": "10m"}}
+        meta["creationTimestamp"] = format_time(group_age)
+        spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+        made.scheduler.put(parse_native_gang({"metadata": meta, "spec": spec}), made.now)
+        for number in range(3):
+            uid = f"{name}{number}"
+            pod = make_pod(f"a/{uid}").uid(uid).created(pod_age).requests(cpu=1)
+            made.put(pod.spec(schedulingGroup={"podGroupName": name}))
+    made.step()
+    assert {hold.amounts["cpu"] for hold in made.state.gangs.quota_holds.holds.values()} == {3000}
+    assert not held_against(made.state, made.state.pods["second0"]).holder
+    assert held_against(made.state, made.state.pods["first0"]).holder.startswith("PodGroup a/second ")
