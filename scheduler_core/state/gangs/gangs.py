@@ -280,6 +280,11 @@ def _differing(old: Iterable[Hold | Charge], new: Iterable[Hold | Charge]) -> se
     }
 
 
+def group_event(pod: Pod) -> ClusterEvent:
+    """The event that something about the group of a pod changed; the pod must name one."""
+    return ClusterEvent(EventKind.GROUP, namespace=pod.namespace, group=group_key(pod))
+
+
 def _of_group(ref: GroupRef) -> ClusterEvent:
     return ClusterEvent(EventKind.GROUP, namespace=ref.namespace, group=ref.key)
 
