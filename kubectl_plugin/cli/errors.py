@@ -38,6 +38,11 @@ def check_segment(what: str, value: str) -> None:
         raise CommandFailed(f"invalid {what} {value!r}: [{problem}]")
 
 
+def check_group(name: str) -> None:
+    """Refuse what is neither the name of a group nor its dialect and name. Raises CommandFailed."""
+    check_segment("group", name.rpartition("/")[2])
+
+
 def describe(error: MusterError) -> str:
     """One line, as kubectl prints it: `Error from server (NotFound): elasticquotas... "x" not found`."""
     if isinstance(error, CommandFailed):

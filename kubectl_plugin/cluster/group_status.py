@@ -49,7 +49,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
     """The figures of a group. `reserved`: its entry in the reservation ledger, None without one.
 
     `nominated`: the nodes that are kept for its waiting pods. `unenforced`: why no scheduler enforces its
-    topology constraints; empty if one does.
+    topology constraints; empty if one does. `config_map`: the name of its ConfigMap, if it is one.
     """
 
     gang: Gang
@@ -61,12 +61,18 @@ class GroupStatus(msgspec.Struct, frozen=True):
     reason: str
     nominated: NominatedNodes | None = None
     unenforced: str = ""
+    config_map: str = ""
 
     @property
     def resource(self) -> Resource:
         """The kind of the group's object."""
         dialect = self.gang.ref.dialect
         return CONFIG_MAPS if dialect == "ConfigMap" else RESOURCES[dialect]
+
+    @property
+    def object_name(self) -> str:
+        """The name of the group's object: pods name a ConfigMap by another one, in its data."""
+        return self.config_map or self.gang.ref.name
 
     @property
     def held_text(self) -> str:
@@ -121,11 +127,15 @@ def status_of(view: GroupView, gang: Gang) -> GroupStatus:
     members = tuple(sorted(view.members(gang), key=lambda pod: pod.name))
     reserved = reservation_of(view.state, gang) if gang.ref.dialect == _OUR_DIALECT else None
     phase = phase_of(gang, census, refused=refused_since(members))
-    reason = _reason(view, gang, phase, census, members)
     nominated = nominated_for(gang.ref.name, members, gang)
     where = constraints_text(gang)
     lacks = unenforced_reason(view, gang)
-    return GroupStatus(gang, phase, census, members, reserved, where, reason, nominated, lacks)
+    reason = _reason(view, gang, phase, census, members)
+    if not reason and phase in _WAITS:
+        reason = lacks or _untold(members)
+    config_map = view.state.config_maps.of(gang.key)
+    name = config_map.name if config_map is not None else ""
+    return GroupStatus(gang, phase, census, members, reserved, where, reason, nominated, lacks, name)
 
 
 def unenforced_reason(view: GroupView, gang: Gang) -> str:
@@ -142,7 +152,8 @@ def unenforced_reason(view: GroupView, gang: Gang) -> str:
     said = said or (config_map.data.get("reason", "") if config_map is not None else _said(gang.results))
     if said.startswith(NOT_ENFORCED):
         return said
-    known = told is not None or config_map is not None or bool(gang.results)
+    # A native group has the condition only where its constraints are not enforced.
+    known = told is not None or config_map is not None or bool(gang.results) or gang.ref.native
     first = min((pod.created for pod in view.members(gang)), default=inf)
     late = time.time() > first + ENFORCEMENT_GRACE_SECONDS
     return f"{NOT_ENFORCED}no scheduler has reported that it enforces them" if late and not known else ""
@@ -180,14 +191,13 @@ def state_of(pod: Pod) -> str:
 
 
 def constraints_text(gang: Gang) -> str:
-    """The topology constraints of a group in short form: `rack:spread/2,node:pack`; `-` for none."""
-    if gang.topology_key:
-        return f"one {gang.topology_key}"
+    """The topology constraints of a group: `one example.com/rack,rack:spread/2,node:pack`; `-` for none."""
+    key = [f"one {gang.topology_key}"] if gang.topology_key else []
     try:
         given = gang.group.constraints if gang.group is not None else parse_constraints(gang.constraints)
     except ModelError:
-        return "invalid"
-    return ",".join(map(_constraint, given)) or ("pack" if gang.group is not None else "-")
+        return ",".join([*key, "invalid"])
+    return ",".join([*key, *map(_constraint, given)]) or ("pack" if gang.group is not None else "-")
 
 
 def _constraint(constraint: LevelConstraint) -> str:
@@ -225,6 +235,12 @@ def _reason(view: GroupView, gang: Gang, phase: str, census: Census, members: tu
         return repair.message
     config_map = view.state.config_maps.of(gang.key)
     return (config_map.data.get("reason", "") if config_map is not None else "") or _told(members)
+
+
+def _untold(members: tuple[Pod, ...]) -> str:
+    """The schedulers from which the waiting members heard nothing; empty if no member waits."""
+    names = sorted({pod.scheduler_name for pod in members if not (pod.assigned or pod.finished)})
+    return f"scheduler {', '.join(names)} has not tried its pods yet" if names else ""
 
 
 def _told(members: tuple[Pod, ...]) -> str:

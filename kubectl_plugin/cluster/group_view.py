@@ -18,7 +18,7 @@ from kubectl_plugin.cluster.reading import (
     parsed,
 )
 from scheduler_core.model.config_map import parse_config_map
-from scheduler_core.model.groups.gang import Gang
+from scheduler_core.model.groups.gang import DIALECT_NAMES, Gang
 from scheduler_core.model.groups.kinds import POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     CONFIG_MAPS,
@@ -52,15 +52,26 @@ class GroupView(msgspec.Struct):
         """All groups, sorted by key."""
         return [self.state.gangs.gangs[key] for key in sorted(self.state.gangs.gangs)]
 
-    def group(self, namespace: str, name: str) -> Gang:
-        """The group of that name, of any kind. Raises CommandFailed if there is none."""
-        found = [g for g in self.groups() if (g.ref.namespace, g.ref.name) == (namespace, name)]
+    def named(self, namespace: str, name: str) -> list[Gang]:
+        """The groups of that name, as `selects` reads it. Raises CommandFailed if there is none."""
+        found = [gang for gang in self.groups() if gang.ref.namespace == namespace and selects(name, gang)]
         if not found:
             hidden = f" (you may not list {', '.join(self.unread)})" if self.unread else ""
             raise CommandFailed(
                 f'no PodGroup and no group ConfigMap "{name}" in {namespace} namespace{hidden}'
             )
-        return min(found, key=lambda gang: _ORDER.index(gang.ref.dialect))
+        return sorted(found, key=lambda gang: _ORDER.index(gang.ref.dialect))
+
+    def group(self, namespace: str, name: str, diagnostics: Diagnostics) -> Gang:
+        """The first group of that name, and a note if there are others. Raises CommandFailed as `named`."""
+        first, *others = self.named(namespace, name)
+        if others:
+            names = [f"{DIALECT_NAMES[gang.ref.dialect]}/{gang.ref.name}" for gang in (first, *others)]
+            diagnostics.note(
+                f"note: {len(names)} groups have this name, and {names[0]} is shown; "
+                f"for another one write {' or '.join(names[1:])}"
+            )
+        return first
 
     def tree(self, gang: Gang | None = None) -> Tree:
         """The topology tree of a group, or that of the cluster."""
@@ -83,6 +94,12 @@ class GroupView(msgspec.Struct):
     def members(self, gang: Gang) -> list[Pod]:
         """All pods of the group."""
         return list(self.state.gangs.members(gang.key).values())
+
+
+def selects(name: str, gang: Gang) -> bool:
+    """Whether an argument of a command names a group: its name, or dialect and name (`native/train`)."""
+    dialect, _, plain = name.rpartition("/")
+    return gang.ref.name == plain and dialect in ("", DIALECT_NAMES[gang.ref.dialect])
 
 
 def read_groups(

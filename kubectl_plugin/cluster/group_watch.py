@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kubectl_plugin.cluster.diagnostics import Diagnostics
 from kubectl_plugin.cluster.group_status import GroupStatus, status_of
-from kubectl_plugin.cluster.group_view import GroupView
+from kubectl_plugin.cluster.group_view import GroupView, selects
 from kubectl_plugin.cluster.reading import ListScope, is_listed
 from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors
 from kubectl_plugin.cluster.session import CommandSession
@@ -55,7 +55,8 @@ class WatchedGroups:
         for gang in self._view.groups():
             standing = status_of(self._view, gang)
             figures = standing.document()
-            if self._name in ("", gang.ref.name) and self._printed.get(gang.key) != figures:
+            chosen = not self._name or selects(self._name, gang)
+            if chosen and self._printed.get(gang.key) != figures:
                 self._printed[gang.key] = figures
                 fresh.append(standing)
         return fresh

@@ -1,7 +1,7 @@
 """ElasticQuota that is held for a waiting group, as the condition QuotaHeld of its PodGroup says.
 
-The scheduler writes the condition of PodGroups of incubator.scheduling.k8s.io; of groups of other kinds
-nothing is known here.
+The scheduler writes the condition of PodGroups of incubator.scheduling.k8s.io and of native ones; of groups
+of other kinds nothing is known here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import msgspec
 from kubectl_plugin.cluster.held_quota import HeldQuota, held_for
 from kubectl_plugin.render.table import counted
 from scheduler_core.model.conditions import find
-from scheduler_core.model.groups.gang import Gang, GroupRef, group_of
+from scheduler_core.model.groups.gang import Dialect, Gang, GroupRef, group_of
 from scheduler_core.model.names import NODES_KEPT_CONDITION
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.resources import to_strings
@@ -120,9 +120,9 @@ class NominationView:
         """Add or replace a PodGroup."""
         self._groups[gang.key] = gang
 
-    def remove_group(self, namespace: str, name: str) -> None:
+    def remove_group(self, dialect: Dialect, namespace: str, name: str) -> None:
         """Remove a PodGroup."""
-        self._groups.pop(GroupRef("PodGroup", namespace, name).key, None)
+        self._groups.pop(GroupRef(dialect, namespace, name).key, None)
 
     def held(self, namespace: str) -> tuple[HeldQuota, ...]:
         """The quota that is held for each group of a namespace, sorted by group."""

@@ -41,7 +41,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Form(ApiObject, frozen=True, rename="camel"):
     spec: _Spec = _Spec()
-    status: _Status = _Status()
+    status: _Status | None = None
 
 
 class PrintedGroup(msgspec.Struct, frozen=True):
@@ -69,18 +69,18 @@ def parse_printed(raw: msgspec.Raw | bytes, resource: Resource) -> PrintedGroup:
     if dialect is None:
         return _of_config_map(raw)
     form = decode(raw, _Form, resource.kind)
-    meta, spec, status = form.metadata, form.spec, form.status
+    meta, spec, status = form.metadata, form.spec, form.status or _Status()
     if dialect == "native-PodGroup":
         policy = spec.scheduling_policy
         minimum = policy.gang.min_count if policy is not None and policy.gang is not None else None
         return PrintedGroup(meta, meta.name, dialect, _initial_phase(status), minimum)
     minimum = spec.min_members if dialect == "PodGroup" else spec.min_member
-    counts = (
-        status.admitted if dialect == "PodGroup" else None,
-        status.running,
-        status.succeeded,
-        status.failed,
-    )
+    counts: tuple[int | None, ...] = (status.running, status.succeeded, status.failed)
+    if dialect == "x-PodGroup":
+        # Its status has another writer, which the cluster need not have.
+        counts = (None, *(counts if form.status is not None else (None, None, None)))
+    else:
+        counts = (status.admitted, *counts)
     return PrintedGroup(meta, meta.name, dialect, status.phase, minimum, spec.total_resources or {}, *counts)
 
 
@@ -100,5 +100,9 @@ def _of_config_map(raw: msgspec.Raw | bytes) -> PrintedGroup:
     meta, gang = identity_of(raw), found.content
     known = isinstance(gang, Gang)
     return PrintedGroup(
-        meta, gang.ref.name if known else meta.name, "ConfigMap", "", gang.min_members if known else None
+        meta,
+        gang.ref.name if known else meta.name,
+        "ConfigMap",
+        found.data.get("status", ""),
+        gang.min_members if known else None,
     )

@@ -22,10 +22,9 @@ from kubectl_plugin.cluster.reading import (
 from scheduler_core.errors import ModelError
 from scheduler_core.kube.errors import ApiError
 from scheduler_core.model.conditions import find
-from scheduler_core.model.groups.gang import parse_gang
+from scheduler_core.model.groups.kinds import TOLD_POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
-    POD_GROUPS,
     PODS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
@@ -69,7 +68,7 @@ class QuotaSnapshot(msgspec.Struct):
     """The selected quotas in the server's order, typed and raw, and the view that their figures come from.
 
     `whole`: the view has all quotas and pods of the cluster; `natives`: it has the ResourceQuotas; `ledgers`:
-    it has the reservations; `groups`: it has the PodGroups.
+    it has the reservations.
     """
 
     chosen: list[ElasticQuota]
@@ -78,7 +77,6 @@ class QuotaSnapshot(msgspec.Struct):
     whole: bool
     natives: bool
     ledgers: bool = False
-    groups: bool = False
 
     def rows_with_labels(self, *, wide: bool, sort_by: str = "") -> list[tuple[QuotaRow, dict[str, str]]]:
         """The rows of the selected quotas, each with the labels of its quota.
@@ -152,12 +150,11 @@ def take_snapshot(
     for native in parsed(natives or (), parse_resource_quota, on_malformed):
         view.put_native(native)
     reserved = _put_ledgers(client, selection, view, note) if wide else False
-    groups = list_if_served(client, POD_GROUPS, selection.own) if wide else None
-    for gang in parsed(groups or (), parse_gang, _silent):
-        view.nominations.put_group(gang)
-    return QuotaSnapshot(
-        chosen, raw, view, whole, natives is not None, ledgers=reserved, groups=groups is not None
-    )
+    for resource, parse in TOLD_POD_GROUP_KINDS if wide else ():
+        groups = list_if_served(client, resource, selection.own)
+        for gang in parsed(groups or (), parse, _silent):
+            view.nominations.put_group(gang)
+    return QuotaSnapshot(chosen, raw, view, whole, natives is not None, ledgers=reserved)
 
 
 def _unenforced(quota: ElasticQuota) -> str:

@@ -9,16 +9,17 @@ import msgspec
 from kubectl_plugin.cluster.cluster_view import ClusterView
 from kubectl_plugin.cluster.quota_rows import QuotaRow
 from kubectl_plugin.cluster.quota_snapshot import ObjectSelection, QuotaSnapshot
-from kubectl_plugin.cluster.reading import UNFINISHED, ListScope
+from kubectl_plugin.cluster.reading import UNFINISHED, ListScope, is_listed
 from kubectl_plugin.cluster.reflectors import FeedEvent, Reflectors, scope_of
 from scheduler_core.kube.client import Client
-from scheduler_core.model.groups.gang import Gang, parse_gang
+from scheduler_core.model.groups.gang import Gang, dialect_of
+from scheduler_core.model.groups.kinds import TOLD_POD_GROUP_KINDS
 from scheduler_core.model.kinds import (
     ELASTIC_QUOTAS,
-    POD_GROUPS,
     PODS,
     RESERVATION_LEDGERS,
     RESOURCE_QUOTAS,
+    Resource,
 )
 from scheduler_core.model.pods.pod import Pod, parse_pod
 from scheduler_core.model.quotas.elastic_quota import ElasticQuota, parse_elastic_quota
@@ -85,10 +86,12 @@ class WatchedQuotas:
             case Gang() as gang:
                 view.nominations.put_group(gang)
             case None if change.event.type == "DELETED":
-                self._remove(change.feed, *quota_key)
+                self._remove(change.feed, change.event.resource, *quota_key)
 
-    def _remove(self, feed: str, namespace: str, name: str) -> None:
-        if feed == "quotas":
+    def _remove(self, feed: str, resource: Resource, namespace: str, name: str) -> None:
+        if (dialect := dialect_of(resource)) is not None:
+            self._view.nominations.remove_group(dialect, namespace, name)
+        elif feed == "quotas":
             self._view.remove_quota(namespace, name)
         elif feed == "pods":
             self._view.remove_pod(namespace, name)
@@ -96,8 +99,6 @@ class WatchedQuotas:
             self._view.remove_native(namespace, name)
         elif feed == "ledgers":
             self._view.remove_ledger(namespace, name)
-        elif feed == "groups":
-            self._view.nominations.remove_group(namespace, name)
 
 
 def changed_rows(
@@ -126,8 +127,9 @@ def changed_rows(
         reflectors.start("natives", RESOURCE_QUOTAS, parse_resource_quota, ListScope(scope.namespace))
     if snapshot.ledgers:
         reflectors.start("ledgers", RESERVATION_LEDGERS, parse_reservation_ledger, ListScope(scope.namespace))
-    if snapshot.groups:
-        reflectors.start("groups", POD_GROUPS, parse_gang, ListScope(scope.namespace))
+    for resource, parse in TOLD_POD_GROUP_KINDS if wide else ():
+        if is_listed(client, resource, ListScope(scope.namespace)):
+            reflectors.start(resource.group, resource, parse, ListScope(scope.namespace))
     try:
         for batch in reflectors.batches():
             yield watched.apply(batch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kubectl_plugin.cli.errors import AlreadyReported, check_segment
+from kubectl_plugin.cli.errors import AlreadyReported, check_group
 from kubectl_plugin.cli.global_flags import global_flags, topology_namespace
 from kubectl_plugin.render.table import UNKNOWN, Cell, TablePrinter
 from scheduler_core.model.printable import visible
@@ -53,12 +53,12 @@ def rank(ctx: click.Context, /, name: str, output: str, no_headers: bool, topolo
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.render.structured import encoded
 
-    check_segment("group", name)
+    check_group(name)
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     view = read_groups(
         session.client, session.namespace, diagnostics, whole=False, topology_namespace=topology_namespace
     )
-    gang = view.group(session.namespace, name)
+    gang = view.group(session.namespace, name, diagnostics)
     members = ranked_members(view, gang)
     if output == "table" and not members:
         diagnostics.note(f"No member of {gang.ref} is placed.")

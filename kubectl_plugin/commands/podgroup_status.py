@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kubectl_plugin.cli.errors import AlreadyReported, check_segment
+from kubectl_plugin.cli.errors import AlreadyReported, check_group
 from kubectl_plugin.cli.get_flags import TABLES, ColorChoice
 from kubectl_plugin.cli.global_flags import global_flags
 from kubectl_plugin.render.table import ABSENT, UNKNOWN, Cell, Style, TablePrinter, use_color
@@ -71,7 +71,8 @@ class StatusOptions:
 def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
     """Show groups of every kind (PodGroups and group ConfigMaps), counted from their current pods.
 
-    With a NAME, show that group with all its members, its reservation and the reason why it waits.
+    With a NAME, show that group with all its members, its reservation and the reason why it waits. Where
+    groups of several dialects have the NAME, all are shown; native/NAME is one of them.
 
     \b
     Examples:
@@ -84,7 +85,7 @@ def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
     from kubectl_plugin.cluster.group_view import read_groups
     from kubectl_plugin.cluster.session import CommandSession
 
-    check_segment("group", name or "")
+    check_group(name or "")
     options = StatusOptions(**flags)
     output, wide = options.output, options.output == "wide"
     if options.watch and output not in TABLES:
@@ -101,12 +102,13 @@ def status(ctx: click.Context, /, name: str | None, **flags: Any) -> None:
         return
     view = read_groups(session.client, session.scope, diagnostics, whole=False)
     table.known = known = read_reservations(session.client, session.scope, view, diagnostics)
-    groups = [view.group(session.namespace, name)] if name else view.groups()
+    groups = view.named(session.namespace, name) if name else view.groups()
     if name and output == "table":
         read_quotas(session.client, session.namespace, view, diagnostics)
-        print("\n".join(detail(view, status_of(view, groups[0]), known=known)))
+        details = (detail(view, status_of(view, gang), known=known) for gang in groups)
+        print("\n\n".join(map("\n".join, details)))
     else:
-        _print_all(session, view, groups, output, table, single=name is not None)
+        _print_all(session, view, groups, output, table, single=name is not None and len(groups) == 1)
     if diagnostics.failed:
         raise AlreadyReported
 
@@ -131,7 +133,7 @@ def _print_all(
             sys.stdout.write(encoded(documents[0] if single else {"groups": documents}, output))
         case "name":
             for item in statuses:
-                print(visible(name_line(item.gang.ref.name, item.resource)))
+                print(visible(name_line(item.object_name, item.resource)))
         case _:
             if not statuses:
                 no_resources(session)
@@ -165,8 +167,8 @@ class StatusTable:
         from scheduler_core.model.groups.gang import DIALECT_NAMES
 
         gang, census, reason = item.gang, item.census, item.reason or ABSENT
+        minimum = Cell(ABSENT if gang.basic else str(gang.min_members))
         numbers = (
-            gang.min_members,
             census.allocated,
             census.running,
             census.waiting,
@@ -180,6 +182,7 @@ class StatusTable:
             Cell(gang.ref.name),
             Cell(DIALECT_NAMES[gang.ref.dialect]),
             Cell(item.phase, STYLES.get(item.phase, "")),
+            minimum,
             *(Cell(str(number)) for number in numbers),
             *([Cell(reserved), Cell(nominated)] if self._wide else []),
             Cell(f"{item.topology} (not enforced)" if item.unenforced else item.topology),
@@ -209,20 +212,21 @@ def _facts(view: GroupView, status: GroupStatus, *, known: bool) -> Iterator[tup
     from scheduler_core.controllers.gang_conditions import ELSEWHERE
     from scheduler_core.model.conditions import find
     from scheduler_core.model.groups.gang import DIALECT_NAMES
-    from scheduler_core.model.names import QUOTA_HELD_CONDITION
+    from scheduler_core.model.names import DISRUPTION_TARGET, QUOTA_HELD_CONDITION
 
     gang, census = status.gang, status.census
     yield "Group", str(gang.ref)
     yield "Dialect", DIALECT_NAMES[gang.ref.dialect]
     yield "Phase", status.phase
-    yield (
-        "Members",
-        f"needs {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "
-        f"{census.succeeded} succeeded, {census.failed} failed",
-    )
+    needs = "start as far as they fit" if gang.basic else f"needs {gang.min_members}"
+    counts = f"{census.allocated} have a node, {census.waiting} wait, {census.succeeded} succeeded"
+    yield "Members", f"{needs}: {counts}, {census.failed} failed"
     elsewhere = find(gang.status.conditions, ELSEWHERE)
     if elsewhere is not None:
         yield "Elsewhere", elsewhere.message
+    disrupted = find(gang.status.conditions, DISRUPTION_TARGET)
+    if disrupted is not None and disrupted.message not in status.reason:
+        yield "Disrupted", disrupted.message
     if gang.total:
         yield "Reserved", _reserved(status, known=known)
     if status.nominated is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kubectl_plugin.cli.errors import AlreadyReported, check_segment
+from kubectl_plugin.cli.errors import AlreadyReported, check_group
 from kubectl_plugin.cli.global_flags import global_flags, topology_namespace
 from kubectl_plugin.render.table import ABSENT, Cell, TablePrinter
 
@@ -78,12 +78,12 @@ def run_topology(
     from kubectl_plugin.cluster.topology_units import units_of
     from kubectl_plugin.render.topology_svg import draw
 
-    check_segment("group", name or "")
+    check_group(name or "")
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     view = read_groups(
         session.client, session.namespace, diagnostics, whole=True, topology_namespace=topology_namespace
     )
-    gang = view.group(session.namespace, name) if name else None
+    gang = view.group(session.namespace, name, diagnostics) if name else None
     units = units_of(view, gang)
     if output == "svg":
         sys.stdout.write(draw(units, str(gang.ref) if gang is not None else "topology"))
@@ -137,13 +137,13 @@ def run_solver(
     from kubectl_plugin.cluster.session import CommandSession
     from kubectl_plugin.cluster.solver_comparison import check_solver, compare
 
-    check_segment("group", name)
+    check_group(name)
     check_solver(solver)
     session, diagnostics = CommandSession.of(ctx), Diagnostics()
     view = read_groups(
         session.client, session.namespace, diagnostics, whole=True, topology_namespace=topology_namespace
     )
-    columns, results = compare(view, view.group(session.namespace, name), solver)
+    columns, results = compare(view, view.group(session.namespace, name, diagnostics), solver)
     headers = ["SOLVER", *(column.upper() for column in columns), "HOPS", "PLACEMENT"]
     rows = [_solver_row(result, len(columns)) for result in results]
     for line in TablePrinter(headers, show_headers=show_headers).lines(rows):

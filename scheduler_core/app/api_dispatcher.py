@@ -256,10 +256,10 @@ class ApiDispatcher:
             self.submit_write(write)
         self._failure_handler.handle(decision, self._wall())
 
-    def _warn(self, about: ObjectReference, profile: str, reason: str, note: str) -> None:
-        """Record a warning event about a waiting pod or its group."""
+    def _warn(self, about: ObjectReference, profile: str, reason: str, note: str) -> bool:
+        """Record a warning event about a waiting pod or its group. False if no Event has the note."""
         kind, action, me = names.EVENT_WARNING, "Scheduling", self._identity
-        self._recorder.record(Occurrence(about, kind, reason, action, note, profile, me, self._wall()))
+        return self._recorder.record(Occurrence(about, kind, reason, action, note, profile, me, self._wall()))
 
     def _evict(self, decision: Evicted) -> None:
         pod, preemptor = decision.pod, decision.preemptor

@@ -57,10 +57,11 @@ def refused_since(members: Iterable[Pod]) -> bool:
 
 
 def numbers(gang: Gang, census: Census) -> str:
-    """`minMembers 3: 2 have a node, 1 wait, 0 succeeded, 0 failed`, with pods being bound or leaving."""
+    """`minMembers 3: 2 have a node, 1 wait, 0 succeeded, 0 failed`, and who is gated, bound or leaving."""
     if not census.members:
         return f"minMembers {gang.min_members}: no pod names the group"
-    more = f", {census.binding} are being bound" if census.binding else ""
+    more = f", {census.gated} of those that wait have scheduling gates" if census.gated else ""
+    more += f", {census.binding} are being bound" if census.binding else ""
     more += f", {census.leaving} are on their way out" if census.leaving else ""
     return (
         f"minMembers {gang.min_members}: {census.allocated} have a node, {census.waiting} wait, "

@@ -102,8 +102,8 @@ def _quorum(gang: Gang, census: Census, *, below: bool) -> str:
     """The reason of Unschedulable: a gang of which nothing runs lost nothing, whatever it lacks."""
     if below:
         return "BelowMinMembers"
-    live = census.succeeded + census.waiting + census.allocated
-    return "EnoughMembers" if live >= gang.min_members else "NothingRuns"
+    live = census.succeeded + census.waiting - census.gated + census.allocated
+    return "EnoughMembers" if live >= gang.min_members or census.running else "NothingRuns"
 
 
 def _patch(gang: Gang, census: Census, phase: str, conditions: list[dict[str, Any]]) -> Patch | None:

@@ -50,7 +50,10 @@ class Evicted(msgspec.Struct, frozen=True):
 
 
 class Noticed(msgspec.Struct, frozen=True):
-    """An Event on an object that is not a pod, such as a PodGroup."""
+    """An Event on an object that is not a pod, such as a PodGroup.
+
+    `waiting` is the uid of a pod: while it waits, the message holds; empty if that is not known.
+    """
 
     api_version: str
     kind: str
@@ -60,6 +63,7 @@ class Noticed(msgspec.Struct, frozen=True):
     profile: str
     reason: str
     message: str
+    waiting: str = ""
 
 
 class Asked(msgspec.Struct, frozen=True):

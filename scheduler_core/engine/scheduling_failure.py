@@ -159,7 +159,7 @@ def members_wait(
     ]
     if members and not outcome.reserved and gang is not None and _is_told(state, gang):
         profile, first = members[0]
-        decisions.append(unschedulable_event(gang, profile.name, outcome.refused[first.uid]))
+        decisions.append(unschedulable_event(gang, profile.name, outcome.refused[first.uid], first.uid))
     return decisions
 
 
@@ -199,8 +199,11 @@ def eviction_message(
     )
 
 
-def unschedulable_event(gang: Gang, profile: str, message: str) -> Noticed:
-    """The Unschedulable event on a PodGroup that cannot start (docs/gangs.md#status-and-conditions)."""
+def unschedulable_event(gang: Gang, profile: str, message: str, waiting: str) -> Noticed:
+    """The Unschedulable event on a PodGroup that cannot start (docs/gangs.md#status-and-conditions).
+
+    `waiting` is the uid of a member that waits for this reason.
+    """
     resource = RESOURCES[gang.ref.dialect]
     return Noticed(
         resource.api_version,
@@ -211,6 +214,7 @@ def unschedulable_event(gang: Gang, profile: str, message: str) -> Noticed:
         profile,
         REASON_UNSCHEDULABLE,
         message,
+        waiting,
     )
 
 

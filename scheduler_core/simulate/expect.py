@@ -170,6 +170,8 @@ def _status(name: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -
 def _conditions(group: str, wanted: Any, told: Sequence[Mapping[str, Any]]) -> list[str]:
     """Differences of a group's conditions; `wanted` is one condition, several, or None for no condition."""
     mine = [item for item in told if item["group"] == group]
+    if not mine:
+        return [f"conditions of {group}: there is no PodGroup of this name; the key is namespace/name"]
     if wanted is None:
         types = {str(condition.get("type")) for item in mine for condition in item["conditions"]}
         return [f"conditions of {group}: expected none, got {listed(types)}"] if types else []

@@ -69,21 +69,20 @@ def groups_report(state: ClusterState) -> dict[str, dict[str, Any]]:
 
 
 def conditions_report(objects: Objects) -> list[dict[str, Any]]:
-    """The group objects, of every dialect, that have conditions: `group` is namespace/name."""
+    """The group objects, of every dialect, with their conditions: `group` is namespace/name."""
     found = []
     for obj in (*objects.all(POD_GROUPS.kind), *objects.all(COMPOSITE_POD_GROUPS.kind)):
         given = (obj.get("status") or {}).get("conditions")
         # The status of a kind that the scheduler does not read may be anything.
         told = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
-        if told:
-            found.append(
-                {
-                    "group": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
-                    "kind": obj["kind"],
-                    "apiVersion": obj.get("apiVersion") or POD_GROUPS.api_version,
-                    "conditions": told,
-                }
-            )
+        found.append(
+            {
+                "group": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
+                "kind": obj["kind"],
+                "apiVersion": obj.get("apiVersion") or POD_GROUPS.api_version,
+                "conditions": told,
+            }
+        )
     return found
 
 

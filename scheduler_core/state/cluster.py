@@ -21,7 +21,7 @@ from scheduler_core.state.config_maps import ConfigMapTable
 from scheduler_core.state.displacements import Displacements
 from scheduler_core.state.events import ClusterEvent, EventKind, ended_without_node, node_changed
 from scheduler_core.state.extender_answers import ExtenderAnswers
-from scheduler_core.state.gangs.gangs import GangTable
+from scheduler_core.state.gangs.gangs import GangTable, group_event
 from scheduler_core.state.gangs.ranks import ranks_in, running_rows
 from scheduler_core.state.load.load import LoadIndex
 from scheduler_core.state.neighbours.neighbours import Neighbours
@@ -82,6 +82,9 @@ class ClusterState:
         old = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
         regrouped = self.gangs.put_pod(pod, old)
+        if old is None and pod.native_group and pod.scheduler_name not in self.unplaced.own:
+            # It contradicts the group, and does not come through the queue.
+            regrouped = [*regrouped, group_event(pod)]
         counted = self.ledger.is_unplaced(pod.namespace, pod.uid)
         events = self._put_pod(pod, old, now)
         # A pod that was charged before and has a node now can be evicted.

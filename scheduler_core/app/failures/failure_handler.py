@@ -43,11 +43,13 @@ FIGURES_BURST: Final = 50
 MAX_IN_FLIGHT: Final = 128
 # Pause after a failed write, in seconds.
 PAUSE_SECONDS: Final = 2.0
+# An object gets an event with another note after this time (EventCorrelator).
+UNTOLD_SECONDS: Final = 30.0
 # Delayed conditions are written in batches: writing them one by one costs the server a quarter more.
 BATCH_SECONDS: Final = 1.0
 _SERVERS_FAULT: Final = 500
 
-Record = Callable[[ObjectReference, str, str, str], None]
+Record = Callable[[ObjectReference, str, str, str], bool]
 
 
 class _Report(NamedTuple):
@@ -59,11 +61,20 @@ class _Report(NamedTuple):
     own_event: bool
 
 
+class _Event(NamedTuple):
+    about: ObjectReference
+    profile: str
+    reason: str
+    note: str
+    # The uid of the pod that waits for this reason.
+    waiting: str
+
+
 class FailureHandler:
     """For the loop's thread only.
 
-    `record` records an event: object, profile, reason, note. `waiting` returns the newest form of a pod while
-    it waits for a node.
+    `record` records an event: object, profile, reason, note; False if the note was left out. `waiting`
+    returns the newest form of a pod while it waits for a node.
     """
 
     def __init__(
@@ -78,6 +89,7 @@ class FailureHandler:
         self._record = record
         self._aggregator = aggregator
         self._waiting = waiting
+        self._wall = wall
         self._rejections = Rejections()
         self._shared_limiter = RateLimiter(PER_SECOND - MIN_PER_SECOND, BURST - MIN_BURST, monotonic=wall)
         self._reserved_limiter = RateLimiter(MIN_PER_SECOND, MIN_BURST, monotonic=wall)
@@ -88,6 +100,9 @@ class FailureHandler:
             RejectionChange.FIGURES: {},
         }
         self._in_flight: set[str] = set()
+        # Events whose notes were left out, by the uid of their object, with the times to record them again.
+        self._untold: dict[str, tuple[float, _Event]] = {}
+        self._next_telling = float("-inf")
         # Filled by threads of the writer.
         self._failed: deque[_Report] = deque()
         self._paused_until = float("-inf")
@@ -118,7 +133,7 @@ class FailureHandler:
         about = ObjectReference(
             decision.api_version, decision.kind, decision.namespace, decision.name, decision.uid
         )
-        self._record(about, decision.profile, decision.reason, decision.message)
+        self._tell(_Event(about, decision.profile, decision.reason, decision.message, decision.waiting))
 
     def handle(self, decision: Rejected, now: float) -> None:
         """Report a pod that was not scheduled."""
@@ -153,6 +168,7 @@ class FailureHandler:
             return
         self._write_some(RejectionChange.REASON, (self._shared_limiter, self._reserved_limiter), now)
         self._write_some(RejectionChange.FIGURES, (self._figures_limiter,), now)
+        self._tell_again(now)
         for summary in self._aggregator.due(now):
             self._record(summary.regarding, summary.profile, summary.event, summary.note)
 
@@ -162,6 +178,9 @@ class FailureHandler:
         for change, queue in self._pending.items():
             if queue:
                 times.append(max(self._next_batch[change], self._paused_until))
+        if self._untold:
+            due, _ = next(iter(self._untold.values()))
+            times.append(max(due, self._next_telling, self._paused_until))
         if (look := self._aggregator.next_time()) is not None:
             times.append(max(look, self._paused_until))
         return min(times, default=None)
@@ -192,7 +211,30 @@ class FailureHandler:
             self._record_event(report)
 
     def _record_event(self, report: _Report) -> None:
-        self._record(pod_reference(report.pod), report.profile, report.event, report.rejection.message)
+        pod, note = report.pod, report.rejection.message
+        self._tell(_Event(pod_reference(pod), report.profile, report.event, note, pod.uid))
+
+    def _tell(self, event: _Event) -> None:
+        """Record an event. A note that is left out is recorded later, if nothing newer is told by then."""
+        uid = event.about.uid
+        self._untold.pop(uid, None)
+        told = self._record(event.about, event.profile, event.reason, event.note)
+        if event.waiting and not told:
+            self._untold[uid] = self._wall() + UNTOLD_SECONDS, event
+
+    def _tell_again(self, now: float) -> None:
+        """Record the notes that were left out and still hold."""
+        while self._untold:
+            due, event = next(iter(self._untold.values()))
+            holds = self._waiting(event.waiting) is not None
+            if holds and now < max(due, self._next_telling):
+                return
+            if holds and not self._figures_limiter.take():
+                self._next_telling = now + BATCH_SECONDS
+                return
+            del self._untold[event.about.uid]
+            if holds:
+                self._tell(event)
 
     def _written(self, report: _Report, priority: WritePriority, error: MusterError | None) -> None:
         """The outcome of a write; on a thread of the writer."""

@@ -41,7 +41,7 @@ class MalformedPods:
         self,
         profiles: Collection[str],
         write: Callable[[Write], None],
-        record: Callable[[Occurrence], None],
+        record: Callable[[Occurrence], object],
         identity: str,
         wall: Callable[[], float] = time.time,
         read: Callable[[ReadObject], Pod] = _PLAIN,

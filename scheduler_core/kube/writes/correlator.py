@@ -75,6 +75,7 @@ class _Series(msgspec.Struct):
     posted_at: float
     last_seen: float
     posted_count: int
+    created_at: float
 
 
 class EventCorrelator:
@@ -102,18 +103,23 @@ class EventCorrelator:
         series = self._series.get(key)
         if series is None:
             return [self._create(key, occurrence, note)]
-        interval_over = now - series.posted_at >= self._interval
-        if now - series.last_seen <= self._window and (series.note == note or not interval_over):
+        new = now - series.created_at < self._interval
+        if now - series.last_seen <= self._window and (series.note == note or new):
             series.count += 1
             series.last_seen = now
             self._series.move_to_end(key)
-            if interval_over:
+            if now - series.posted_at >= self._interval:
                 return [self._patch(key, series)]
             self._uncounted[key] = series
             return []
         last = [self._patch(key, series)] if series.count > series.posted_count else []
         del self._series[key]
         return [*last, self._create(key, occurrence, note)]
+
+    def tells(self, occurrence: Occurrence) -> bool:
+        """Whether the last Event of the series has this note, and not an earlier one of the same interval."""
+        series = self._series.get(occurrence.key)
+        return series is not None and series.note == truncate(occurrence.note)
 
     def due(self, now: float) -> list[Patch]:
         """Counts that are due to be written; forgets series that ended."""
@@ -137,7 +143,7 @@ class EventCorrelator:
         name = event_name(occurrence.regarding.name, unique)
         namespace = occurrence.regarding.namespace or "default"
         now = occurrence.now
-        self._series[key] = _Series(namespace, name, note, 1, now, now, 1)
+        self._series[key] = _Series(namespace, name, note, 1, now, now, 1, now)
         while len(self._series) > self._capacity:
             oldest, _ = self._series.popitem(last=False)
             self._uncounted.pop(oldest, None)

@@ -58,17 +58,24 @@ class EventRecorder:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="event-recorder", daemon=True)
 
-    def record(self, occurrence: Occurrence) -> None:
-        """Queue an occurrence; drops and counts it if the queue is full. Thread-safe, never blocks."""
+    def record(self, occurrence: Occurrence) -> bool:
+        """Queue an occurrence; drops and counts it if the queue is full. Thread-safe, never blocks.
+
+        False if its note is in no Event: dropped, or left out because an Event with another note was posted
+        just before. Without a writer this is not known, and the answer is True.
+        """
         if self._writer is None:
             self._put(occurrence, None)
-        elif self._writer.waiting >= self._capacity:
+            return True
+        if self._writer.waiting >= self._capacity:
             self._drop("full")
-        else:
-            with self._lock:
-                writes = self._correlator.observe(occurrence)
-            for write in writes:
-                self._writer.submit(write, partial(self._outcome, occurrence, write), WritePriority.EVENT)
+            return False
+        with self._lock:
+            writes = self._correlator.observe(occurrence)
+            told = self._correlator.tells(occurrence)
+        for write in writes:
+            self._writer.submit(write, partial(self._outcome, occurrence, write), WritePriority.EVENT)
+        return told
 
     def _put(self, occurrence: Occurrence, write: Create | Patch | None) -> None:
         try:

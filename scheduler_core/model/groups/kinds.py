@@ -15,3 +15,5 @@ POD_GROUP_KINDS: Final[tuple[tuple[Resource, Callable[[Any], Gang]], ...]] = (
     (X_POD_GROUPS, parse_x_gang),
     (NATIVE_POD_GROUPS, parse_native_gang),
 )
+# Those whose conditions Muster writes.
+TOLD_POD_GROUP_KINDS: Final = tuple(kind for kind in POD_GROUP_KINDS if kind[0] != X_POD_GROUPS)

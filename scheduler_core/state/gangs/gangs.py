@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from scheduler_core.model.groups.composite import is_composite_key
-from scheduler_core.model.groups.gang import Gang, GroupRef, group_key, group_of
+from scheduler_core.model.groups.gang import MINIMUM_FIELDS, Gang, GroupRef, group_key, group_of
 from scheduler_core.model.names import FAILED, PROTECTED_GROUP_LABEL, RUNNING, SUCCEEDED
 from scheduler_core.model.pods.pod import Pod
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, Hold, ReservationLedger
@@ -75,7 +75,9 @@ def too_few(gang: Gang, census: Census, waits: int | None = None) -> str:
 def _wants(gang: Gang) -> str:
     if gang.group is not None:
         return f"has size {gang.min_members}"
-    return f"needs {'minCount' if gang.ref.native else 'minMembers'} {gang.min_members}"
+    if gang.basic:
+        return "needs a pod"
+    return f"needs {MINIMUM_FIELDS[gang.ref.dialect].rpartition('.')[2]} {gang.min_members}"
 
 
 class GangTable:
@@ -277,6 +279,11 @@ def _differing(old: Iterable[Hold | Charge], new: Iterable[Hold | Charge]) -> se
         for uid, entry in entries.items()
         if others.get(uid) != entry
     }
+
+
+def group_event(pod: Pod) -> ClusterEvent:
+    """The event that something about the group of a pod changed; the pod must name one."""
+    return ClusterEvent(EventKind.GROUP, namespace=pod.namespace, group=group_key(pod))
 
 
 def _of_group(ref: GroupRef) -> ClusterEvent:

@@ -191,7 +191,7 @@ def _order(state: ClusterState, pod: Pod, group: str) -> tuple[int, float, str]:
 
 
 def _place(state: ClusterState, gang: Gang, members: Collection[Pod]) -> tuple[int, float]:
-    """Priority and time by which the queue orders a group: a native group stands by its oldest waiting pod."""
+    """Priority and time by which the queue orders a group: of a native one, the age of its oldest pod."""
     priority = gang.priority if gang.priority is not None else max(pod.priority for pod in members)
     if not gang.ref.native:
         return priority, gang.created

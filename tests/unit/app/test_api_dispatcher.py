@@ -102,8 +102,9 @@ class Rig:
 
     # The recorder
 
-    def record(self, occurrence: Any) -> None:
+    def record(self, occurrence: Any) -> bool:
         self.said.append(occurrence.reason)
+        return True
 
 
 def placed(**more: Any) -> Placed:

@@ -267,10 +267,10 @@ def test_the_eviction_for_a_group_names_the_priority_of_the_group(own: str | Non
 
 def test_an_event_on_a_group_names_its_own_kind() -> None:
     gang = make_group("a/g").uid("u").needs(2).obj()
-    event = unschedulable_event(gang, "muster-scheduler", "too few")
+    event = unschedulable_event(gang, "muster-scheduler", "too few", "member")
     assert (event.api_version, event.kind) == ("incubator.scheduling.k8s.io/v1alpha1", "PodGroup")
     assert (event.namespace, event.name, event.uid, event.reason) == ("a", "g", "u", "Unschedulable")
-    assert (event.profile, event.message) == ("muster-scheduler", "too few")
+    assert (event.profile, event.message, event.waiting) == ("muster-scheduler", "too few", "member")
 
 
 def test_a_faulty_topology_is_told_by_every_profile_that_reads_it_and_once() -> None:

@@ -233,6 +233,7 @@ REPORT: dict[str, Any] = {
     "status": {"ElasticQuota a/q": {"used": {"cpu": "2", "memory": "1Gi"}}, "PodGroup a/g": {"running": 1}},
     "events": [{"object": "Pod a/w", "reason": "FailedScheduling", "message": "too small"}],
     "conditions": [
+        {"group": "a/other", "kind": "PodGroup", "apiVersion": "incubator", "conditions": []},
         {
             "group": "a/g",
             "kind": "PodGroup",
@@ -281,6 +282,10 @@ WAITS = 'got Ready=False, reason Waits, observedGeneration 2, "no node"'
         ),
         ({"events": [{"contains": "b/x"}]}, 'events: expected an event with "b/x", got none'),
         ({"conditions": {"a/g": None}}, "conditions of a/g: expected none, got Ready"),
+        (
+            {"conditions": {"a/typo": None}},
+            "conditions of a/typo: there is no PodGroup of this name; the key is namespace/name",
+        ),
         (
             {"conditions": {"a/g": {"type": "Done", "status": "True"}}},
             "conditions of a/g: expected Done=True, got no condition Done",

@@ -24,9 +24,10 @@ from scheduler_core.app.failures.failure_handler import (
     MIN_PER_SECOND,
     PAUSE_SECONDS,
     PER_SECOND,
+    UNTOLD_SECONDS,
     FailureHandler,
 )
-from scheduler_core.engine.decisions import Rejected
+from scheduler_core.engine.decisions import Noticed, Rejected
 from scheduler_core.errors import MusterError
 from scheduler_core.kube.errors import (
     Conflict,
@@ -57,6 +58,7 @@ class Rig:
         self.unanswered: list[Callable[[MusterError | None], None]] = []
         self.answers_at_once = True
         self.events: list[tuple[str, str, str]] = []
+        self.takes_events = True
         aggregator = EventAggregator(lambda pod: QUOTA, self.pods.get)
         self.handler = FailureHandler(
             cast(Any, self), self._record, aggregator, self.pods.get, lambda: self.now
@@ -75,8 +77,10 @@ class Rig:
         else:
             self.unanswered.append(done)
 
-    def _record(self, about: ObjectReference, profile: str, reason: str, note: str) -> None:
-        self.events.append((about.kind, about.name, note))
+    def _record(self, about: ObjectReference, profile: str, reason: str, note: str) -> bool:
+        if self.takes_events:
+            self.events.append((about.kind, about.name, note))
+        return self.takes_events
 
     def show(self, patch: Patch) -> None:
         """The watch shows what was written."""
@@ -299,6 +303,40 @@ def test_many_equal_failures_get_a_few_events_and_one_with_the_count(rig: Rig) -
     rig.after(REPEAT_SECONDS + 1, steps=100)
     rig.after(REPEAT_SECONDS + 1, steps=100)
     assert len(rig.events) == MAX_OWN_EVENTS + 1, "nothing else is to be told"
+
+
+def left_out(rig: Rig) -> None:
+    """A pod and its group wait for a reason of which no event tells, because another one was just told."""
+    rig.takes_events = False
+    rig.refuse("p", "no room for 2")
+    about = "scheduling.k8s.io/v1", "PodGroup", "a", "g", "g"
+    rig.handler.notice(Noticed(*about, "own", "Unschedulable", "no room for 2", waiting="p"))
+    rig.takes_events = True
+
+
+def test_a_note_that_was_left_out_is_told_later(rig: Rig) -> None:
+    """Else `kubectl describe` shows for ever that too few pods are there, after the last one has come."""
+    left_out(rig)
+    assert rig.handler.next_time() == rig.now + UNTOLD_SECONDS
+    rig.after(UNTOLD_SECONDS - 1)
+    assert rig.events == []
+    rig.after(1)
+    assert rig.events == [("Pod", "p", "no room for 2"), ("PodGroup", "g", "no room for 2")]
+    rig.after(UNTOLD_SECONDS)
+    assert len(rig.events) == 2
+    assert rig.handler.next_time() is None
+
+
+def test_a_note_that_was_left_out_is_dropped_with_the_wait_and_for_a_newer_one(rig: Rig) -> None:
+    left_out(rig)
+    rig.refuse("p", "no room for 1")
+    rig.after(UNTOLD_SECONDS)
+    assert [note for _, name, note in rig.events if name == "p"] == ["no room for 1"]
+    left_out(rig)
+    del rig.pods["p"]
+    known = len(rig.events)
+    rig.after(UNTOLD_SECONDS)
+    assert len(rig.events) == known
 
 
 def test_looking_again_knows_what_is_unsaid(rig: Rig) -> None:

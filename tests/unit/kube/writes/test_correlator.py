@@ -56,10 +56,23 @@ def test_another_note_is_a_new_event_but_not_at_once() -> None:
     correlator = EventCorrelator()
     assert len(correlator.observe(occurrence(0, note="2 short of cpu"))) == 1
     assert correlator.observe(occurrence(10, note="1 short of cpu")) == []
+    assert correlator.tells(occurrence(10, note="2 short of cpu"))
+    assert not correlator.tells(occurrence(10, note="1 short of cpu"))
     count, later = correlator.observe(occurrence(31, note="1 short of cpu"))
     assert isinstance(count, Patch)
     assert isinstance(later, Create)
     assert later.body["note"] == "1 short of cpu"
+    assert correlator.tells(occurrence(31, note="1 short of cpu"))
+
+
+def test_counts_that_are_written_do_not_put_off_another_note() -> None:
+    correlator = EventCorrelator()
+    correlator.observe(occurrence(0, note="2 short of cpu"))
+    for second in range(5, 30, 5):
+        assert correlator.observe(occurrence(second, note="1 short of cpu")) == []
+    assert len(correlator.due(30.0)) == 1
+    (later,) = correlator.observe(occurrence(31, note="1 short of cpu"))
+    assert isinstance(later, Create)
 
 
 def test_a_long_note_is_cut_between_characters() -> None:

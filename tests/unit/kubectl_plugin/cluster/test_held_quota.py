@@ -45,6 +45,18 @@ def test_a_quota_shows_what_it_holds_for_whom(eq: Command) -> None:
     assert held(eq) == [f"3 (train until {UNTIL})", "-"]
 
 
+def native(name: str) -> dict[str, Any]:
+    """A native group that says what is held for it."""
+    made = told(name)
+    policy = {"gang": {"minCount": 2}}
+    return made | {"apiVersion": "scheduling.k8s.io/v1beta1", "spec": {"schedulingPolicy": policy}}
+
+
+def test_a_native_group_for_which_quota_is_held_is_shown_as_well(api: Api, eq: Command) -> None:
+    api.objects["podgroups"].append(native("crew"))
+    assert held(eq)[0] == f"6 (crew until {UNTIL}; train until {UNTIL})"
+
+
 def test_several_holds_are_added_up_and_some_are_named(api: Api, eq: Command) -> None:
     api.objects["podgroups"] += [told("b"), told("c")]
     assert held(eq)[0] == f"9 (b until {UNTIL}; c until {UNTIL}; 1 more)"

@@ -7,7 +7,9 @@ from typing import Any
 from kubectl_plugin.cluster.quota_watch import WatchedQuotas
 from kubectl_plugin.cluster.reflectors import FeedEvent
 from scheduler_core.kube.watch.tracker import Event, EventType
-from scheduler_core.model.kinds import ELASTIC_QUOTAS, PODS, RESOURCE_QUOTAS
+from scheduler_core.model.groups.gang import parse_gang
+from scheduler_core.model.groups.native import parse_native_gang
+from scheduler_core.model.kinds import ELASTIC_QUOTAS, NATIVE_POD_GROUPS, POD_GROUPS, PODS, RESOURCE_QUOTAS
 from scheduler_core.model.pods.pod import parse_pod
 from scheduler_core.model.quotas.elastic_quota import parse_elastic_quota
 from scheduler_core.model.quotas.resource_quota import parse_resource_quota
@@ -18,7 +20,10 @@ KINDS = {
     "quotas": (ELASTIC_QUOTAS, parse_elastic_quota),
     "pods": (PODS, parse_pod),
     "natives": (RESOURCE_QUOTAS, parse_resource_quota),
+    "ours": (POD_GROUPS, parse_gang),
+    "native": (NATIVE_POD_GROUPS, parse_native_gang),
 }
+UNTIL = "2026-01-01T00:10:00Z"
 
 
 def change(feed: str, kind: EventType, obj: dict[str, Any]) -> FeedEvent:
@@ -95,3 +100,17 @@ def test_quotas_that_were_not_asked_for_count_but_are_not_printed() -> None:
     assert watched.apply([change("quotas", "ADDED", B)]) == []
     ((figures, _),) = watched.apply([change("pods", "ADDED", pod_object("b", "p", cpu="6"))])
     assert (figures.namespace, figures.lent) == ("a", 2000)
+
+
+def test_a_group_that_is_gone_holds_nothing_and_one_of_its_name_still_does() -> None:
+    watched = WatchedQuotas(whole=True, natives=True, wide=True)
+    watched.apply(both("ADDED", A))
+    held = {"type": "QuotaHeld", "status": "True", "message": f"cpu=3; until {UNTIL} at the latest"}
+    group = {"metadata": {"namespace": "a", "name": "g"}, "status": {"conditions": [held]}}
+    ours = group | {"spec": {"minMembers": 2}}
+    native = group | {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    watched.apply([change("ours", "ADDED", ours)])
+    ((row, _),) = watched.apply([change("native", "ADDED", native)])
+    assert [item.group for item in row.holds] == ["g", "g"]
+    ((row, _),) = watched.apply([change("native", "DELETED", native)])
+    assert [item.group for item in row.holds] == ["g"]

@@ -87,7 +87,7 @@ def every_dialect(api: Api) -> None:
     api.objects["configmaps"] = [
         {
             "metadata": meta | {"name": "cm", "labels": {"sakkara.group": ""}},
-            "data": {"name": "ring", "size": "2", "priority": "0", "constraints": "{}"},
+            "data": {"name": "ring", "size": "2", "priority": "0", "constraints": "{}", "status": "Bound"},
         },
     ]
 
@@ -98,11 +98,18 @@ def test_groups_of_every_dialect_are_in_one_table(eq: Command) -> None:
         ["NAME", "DIALECT", "PHASE", "MIN", "RUNNING", "SUCCEEDED", "FAILED", "AGE"],
         ["crowd", "native", "-", "-", "-", "-", "-", "5m"],
         ["new", "incubator", "-", "2", "0", "0", "0", "5m"],
-        ["ring", "configmap", "-", "2", "-", "-", "-", "5m"],
+        ["ring", "configmap", "Bound", "2", "-", "-", "-", "5m"],
         ["train-job", "x-k8s", "Running", "3", "3", "0", "0", "5m"],
         ["training", "incubator", "Running", "4", "3", "1", "0", "5m"],
         ["training", "native", "SchedulerError", "8", "-", "-", "-", "5m"],
     ]
+
+
+def test_counts_that_nobody_wrote_are_not_known(api: Api, eq: Command) -> None:
+    meta = {"namespace": "team-a", "name": "theirs", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    api.objects["podgroups"] = [{"apiVersion": THEIRS, "metadata": meta, "spec": {"minMember": 3}}]
+    (row,) = eq("get", "--no-headers", plugin=podgroup).out.splitlines()
+    assert row.split() == ["theirs", "x-k8s", "-", "3", "-", "-", "-", "5m"]
 
 
 @pytest.mark.usefixtures("every_dialect")

@@ -198,7 +198,76 @@ def test_a_group_without_pods_says_for_whom_they_were_evicted(api: Api, eq: Comm
     lacks = "PodGroup team-a/train needs minMembers 3: it has no pods"
     assert f"{lacks}; {text}" in eq("status", "train", plugin=podgroup).out
     api.objects["pods"] = [told("p0", lacks, 3)]
-    assert text not in eq("status", "train", plugin=podgroup).out
+    made_again = eq("status", "train", plugin=podgroup).out
+    assert f"Disrupted:  {text}\n" in made_again
+    assert made_again.count(text) == 1
+
+
+def native(name: str, policy: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    made = group(name)
+    spec = {"schedulingPolicy": policy, **spec}
+    return made | {"apiVersion": "scheduling.k8s.io/v1beta1", "spec": spec}
+
+
+def of_scheduler(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    pod["spec"]["schedulerName"] = name
+    return pod
+
+
+def test_groups_of_one_name_are_all_shown_and_the_dialect_tells_them_apart(api: Api, eq: Command) -> None:
+    api.objects["podgroups"].append(native("train", {"gang": {"minCount": 9}}))
+    both = eq("status", "train", plugin=podgroup).out
+    assert [line.split()[-1] for line in both.splitlines() if line.startswith("Dialect:")] == [
+        "incubator",
+        "native",
+    ]
+    assert len(json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)["groups"]) == 2
+    one = json.loads(eq("status", "native/train", "-o", "json", plugin=podgroup).out)
+    assert (one["dialect"], one["minMembers"]) == ("native", 9)
+    assert '"x-k8s/train" in team-a' in eq("status", "x-k8s/train", plugin=podgroup).err
+    note = "note: 2 groups have this name, and incubator/train is shown; for another one write native/train\n"
+    assert note in eq("rank", "train", plugin=podgroup).err
+    assert "groups have this name" not in eq("rank", "native/train", plugin=podgroup).err
+
+
+def test_a_group_without_a_minimum_shows_none(api: Api, eq: Command) -> None:
+    api.objects["podgroups"] = [native("crowd", {"basic": {}})]
+    (row,) = eq("status", "--no-headers", plugin=podgroup).out.splitlines()
+    assert row.split()[:5] == ["crowd", "native", "Pending", "-", "0"]
+    assert "PodGroup team-a/crowd needs a pod: it has no pods" in row
+    assert "Members:    start as far as they fit: 0 have" in eq("status", "crowd", plugin=podgroup).out
+
+
+def test_pods_of_which_no_scheduler_takes_care_are_told(api: Api, eq: Command) -> None:
+    api.objects["pods"] = [of_scheduler(member(f"train-{i}"), "mutser") for i in range(3)]
+    data = json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)
+    assert data["reason"] == "scheduler mutser has not tried its pods yet"
+    api.objects["podgroups"] = [constrained(status="True", message=AWAY)]
+    data = json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)
+    assert data["reason"] == AWAY, "what keeps them from a scheduler that could"
+
+
+KEY_OF_RACKS = {"topology": [{"key": "example.com/rack"}]}
+
+
+def test_a_native_group_is_unenforced_only_where_its_condition_says_so(api: Api, eq: Command) -> None:
+    """Another scheduler enforces its key as well, and no condition tells of that."""
+    made = native("train", {"gang": {"minCount": 3}}, schedulingConstraints=KEY_OF_RACKS)
+    api.objects["podgroups"] = [made]
+    for pod in api.objects["pods"]:
+        del pod["metadata"]["annotations"]
+        pod["spec"] |= {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "train"}}
+    assert "Topology:   one example.com/rack\n" in eq("status", "train", plugin=podgroup).out
+    made["status"] = {"conditions": [{"type": "TopologyNotEnforced", "status": "True", "message": AWAY}]}
+    assert f"one example.com/rack, {AWAY}\n" in eq("status", "train", plugin=podgroup).out
+
+
+def test_all_constraints_of_a_group_are_shown(api: Api, eq: Command) -> None:
+    made = native("train", {"gang": {"minCount": 3}}, schedulingConstraints=KEY_OF_RACKS)
+    made["metadata"]["annotations"] = {"muster.dev/topology-constraints": '{"node": {"type": "pack"}}'}
+    api.objects["podgroups"] = [made]
+    data = json.loads(eq("status", "train", "-o", "json", plugin=podgroup).out)
+    assert data["topology"] == "one example.com/rack,node:pack"
 
 
 AWAY = "not enforced: 1 of 3 members are with other, and no profile of that name has it"
@@ -298,7 +367,7 @@ def test_names_are_those_that_kubectl_takes(api: Api, eq: Command) -> None:
     meta = {"namespace": "team-a", "name": "ring-map", "labels": {"sakkara.group": ""}, "uid": "m"}
     api.objects["configmaps"] = [{"metadata": meta, "data": data}]
     assert eq("status", "-o", "name", plugin=podgroup).out.splitlines() == [
-        "configmap/ring",
+        "configmap/ring-map",
         "podgroup.incubator.scheduling.k8s.io/small",
         "podgroup.incubator.scheduling.k8s.io/train",
     ]
