@@ -11,15 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.decoding import convert, decode
+from scheduler_core.decoding import convert, decode_deep, decoder
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import ApiError, Forbidden, KubeconfigError, NotFound
+from scheduler_core.kube.schedulers import is_subdomain
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.meta import ObjectMeta, OwnerReference
 from webhook.owner_gangs.gang import GangUndecided, OwnerGang
 from webhook.owner_gangs.table import Table, TableEntry
 from webhook.policy.pod_group_membership import MAX_OWNERS, NewPod, is_group_name
-from webhook.view.owners import WORKLOADS
+from webhook.view.owners import WORKLOADS, is_possible, possible_controller
 
 # The pods of one owner are created within seconds; a new minimum is seen after this time.
 KEEP_SECONDS: Final = 10.0
@@ -28,8 +29,10 @@ MOST_NAME: Final = 253
 # A gang of one pod is none; only a pod that names its group needs it to exist.
 LEAST_OWNED: Final = 2
 _DIGEST: Final = 10
-_VERSION: Final = re.compile(r"v[a-z0-9]+")
 _KNOWN: Final = {(one.group, one.kind): one.plural for one in (*WORKLOADS, PODS)}
+
+# Of nested objects, only the upper levels matter.
+_any: Final = decoder(Any)
 
 Kinds = Callable[[OwnerReference], Resource | None]
 
@@ -72,7 +75,7 @@ class GangFinder:
 
         Raises GangUndecided.
         """
-        root = decode(raw, Any)
+        root = decode_deep(_any, raw)
         found = self._named(namespace, root, pod)
         return found if found is not None or pod.named else self._owned(namespace, root, pod)
 
@@ -87,9 +90,11 @@ class GangFinder:
         ]
         if not entries:
             return None
-        facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
+        facts = None
+        if is_possible(owner):
+            facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
         if facts is None:
-            raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is another one now")
+            raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is not the owner")
         return facts.claims[0].minimum if facts.claims else None
 
     def _named(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
@@ -142,6 +147,8 @@ class GangFinder:
 
     def _facts(self, namespace: str, reference: OwnerReference) -> _Facts | None:
         """What the object says; None where there is none, or none of that uid. Raises GangUndecided."""
+        if not is_possible(reference):
+            return None
         now, key = self._monotonic(), (namespace, reference)
         with self._lock:
             asked, kept = self._kept.get(key, (float("-inf"), None))
@@ -184,10 +191,8 @@ class GangFinder:
     def _get(self, namespace: str, reference: OwnerReference, plural: str) -> Any:
         """The decoded object. Raises ApiError."""
         group, _, version = reference.api_version.rpartition("/")
-        if not _VERSION.fullmatch(version):
-            raise NotFound(404, "NotFound", f"apiVersion {reference.api_version!r} names no version")
         resource = Resource(group, version, plural, reference.kind)
-        return msgspec.json.decode(self._client.get(resource, namespace, reference.name))
+        return decode_deep(_any, self._client.get(resource, namespace, reference.name))
 
     @staticmethod
     def _judge(root: Any, reference: OwnerReference, entries: list[TableEntry]) -> _Facts | None:
@@ -201,7 +206,7 @@ class GangFinder:
             for entry in entries
             if (minimum := entry.count(root)) is not None
         ]
-        return _Facts(tuple(claims), meta.controller)
+        return _Facts(tuple(claims), possible_controller(meta))
 
 
 def group_name(owner: OwnerReference, each: str) -> str:
@@ -215,7 +220,9 @@ def group_name(owner: OwnerReference, each: str) -> str:
 
 
 def _priority(entry: TableEntry, root: Any) -> str:
-    return next(iter(entry.priority(root) if entry.priority is not None else ()), "")
+    """The PriorityClass that an object names; empty where it names none that can exist."""
+    found = next(iter(entry.priority(root) if entry.priority is not None else ()), "")
+    return found if is_subdomain(found) else ""
 
 
 def _kind(reference: OwnerReference) -> tuple[str, str]:

@@ -10,11 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler_core.decoding import decoder
+from scheduler_core.decoding import decode_deep, decoder
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import (
     AlreadyExists,
@@ -24,14 +24,20 @@ from scheduler_core.kube.errors import (
     Invalid,
     KubeconfigError,
     NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
 )
 from scheduler_core.model.groups.pod_group import OWNER
-from scheduler_core.model.kinds import POD_GROUPS
+from scheduler_core.model.kinds import POD_GROUPS, PODS
 from scheduler_core.model.meta import ApiObject, OwnerReference
 from scheduler_core.model.names import GANG_AUTO, GANG_LABEL, GANG_SOURCE_ANNOTATION
 from scheduler_core.model.writes import Create, Delete, Patch
 from webhook.owner_gangs.finder import KEEP_SECONDS, MANY, GangFinder
 from webhook.owner_gangs.gang import GangUndecided, OwnerGang
+from webhook.view.audit import round_robin
+from webhook.view.owners import is_possible
 
 # Reviews that make a group at the same time; further ones are told to try again.
 MOST_AT_ONCE: Final = 32
@@ -40,6 +46,9 @@ WAIT_SECONDS: Final = 1.0
 STRIPES: Final = 64
 MOST_A_ROUND: Final = 100
 _ATTEMPTS: Final = 3
+# Of what users may write to a group.
+_MOST_OWNERS: Final = 16
+_MOST_SOURCE: Final = 512
 
 log = logging.getLogger("muster.webhook")
 
@@ -48,20 +57,50 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     min_members: int = 0
 
 
-class _Group(ApiObject, frozen=True):
+class _Wire(ApiObject, frozen=True):
     spec: _Spec = _Spec()
 
+
+class _Group(NamedTuple):
+    """What is kept of a PodGroup. `made`: Muster made it; `source` and `owners` say for whom."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    ending: bool
+    minimum: int
+    made: bool
+    source: str
+    owners: tuple[OwnerReference, ...]
+
     @property
-    def is_made(self) -> bool:
-        """Whether Muster made it."""
-        return (self.metadata.labels or {}).get(GANG_LABEL) == GANG_AUTO
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
     @property
     def owner(self) -> OwnerReference | None:
-        return next(iter(self.metadata.owner_references or ()), None)
+        return next(iter(self.owners), None)
 
 
-_decoder = decoder(_Group)
+_decoder = decoder(_Wire)
+
+
+def _read(raw: bytes | msgspec.Raw) -> _Group:
+    """Read a PodGroup, of which users may have written any part."""
+    wire = decode_deep(_decoder, raw)
+    meta = wire.metadata
+    return _Group(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+        meta.deletion_timestamp is not None,
+        wire.spec.min_members,
+        (meta.labels or {}).get(GANG_LABEL) == GANG_AUTO,
+        (meta.annotations or {}).get(GANG_SOURCE_ANNOTATION, "")[:_MOST_SOURCE],
+        tuple(owner for owner in meta.owner_references or () if is_possible(owner))[:_MOST_OWNERS],
+    )
 
 
 class GangGroups:
@@ -122,26 +161,50 @@ class GangGroups:
         except AlreadyExists:
             pass
         try:
-            found = _decoder.decode(self._client.get(POD_GROUPS, namespace, gang.name))
+            found = _read(self._client.get(POD_GROUPS, namespace, gang.name))
         except NotFound:
             return False
-        meta = found.metadata
-        if not found.is_made:
-            problem = (
-                f"PodGroup {namespace}/{gang.name} lacks metadata.labels[{GANG_LABEL}]={GANG_AUTO}, so it is "
-                f"not the group of {gang.field}; delete or rename it, or annotate the pods with their group"
-            )
-            raise GangUndecided(problem, temporary=False)
+        _require_same(found, gang)
         try:
-            if gang.owner is not None and (found.owner is None or found.owner.uid != gang.owner.uid):
-                # Of an earlier owner with this name.
-                self._client.delete(Delete(POD_GROUPS, namespace, gang.name, uid=meta.uid))
-                return False
-            if found.spec.min_members != gang.minimum:
+            if gang.owner is not None and gang.owner.uid not in {owner.uid for owner in found.owners}:
+                return self._take(found, gang, gang.owner)
+            if found.minimum != gang.minimum:
                 write_minimum(self._client, found, gang.minimum)
         except (Conflict, NotFound):
             return False
         return True
+
+    def _take(self, found: _Group, gang: OwnerGang, owner: OwnerReference) -> bool:
+        """Add an owner of pods that name their group, or delete the group of an earlier owner with this name;
+        False to try again. Raises ApiError.
+        """
+        if gang.source != PODS.kind:
+            self._client.delete(Delete(POD_GROUPS, found.namespace, found.name, uid=found.uid))
+            return False
+        if len(found.owners) >= _MOST_OWNERS:
+            return True
+        owners = [_reference(one) for one in (*found.owners, owner)]
+        _write(self._client, found, {"metadata": {"ownerReferences": owners}})
+        return False
+
+
+def _require_same(found: _Group, gang: OwnerGang) -> None:
+    """Raises GangUndecided if the PodGroup of that name is another one's."""
+    wanted = f"it is not the group of {gang.field}"
+    if not found.made:
+        problem = (
+            f"PodGroup {found.key} lacks metadata.labels[{GANG_LABEL}]={GANG_AUTO}, so {wanted}; delete or "
+            "rename it, or annotate the pods with their group"
+        )
+        raise GangUndecided(problem, temporary=False)
+    theirs = found.owner.name if found.owner is not None else ""
+    same = gang.source == PODS.kind or gang.owner is None or theirs in ("", gang.owner.name)
+    if found.source != gang.source or not same:
+        problem = (
+            f"PodGroup {found.key} is the group of {found.source} {theirs or found.name}, so {wanted}; "
+            "delete it, or annotate the pods with another group"
+        )
+        raise GangUndecided(problem, temporary=False)
 
 
 class GangUpkeep:
@@ -154,49 +217,55 @@ class GangUpkeep:
         self._client = client
         self._finder = finder
         self._used = used
-        self._next = 0
+        self._rounds = 0
+        self._looked: dict[str, int] = {}
 
     def round(self) -> None:
-        """Compare at most MOST_A_ROUND groups with their owners, the next ones in turn. Raises ApiError."""
+        """Compare at most MOST_A_ROUND groups with their owners: those first that were compared longest ago,
+        the namespaces in turn. Raises ApiError.
+        """
         if not self._used():
             return
         selector = f"{GANG_LABEL}={GANG_AUTO}"
-        groups = [_decoder.decode(raw) for raw in self._client.list_raw(POD_GROUPS, label_selector=selector)]
-        if not groups:
-            return
-        first = self._next % len(groups)
-        for group in [*groups[first:], *groups[:first]][:MOST_A_ROUND]:
+        groups = [_read(raw) for raw in self._client.list_raw(POD_GROUPS, label_selector=selector)]
+        self._looked = {group.key: self._looked.get(group.key, 0) for group in groups}
+        self._rounds += 1
+        groups.sort(key=lambda group: self._looked[group.key])
+        for group in round_robin(groups, lambda group: group.namespace)[:MOST_A_ROUND]:
+            self._looked[group.key] = self._rounds
             self._follow(group)
-        self._next = first + MOST_A_ROUND
 
     def _follow(self, group: _Group) -> None:
-        meta = group.metadata
-        source = (meta.annotations or {}).get(GANG_SOURCE_ANNOTATION, "")
-        if group.owner is None or meta.deletion_timestamp is not None:
+        if group.owner is None or group.ending:
             return
         try:
-            minimum = self._finder.minimum(meta.namespace, source, group.owner)
+            minimum = self._finder.minimum(group.namespace, group.source, group.owner)
         except NotFound:
-            self._remove(group)
+            if len(group.owners) == 1:
+                self._remove(group)
             return
-        if minimum is None or minimum == group.spec.min_members:
+        except (Unreachable, ServerError, TooManyRequests, Unauthorized):
+            raise
+        except ApiError as error:
+            log.warning("PodGroup %s stays at minMembers=%d: %s", group.key, group.minimum, error)
+            return
+        if minimum is None or minimum == group.minimum:
             return
         try:
             write_minimum(self._client, group, minimum)
         except (Conflict, NotFound):
             return
         except (Forbidden, Invalid) as error:
-            log.warning("PodGroup %s stays at minMembers=%d: %s", meta.key, group.spec.min_members, error)
+            log.warning("PodGroup %s stays at minMembers=%d: %s", group.key, group.minimum, error)
             return
-        log.info("PodGroup %s: minMembers=%d, as its owner says", meta.key, minimum)
+        log.info("PodGroup %s: minMembers=%d, as its owner says", group.key, minimum)
 
     def _remove(self, group: _Group) -> None:
-        meta = group.metadata
         try:
-            self._client.delete(Delete(POD_GROUPS, meta.namespace, meta.name, uid=meta.uid))
+            self._client.delete(Delete(POD_GROUPS, group.namespace, group.name, uid=group.uid))
         except (Conflict, NotFound):
             return
-        log.info("PodGroup %s: its owner is gone", meta.key)
+        log.info("PodGroup %s: its owner is gone", group.key)
 
 
 def group_body(namespace: str, gang: OwnerGang) -> dict[str, Any]:
@@ -208,8 +277,7 @@ def group_body(namespace: str, gang: OwnerGang) -> dict[str, Any]:
         "annotations": {GANG_SOURCE_ANNOTATION: gang.source},
     }
     if gang.owner is not None:
-        reference = {"apiVersion": gang.owner.api_version, "kind": gang.owner.kind}
-        meta["ownerReferences"] = [{**reference, "name": gang.owner.name, "uid": gang.owner.uid}]
+        meta["ownerReferences"] = [_reference(gang.owner)]
     return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
@@ -218,12 +286,20 @@ def group_body(namespace: str, gang: OwnerGang) -> dict[str, Any]:
     }
 
 
+def _reference(owner: OwnerReference) -> dict[str, str]:
+    return {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+
+
 def write_minimum(client: Client, group: _Group, minimum: int) -> None:
     """Change the minimum of a group on the version that was read. Raises ApiError."""
-    meta = group.metadata
-    body = {"spec": {"minMembers": minimum}}
-    version = meta.resource_version
-    client.patch(Patch(POD_GROUPS, meta.namespace, meta.name, body, uid=meta.uid, resource_version=version))
+    _write(client, group, {"spec": {"minMembers": minimum}})
+
+
+def _write(client: Client, group: _Group, body: dict[str, Any]) -> None:
+    version = group.version
+    client.patch(
+        Patch(POD_GROUPS, group.namespace, group.name, body, uid=group.uid, resource_version=version)
+    )
 
 
 def _later(namespace: str, gang: OwnerGang, why: str) -> GangUndecided:

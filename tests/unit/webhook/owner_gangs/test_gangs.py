@@ -2,120 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 import pytest
 
-from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable
-from scheduler_core.model.kinds import Resource
+from scheduler_core.kube.errors import ApiError, Forbidden, Unreachable
 from scheduler_core.model.meta import OwnerReference
-from scheduler_core.model.writes import Create, Delete, Patch
+from scheduler_core.model.writes import Create
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
+from tests.unit.webhook.owner_gangs.gang_store import (
+    JOB,
+    KEY,
+    KOORDINATOR,
+    Store,
+    indexed,
+    joined,
+    made,
+    of,
+    owner,
+    reference,
+    refusal,
+    service,
+    upkeep,
+)
 from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder, group_name
-from webhook.owner_gangs.groups import MOST_A_ROUND, GangGroups, GangUpkeep
+from webhook.owner_gangs.groups import MOST_A_ROUND, GangGroups
 from webhook.owner_gangs.table import built_in
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
-KEY = "scheduling.k8s.io/group-name"
 GROUP = "podgroups.incubator.scheduling.k8s.io"
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 
 
-class Store:
-    """An API server: objects by kind and name, the writes, and an error for requests to come."""
-
-    def __init__(self, *objects: Obj) -> None:
-        self.objects = {(one["kind"], one["metadata"]["name"]): one for one in objects}
-        self.calls: list[str] = []
-        self.error: ApiError | None = None
-
-    def get(self, resource: Resource, namespace: str, name: str) -> bytes:
-        self._call(f"get {resource.kind} {name}")
-        found = self.objects.get((resource.kind, name))
-        if found is None:
-            raise NotFound(404, "NotFound", name)
-        return json.dumps(found).encode()
-
-    def create(self, write: Create) -> bytes:
-        body = cast(Obj, json.loads(json.dumps(write.body)))
-        name = body["metadata"]["name"]
-        self._call(f"create {name} {body['spec']['minMembers']}")
-        if ("PodGroup", name) in self.objects:
-            raise AlreadyExists(409, "AlreadyExists", name)
-        body["metadata"] |= {"uid": f"uid-{len(self.calls)}", "resourceVersion": "1"}
-        self.objects["PodGroup", name] = body
-        return b""
-
-    def patch(self, write: Patch) -> bytes:
-        assert isinstance(write.body, dict)
-        stored = self.objects["PodGroup", write.name]
-        self._call(f"patch {write.name} {write.body['spec']['minMembers']}")
-        assert write.uid == stored["metadata"]["uid"]
-        if write.resource_version != stored["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", write.name)
-        stored["spec"] |= write.body["spec"]
-        return b""
-
-    def delete(self, write: Delete) -> bytes:
-        self._call(f"delete {write.name}")
-        assert write.uid == self.objects["PodGroup", write.name]["metadata"]["uid"]
-        del self.objects["PodGroup", write.name]
-        return b""
-
-    def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
-        self._call(f"list {label_selector}")
-        return [
-            json.dumps(one).encode()
-            for (kind, _), one in self.objects.items()
-            if kind == "PodGroup" and one["metadata"].get("labels") == {"muster.dev/gang": "auto"}
-        ]
-
-    def _call(self, text: str) -> None:
-        self.calls.append(text)
-        if self.error is not None:
-            raise self.error
-
-
-def reference(kind: str, name: str, api: str = "batch/v1") -> Obj:
-    return {"apiVersion": api, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
-
-
-def owner(kind: str, name: str, spec: Obj, above: Obj | None = None) -> Obj:
-    meta: Obj = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
-    if above:
-        meta["ownerReferences"] = [above]
-    return {"kind": kind, "metadata": meta, "spec": spec}
-
-
-def indexed(size: int) -> Obj:
-    return {"completionMode": "Indexed", "parallelism": size, "completions": size}
-
-
-def of(reference: Obj, labels: Obj | None = None, **more: Any) -> Obj:
-    meta: Obj = {"ownerReferences": [reference], "labels": labels or {}}
-    return pod(meta={**meta, **more.pop("meta", {})}, **more)
-
-
-def service(store: Store, label: str = "auto", *known: Obj, clock: Any = None) -> ReviewDispatcher:
-    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
-    gangs = GangGroups(cast(Any, store), finder, clock or (lambda: 0.0))
-    cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
-    return ReviewDispatcher(cache, gangs=gangs)
-
-
-def joined(hook: ReviewDispatcher, new: Obj, **request: Any) -> str:
-    """The group that the pod has after admission."""
-    response = ask(hook.mutate, new, **request)
-    assert response["allowed"], response
-    return str((apply_patch(new, patch_of(response))["metadata"].get("annotations") or {}).get(KEY, ""))
-
-
-def made(store: Store) -> dict[str, int]:
-    return {name: o["spec"]["minMembers"] for (kind, name), o in store.objects.items() if kind == "PodGroup"}
-
-
-JOB = owner("Job", "j", indexed(4))
 SET = owner("JobSet", "s", {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}]})
 IN_SET = owner("Job", "s-x-0", indexed(3), reference("JobSet", "s", JOBSET_API))
 ORDERED = {**SET, "spec": {**SET["spec"], "startupPolicy": {"startupPolicyOrder": "InOrder"}}}
@@ -133,10 +51,6 @@ LEADERS = owner("StatefulSet", "l", {}, reference("LeaderWorkerSet", "l", "leade
 OF_LEADERS = reference("StatefulSet", "l", "apps/v1")
 INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 VOLCANO = {"kind": "PodGroup", "metadata": {"name": "v", "uid": "uid-v"}, "spec": {"minMember": 3}}
-KOORDINATOR = {
-    "gang.scheduling.koordinator.sh/name": "k",
-    "gang.scheduling.koordinator.sh/min-available": "3",
-}
 
 CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
     ("an indexed Job", of(reference("Job", "j")), [JOB], "job-j", 4),
@@ -252,14 +166,9 @@ def test_group_of_an_earlier_owner_of_that_name_is_replaced() -> None:
     assert store.objects["PodGroup", "job-j"]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
-def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
-    response = ask(hook.mutate, new)
-    assert not response["allowed"]
-    return response["status"]["code"], response["status"]["message"]
-
-
 def test_group_of_a_user_with_that_name_is_left_alone() -> None:
-    mine = {"kind": "PodGroup", "metadata": {"name": "job-j", "uid": "u"}, "spec": {"minMembers": 9}}
+    mine: Obj = {"kind": "PodGroup", "metadata": {"name": "job-j", "namespace": "a", "uid": "u"}}
+    mine["spec"] = {"minMembers": 9}
     store = Store(JOB, mine)
     code, said = refusal(service(store), of(reference("Job", "j")))
     assert code == 403
@@ -329,11 +238,6 @@ def test_priority_class_of_the_owner_goes_to_pods_without_one() -> None:
     own = of(above, priorityClassName="low", priority=1)
     assert apply_patch(own, patch_of(ask(service(store).mutate, own)))["spec"]["priorityClassName"] == "low"
     assert made(store) == {"pytorchjob-t": 4}
-
-
-def upkeep(store: Store, *, used: bool = True) -> GangUpkeep:
-    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    return GangUpkeep(cast(Any, store), finder, lambda: used)
 
 
 def test_upkeep_follows_the_owner_both_ways_and_removes_what_nobody_owns() -> None:
