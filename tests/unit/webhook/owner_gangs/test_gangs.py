@@ -9,7 +9,7 @@ import pytest
 from scheduler_core.kube.errors import ApiError, Forbidden, Unreachable
 from scheduler_core.model.meta import OwnerReference
 from scheduler_core.model.writes import Create
-from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
+from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced, tell
 from tests.unit.webhook.owner_gangs.gang_store import (
     JOB,
     KEY,
@@ -104,6 +104,21 @@ def test_volcano_group_that_a_pod_names_gets_a_twin() -> None:
     (twin,) = store.objects.values()
     assert twin["spec"] == {"minMembers": 3, "minMembersFrom": "Owner"}
     assert twin["metadata"]["ownerReferences"][0]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+
+
+def test_every_pod_of_a_volcano_group_gets_its_priority_class() -> None:
+    store, volcano = Store(), Store({**VOLCANO, "spec": {"minMember": 2, "priorityClassName": "high"}})
+    cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
+    finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
+    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder))
+    new = pod(meta={"annotations": {KEY: "v"}})
+    for _ in range(2):
+        assert apply_patch(new, patch_of(ask(hook.mutate, new)))["spec"]["priorityClassName"] == "high"
+        tell(cache, {**store.objects["PodGroup", "v"], "apiVersion": "incubator.scheduling.k8s.io/v1alpha1"})
+    volcano.error = Unreachable("timed out", sent=False)
+    finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
+    again = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder))
+    assert joined(again, new) == "v", "a group that exists does not depend on what can be read"
 
 
 @pytest.mark.parametrize("label", ["", "Auto", "true"])
