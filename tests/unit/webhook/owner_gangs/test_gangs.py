@@ -52,6 +52,11 @@ OF_LEADERS = reference("StatefulSet", "l", "apps/v1")
 INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 VOLCANO = {"kind": "PodGroup", "metadata": {"name": "v", "uid": "uid-v"}, "spec": {"minMember": 3}}
 
+
+def ray_cluster(*workers: Obj, **spec: Any) -> Obj:
+    return owner("RayCluster", "r-1", {**RAY, "workerGroupSpecs": list(workers), **spec})
+
+
 CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
     ("an indexed Job", of(reference("Job", "j")), [JOB], "job-j", 4),
     ("a Job without indexes", of(reference("Job", "j")), [owner("Job", "j", {"parallelism": 4})], "", 0),
@@ -68,6 +73,12 @@ CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
     ("another uid", of({**reference("Job", "j"), "uid": "other"}), [JOB], "", 0),
     ("an owner that is gone", of(reference("Job", "j")), [], "", 0),
     ("the RayJob above its cluster", RAY_POD, [RAY_JOB, CLUSTER], "rayjob-r", 4),
+    ("Ray with fewer replicas than its minimum", RAY_POD, [ray_cluster({"replicas": 0, "minReplicas": 2})],
+     "raycluster-r-1", 3),
+    ("Ray with more replicas than its maximum", RAY_POD,
+     [ray_cluster({"replicas": 9, "maxReplicas": 4, "numOfHosts": 2})], "raycluster-r-1", 9),
+    ("Ray that scales", RAY_POD,
+     [ray_cluster({"replicas": 9, "minReplicas": 2}, enableInTreeAutoscaling=True)], "raycluster-r-1", 3),
     ("executors of Spark", EXECUTOR, [SPARK, DRIVER], "sparkapplication-sp", 5),
     ("a driver of Spark", of(OF_SPARK, {"spark-role": "driver"}), [SPARK], "", 0),
     ("a replica of an LWS", of(OF_LEADERS, {INDEX: "2"}), [LWS, LEADERS], "leaderworkerset-l-2", 4),
