@@ -44,12 +44,32 @@ CLUSTER["metadata"]["ownerReferences"] = [reference("RayJob", "r", "ray.io/v1")]
 RAY_POD = of(reference("RayCluster", "r-1", "ray.io/v1"), {"ray.io/node-type": "worker"})
 SPARK = owner("SparkApplication", "sp", {"executor": {"instances": 5}})
 OF_SPARK = reference("SparkApplication", "sp", "sparkoperator.k8s.io/v1beta2")
+SCALES = "spark.dynamicAllocation."
+
+
+def spark(**conf: str) -> Obj:
+    return owner("SparkApplication", "sp", {"executor": {}, "sparkConf": conf})
+
+
 DRIVER = owner("Pod", "sp-driver", {}, OF_SPARK)
 EXECUTOR = of(reference("Pod", "sp-driver", "v1"), {"spark-role": "executor"})
 LWS = owner("LeaderWorkerSet", "l", {"leaderWorkerTemplate": {"size": 4}})
 LEADERS = owner("StatefulSet", "l", {}, reference("LeaderWorkerSet", "l", "leaderworkerset.x-k8s.io/v1"))
 OF_LEADERS = reference("StatefulSet", "l", "apps/v1")
 INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+TRAIN = owner("TrainJob", "t", {"trainer": {"numNodes": 3}})
+OF_TRAIN = reference("TrainJob", "t", "trainer.kubeflow.org/v1alpha1")
+
+
+def train_set(**node: Any) -> Obj:
+    """What the trainer makes of a TrainJob whose launcher is no node."""
+    nodes = {"name": "node", "template": {"spec": {"parallelism": 3, "completions": 3}}, **node}
+    return owner("JobSet", "t", {"replicatedJobs": [{"name": "launcher"}, nodes]}, OF_TRAIN)
+
+
+NODE = owner("Job", "t-node-0", indexed(3), reference("JobSet", "t", JOBSET_API))
+OF_NODE = of(reference("Job", "t-node-0"), {"jobset.sigs.k8s.io/replicatedjob-name": "node"})
+LATER = train_set(dependsOn=[{"name": "launcher", "status": "Ready"}])
 VOLCANO = {"kind": "PodGroup", "metadata": {"name": "v", "uid": "uid-v"}, "spec": {"minMember": 3}}
 
 
@@ -79,6 +99,16 @@ CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
      [ray_cluster({"replicas": 9, "maxReplicas": 4, "numOfHosts": 2})], "raycluster-r-1", 9),
     ("Ray that scales", RAY_POD,
      [ray_cluster({"replicas": 9, "minReplicas": 2}, enableInTreeAutoscaling=True)], "raycluster-r-1", 3),
+    ("the JobSet before its TrainJob", OF_NODE, [NODE, train_set(), TRAIN], "jobset-t", 4),
+    ("the TrainJob, if its JobSet starts in order", OF_NODE, [NODE, LATER, TRAIN], "trainjob-t", 3),
+    ("the Job, if its TrainJob names no nodes", OF_NODE, [NODE, LATER, owner("TrainJob", "t", {})],
+     "job-t-node-0", 3),
+    ("executors by sparkConf", EXECUTOR, [spark(**{"spark.executor.instances": "7"}), DRIVER],
+     "sparkapplication-sp", 7),
+    ("executors that scale by sparkConf", EXECUTOR,
+     [spark(**{SCALES + "enabled": "true", SCALES + "minExecutors": "3"}), DRIVER], "sparkapplication-sp", 3),
+    ("executors that scale by sparkConf without a minimum", EXECUTOR,
+     [spark(**{SCALES + "enabled": "true", "spark.executor.instances": "7"}), DRIVER], "", 0),
     ("executors of Spark", EXECUTOR, [SPARK, DRIVER], "sparkapplication-sp", 5),
     ("a driver of Spark", of(OF_SPARK, {"spark-role": "driver"}), [SPARK], "", 0),
     ("a replica of an LWS", of(OF_LEADERS, {INDEX: "2"}), [LWS, LEADERS], "leaderworkerset-l-2", 4),
