@@ -13,7 +13,8 @@ import msgspec
 
 from scheduler_core.decoding import convert, decode_deep, decoder
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError, Forbidden, KubeconfigError, NotFound
+from scheduler_core.kube.errors import ApiError, Forbidden, KubeconfigError, NotFound, decode_answer
+from scheduler_core.kube.paths import resource_path
 from scheduler_core.kube.schedulers import is_subdomain
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.meta import ObjectMeta, OwnerReference
@@ -192,7 +193,9 @@ class GangFinder:
         """The decoded object. Raises ApiError."""
         group, _, version = reference.api_version.rpartition("/")
         resource = Resource(group, version, plural, reference.kind)
-        return decode_deep(_any, self._client.get(resource, namespace, reference.name))
+        path = resource_path(resource, namespace, reference.name)
+        answer = self._client.get(resource, namespace, reference.name)
+        return decode_answer(answer, _any, method="GET", path=path)
 
     @staticmethod
     def _judge(root: Any, reference: OwnerReference, entries: list[TableEntry]) -> _Facts | None:

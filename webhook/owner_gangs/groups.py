@@ -45,6 +45,8 @@ MOST_AT_ONCE: Final = 32
 WAIT_SECONDS: Final = 1.0
 STRIPES: Final = 64
 MOST_A_ROUND: Final = 100
+# A round shares its thread with the audit, and the processor with reviews; owners may be large.
+ROUND_SECONDS: Final = 1.0
 _ATTEMPTS: Final = 3
 # Of what users may write to a group.
 _MOST_OWNERS: Final = 16
@@ -213,16 +215,23 @@ class GangUpkeep:
     `used` says whether any namespace asks for gangs from owners; without one a round sends no request.
     """
 
-    def __init__(self, client: Client, finder: GangFinder, used: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        finder: GangFinder,
+        used: Callable[[], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
         self._finder = finder
         self._used = used
+        self._monotonic = monotonic
         self._rounds = 0
         self._looked: dict[str, int] = {}
 
     def round(self) -> None:
-        """Compare at most MOST_A_ROUND groups with their owners: those first that were compared longest ago,
-        the namespaces in turn. Raises ApiError.
+        """Compare at most MOST_A_ROUND groups with their owners, for ROUND_SECONDS: those first that were
+        compared longest ago, the namespaces in turn. Raises ApiError.
         """
         if not self._used():
             return
@@ -231,7 +240,10 @@ class GangUpkeep:
         self._looked = {group.key: self._looked.get(group.key, 0) for group in groups}
         self._rounds += 1
         groups.sort(key=lambda group: self._looked[group.key])
+        end = self._monotonic() + ROUND_SECONDS
         for group in round_robin(groups, lambda group: group.namespace)[:MOST_A_ROUND]:
+            if self._monotonic() >= end:
+                return
             self._looked[group.key] = self._rounds
             self._follow(group)
 

@@ -122,9 +122,9 @@ def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
     return response["status"]["code"], response["status"]["message"]
 
 
-def upkeep(store: Store, *, used: bool = True) -> GangUpkeep:
+def upkeep(store: Store, *, used: bool = True, clock: Any = None) -> GangUpkeep:
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    return GangUpkeep(cast(Any, store), finder, lambda: used)
+    return GangUpkeep(cast(Any, store), finder, lambda: used, clock or (lambda: 0.0))
 
 
 JOB = owner("Job", "j", indexed(4))

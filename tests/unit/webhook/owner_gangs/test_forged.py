@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler_core.kube.errors import ApiError, BadRequest, NotFound, Unreachable
+from scheduler_core.kube.errors import ApiError, BadAnswer, BadRequest, NotFound, Unreachable
 from scheduler_core.model.kinds import Resource
 from scheduler_core.model.meta import OwnerReference
 from tests.unit.webhook.http.reviews import Obj, ask, patch_of, pod
@@ -27,7 +27,7 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     upkeep,
 )
 from webhook.owner_gangs.finder import GangFinder
-from webhook.owner_gangs.groups import MOST_A_ROUND, GangGroups
+from webhook.owner_gangs.groups import MOST_A_ROUND, ROUND_SECONDS, GangGroups
 from webhook.owner_gangs.table import built_in
 from webhook.view.owners import OwnerCache
 
@@ -131,10 +131,14 @@ def test_upkeep_reads_groups_of_any_depth() -> None:
     assert made(store) == {"job-j": 4}
 
 
-ANSWERS: list[ApiError] = [BadRequest(400, "BadRequest", "no"), ApiError(414, "", "too long")]
+ANSWERS: list[ApiError] = [
+    BadRequest(400, "BadRequest", "no"),
+    ApiError(414, "", "too long"),
+    BadAnswer(200, "BadAnswer", "no JSON"),
+]
 
 
-@pytest.mark.parametrize("error", ANSWERS, ids=["bad request", "too long"])
+@pytest.mark.parametrize("error", ANSWERS, ids=["bad request", "too long", "no JSON"])
 def test_upkeep_goes_on_after_a_group_whose_owner_cannot_be_read(error: ApiError) -> None:
     class Bad(Store):
         def get(self, resource: Resource, namespace: str, name: str) -> bytes:
@@ -175,6 +179,22 @@ def test_upkeep_serves_every_namespace_in_every_round() -> None:
         assert made(store)["job-j"] == size
     asked = {call for call in store.calls if call.startswith("get Job a-")}
     assert len(asked) == 3 * (MOST_A_ROUND - 1), "the crowd is looked at in turn"
+
+
+def test_upkeep_ends_its_round_in_time_and_goes_on_in_the_next() -> None:
+    now = [0.0]
+
+    class Slow(Store):
+        def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+            now[0] += ROUND_SECONDS / 2
+            return super().get(resource, namespace, name)
+
+    names = ("a", "b", "c", "d", "e")
+    store = Slow(*(group(f"job-{n}", n) for n in names), *(owner("Job", n, indexed(7)) for n in names))
+    rounds = upkeep(store, clock=lambda: now[0])
+    for done in (2, 4, 5):
+        rounds.round()
+        assert list(made(store).values()).count(7) == done
 
 
 def test_pod_cannot_take_the_group_of_an_owner() -> None:
