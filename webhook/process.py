@@ -173,7 +173,7 @@ class RunningWebhook:
             )
             owners, reads = OwnerCache(direct), ClientReads(direct)
             charges = self._charge_store(direct, watches, reads)
-            gangs = GangGroups(direct, self._finder(direct, owners))
+            gangs = GangGroups(direct, self._finder(direct, owners), cache.reservations.has_group)
             dispatcher = ReviewDispatcher(cache, settings, reads, reservations, owners, charges, gangs)
             reconciler = Reconciler(
                 watches, LedgerRecord(reservations, cache.reservations), LedgerRecord(charges, cache.charges)

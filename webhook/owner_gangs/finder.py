@@ -25,6 +25,8 @@ from webhook.view.owners import WORKLOADS, is_possible, possible_controller
 
 # The pods of one owner are created within seconds; a new minimum is seen after this time.
 KEEP_SECONDS: Final = 10.0
+# A pod does not say the uid of an object that it names, which may be another one soon.
+KEEP_NAMED_SECONDS: Final = 1.0
 MANY: Final = 5_000
 MOST_NAME: Final = 253
 # A gang of one pod is none; only a pod that names its group needs it to exist.
@@ -59,7 +61,9 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class GangFinder:
-    """Reads owners and judges them by the table. Answers are kept for KEEP_SECONDS. Thread-safe."""
+    """Reads owners and judges them by the table. Answers are kept for KEEP_SECONDS, those about
+    objects that pods name for KEEP_NAMED_SECONDS. Thread-safe.
+    """
 
     def __init__(
         self, client: Client, table: Table, kinds: Kinds, monotonic: Callable[[], float] = time.monotonic
@@ -153,7 +157,7 @@ class GangFinder:
         now, key = self._monotonic(), (namespace, reference)
         with self._lock:
             asked, kept = self._kept.get(key, (float("-inf"), None))
-        if now - asked < KEEP_SECONDS:
+        if now - asked < (KEEP_SECONDS if reference.uid else KEEP_NAMED_SECONDS):
             return kept
         facts = self._ask(namespace, reference)
         with self._lock:

@@ -47,6 +47,8 @@ STRIPES: Final = 64
 MOST_A_ROUND: Final = 100
 # A round shares its thread with the audit, and the processor with reviews; owners may be large.
 ROUND_SECONDS: Final = 1.0
+# How far the watch may be behind; what it does not show after this time was deleted.
+WATCH_SECONDS: Final = 2.0
 _ATTEMPTS: Final = 3
 # Of what users may write to a group.
 _MOST_OWNERS: Final = 16
@@ -106,13 +108,21 @@ def _read(raw: bytes | msgspec.Raw) -> _Group:
 
 
 class GangGroups:
-    """Finds the gang of a pod, and creates its PodGroup before the first pod is admitted. Thread-safe."""
+    """Finds the gang of a pod, and creates its PodGroup before the first pod is admitted. Thread-safe.
+
+    `exists` says whether the watch shows a PodGroup, by namespace and name.
+    """
 
     def __init__(
-        self, client: Client, finder: GangFinder, monotonic: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        finder: GangFinder,
+        exists: Callable[[str, str], bool],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.find = finder.find
         self._client = client
+        self._exists = exists
         self._monotonic = monotonic
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
@@ -141,7 +151,8 @@ class GangGroups:
             self._slots.release()
 
     def _is_made(self, key: tuple[str, OwnerGang]) -> bool:
-        return self._monotonic() - self._made.get(key, float("-inf")) < KEEP_SECONDS
+        age = self._monotonic() - self._made.get(key, float("-inf"))
+        return age < WATCH_SECONDS or (age < KEEP_SECONDS and self._exists(key[0], key[1].name))
 
     def _ensure(self, namespace: str, gang: OwnerGang) -> None:
         try:

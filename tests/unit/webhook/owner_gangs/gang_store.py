@@ -72,6 +72,10 @@ class Store:
             if kind == "PodGroup" and one["metadata"].get("labels") == {"muster.dev/gang": "auto"}
         ]
 
+    def has_group(self, namespace: str, name: str) -> bool:
+        """What a watch shows that is not behind."""
+        return ("PodGroup", name) in self.objects
+
     def _call(self, text: str) -> None:
         self.calls.append(text)
         if self.error is not None:
@@ -100,8 +104,8 @@ def of(reference: Obj, labels: Obj | None = None, **more: Any) -> Obj:
 
 def service(store: Store, label: str = "auto", *known: Obj, clock: Any = None) -> ReviewDispatcher:
     finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
-    gangs = GangGroups(cast(Any, store), finder, clock or (lambda: 0.0))
     cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
+    gangs = GangGroups(cast(Any, store), finder, store.has_group, clock or (lambda: 0.0))
     return ReviewDispatcher(cache, gangs=gangs)
 
 

@@ -56,7 +56,7 @@ def test_owner_that_cannot_exist_is_not_asked_for(forged: Obj) -> None:
     finder = GangFinder(cast(Any, store), built_in(), kinds)
     cache = OwnerCache(cast(Any, store))
     hook = service(store)
-    hook._gangs = GangGroups(cast(Any, store), finder)
+    hook._gangs = GangGroups(cast(Any, store), finder, store.has_group)
     hook._owners = cache
     assert joined(hook, of({**reference("Job", "j"), **forged})) == ""
     assert (store.calls, asked) == ([], [])

@@ -26,7 +26,7 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     upkeep,
 )
 from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder, group_name
-from webhook.owner_gangs.groups import MOST_A_ROUND, GangGroups
+from webhook.owner_gangs.groups import MOST_A_ROUND, WATCH_SECONDS, GangGroups
 from webhook.owner_gangs.table import built_in
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
@@ -139,7 +139,7 @@ def test_volcano_group_that_a_pod_names_gets_a_twin() -> None:
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
     hook = ReviewDispatcher(
         synced(namespace("a", labels={"muster.dev/gang": "auto"})),
-        gangs=GangGroups(cast(Any, store), finder),
+        gangs=GangGroups(cast(Any, store), finder, store.has_group),
     )
     assert joined(hook, new) == "v"
     (twin,) = store.objects.values()
@@ -151,14 +151,14 @@ def test_every_pod_of_a_volcano_group_gets_its_priority_class() -> None:
     store, volcano = Store(), Store({**VOLCANO, "spec": {"minMember": 2, "priorityClassName": "high"}})
     cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
-    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder))
+    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
     new = pod(meta={"annotations": {KEY: "v"}})
     for _ in range(2):
         assert apply_patch(new, patch_of(ask(hook.mutate, new)))["spec"]["priorityClassName"] == "high"
         tell(cache, {**store.objects["PodGroup", "v"], "apiVersion": "incubator.scheduling.k8s.io/v1alpha1"})
     volcano.error = Unreachable("timed out", sent=False)
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
-    again = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder))
+    again = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
     assert joined(again, new) == "v", "a group that exists does not depend on what can be read"
 
 
@@ -187,6 +187,33 @@ def test_many_pods_of_an_owner_cost_one_read_and_one_write() -> None:
     for _ in range(50):
         joined(hook, of(reference("Job", "j")))
     assert store.calls == ["get Job j", "create job-j 4"]
+
+
+def test_group_that_was_deleted_is_made_again_with_the_next_pod() -> None:
+    now = [0.0]
+    store = Store(JOB)
+    hook = service(store, clock=lambda: now[0])
+    joined(hook, of(reference("Job", "j")))
+    del store.objects["PodGroup", "job-j"]
+    now[0] = WATCH_SECONDS
+    joined(hook, of(reference("Job", "j")))
+    assert made(store) == {"job-j": 4}
+
+
+def test_group_of_a_named_object_that_was_made_anew_belongs_to_the_new_one() -> None:
+    now = [0.0]
+    store, koordinator = Store(), Store(VOLCANO)
+    cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
+    finder = GangFinder(cast(Any, koordinator), built_in(), lambda reference: None, lambda: now[0])
+    hook = ReviewDispatcher(
+        cache, gangs=GangGroups(cast(Any, store), finder, store.has_group, lambda: now[0])
+    )
+    new = pod(meta={"labels": {"pod-group.scheduling.sigs.k8s.io": "v"}})
+    joined(hook, new)
+    koordinator.objects["PodGroup", "v"] = {**VOLCANO, "metadata": {"name": "v", "uid": "uid-new"}}
+    now[0] = WATCH_SECONDS
+    joined(hook, new)
+    assert store.objects["PodGroup", "v"]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
 def test_dry_run_makes_no_group() -> None:
