@@ -50,9 +50,9 @@ class _Claim(msgspec.Struct, frozen=True):
 
 
 class _Facts(msgspec.Struct, frozen=True):
-    """What is kept of an owner."""
+    """What is kept of an owner: the claim of the first entry by which it has one, and its own owner."""
 
-    claims: tuple[_Claim, ...]
+    claim: _Claim | None
     controller: OwnerReference | None
 
 
@@ -100,7 +100,7 @@ class GangFinder:
             facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
         if facts is None:
             raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is not the owner")
-        return facts.claims[0].minimum if facts.claims else None
+        return facts.claim.minimum if facts.claim is not None else None
 
     def _named(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
         """The gang that a pod names; the first entry by which there is one."""
@@ -115,9 +115,9 @@ class GangFinder:
                 group = f"{entry.group}/" if entry.group else ""
                 reference = OwnerReference(entry.kind, name, "", f"{group}{entry.version}")
                 facts = self._facts(namespace, reference)
-                if facts is None or not facts.claims:
+                claim = facts.claim if facts is not None else None
+                if claim is None:
                     continue
-                claim = facts.claims[0]
                 minimum, owner, priority = claim.minimum, claim.owner, claim.priority
             if minimum is not None:
                 field = f"{entry.source} {namespace}/{name}"
@@ -134,10 +134,13 @@ class GangFinder:
             facts = self._facts(namespace, reference)
             if facts is None:
                 break
-            for claim in facts.claims:
-                if claim.entry.has_member(root) and (best is None or claim.entry.rank >= best.entry.rank):
-                    best = claim
-                    break
+            claim = facts.claim
+            if (
+                claim is not None
+                and claim.entry.has_member(root)
+                and (best is None or claim.entry.rank >= best.entry.rank)
+            ):
+                best = claim
             reference = facts.controller
         if best is None or best.minimum < LEAST_OWNED:
             return None
@@ -208,12 +211,12 @@ class GangFinder:
         if reference.uid and meta.uid != reference.uid:
             return None
         owner = OwnerReference(reference.kind, reference.name, meta.uid, reference.api_version)
-        claims = [
+        claims = (
             _Claim(entry, owner, minimum, _priority(entry, root))
             for entry in entries
             if (minimum := entry.count(root)) is not None
-        ]
-        return _Facts(tuple(claims), possible_controller(meta))
+        )
+        return _Facts(next(claims, None), possible_controller(meta))
 
 
 def group_name(owner: OwnerReference, each: str) -> str:

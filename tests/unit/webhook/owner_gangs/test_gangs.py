@@ -27,7 +27,7 @@ from tests.unit.webhook.owner_gangs.gang_store import (
 )
 from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder, group_name
 from webhook.owner_gangs.groups import MOST_A_ROUND, WATCH_SECONDS, GangGroups
-from webhook.owner_gangs.table import built_in
+from webhook.owner_gangs.table import Table, built_in, read_entries
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
 GROUP = "podgroups.incubator.scheduling.k8s.io"
@@ -77,6 +77,11 @@ def ray_cluster(*workers: Obj, **spec: Any) -> Obj:
     return owner("RayCluster", "r-1", {**RAY, "workerGroupSpecs": list(workers), **spec})
 
 
+TWO_ENTRIES = """
+- {group: example.com, kind: Ship, resource: ships, minimum: spec.crew,
+   members: [{path: metadata.labels.role, in: [crew]}]}
+- {group: example.com, kind: Ship, resource: ships, minimum: spec.guests}
+"""
 CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
     ("an indexed Job", of(reference("Job", "j")), [JOB], "job-j", 4),
     ("a Job without indexes", of(reference("Job", "j")), [owner("Job", "j", {"parallelism": 4})], "", 0),
@@ -160,6 +165,18 @@ def test_every_pod_of_a_volcano_group_gets_its_priority_class() -> None:
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
     again = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
     assert joined(again, new) == "v", "a group that exists does not depend on what can be read"
+
+
+def test_first_entry_that_counts_an_owner_decides_for_all_of_its_pods() -> None:
+    entries = read_entries(TWO_ENTRIES, "test")
+    store = Store(owner("Ship", "s", {"crew": 4, "guests": 9}))
+    finder = GangFinder(cast(Any, store), Table(entries), lambda reference: None)
+    cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
+    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    above = reference("Ship", "s", "example.com/v1")
+    assert joined(hook, of(above, {"role": "guest"})) == ""
+    assert joined(hook, of(above, {"role": "crew"})) == "ship-s"
+    assert made(store) == {"ship-s": 4}, "a group has one minimum"
 
 
 @pytest.mark.parametrize("label", ["", "Auto", "true"])
