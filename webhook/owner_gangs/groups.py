@@ -36,11 +36,14 @@ from scheduler_core.model.names import GANG_AUTO, GANG_LABEL, GANG_SOURCE_ANNOTA
 from scheduler_core.model.writes import Create, Delete, Patch
 from webhook.owner_gangs.finder import KEEP_SECONDS, MANY, GangFinder
 from webhook.owner_gangs.gang import GangUndecided, OwnerGang
+from webhook.owner_gangs.turns import Turns
 from webhook.view.audit import round_robin
 from webhook.view.owners import is_possible
 
-# Reviews that make a group at the same time; further ones are told to try again.
+# Reviews that make a group or wait for it at the same time, in total and of one namespace; further ones are
+# told to try again.
 MOST_AT_ONCE: Final = 32
+MOST_OF_ONE: Final = 16
 # Longer than a request takes, and shorter than a review may.
 WAIT_SECONDS: Final = 1.0
 STRIPES: Final = 64
@@ -124,7 +127,7 @@ class GangGroups:
         self._client = client
         self._exists = exists
         self._monotonic = monotonic
-        self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._turns = Turns(MOST_AT_ONCE, MOST_OF_ONE)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
         self._made: dict[tuple[str, OwnerGang], float] = {}
 
@@ -133,8 +136,8 @@ class GangGroups:
         key = (namespace, gang)
         if self._is_made(key):
             return
-        if not self._slots.acquire(blocking=False):
-            raise _later(namespace, gang, f"{MOST_AT_ONCE} other groups are being created")
+        if not self._turns.take(namespace):
+            raise _later(namespace, gang, "too many groups are being created")
         try:
             stripe = self._stripes[hash((namespace, gang.name)) % STRIPES]
             if not stripe.acquire(timeout=WAIT_SECONDS):
@@ -148,7 +151,7 @@ class GangGroups:
             finally:
                 stripe.release()
         finally:
-            self._slots.release()
+            self._turns.give_back(namespace)
 
     def _is_made(self, key: tuple[str, OwnerGang]) -> bool:
         age = self._monotonic() - self._made.get(key, float("-inf"))

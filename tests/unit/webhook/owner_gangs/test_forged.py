@@ -27,7 +27,7 @@ from tests.unit.webhook.owner_gangs.gang_store import (
     upkeep,
 )
 from webhook.owner_gangs.finder import GangFinder
-from webhook.owner_gangs.groups import MOST_A_ROUND, ROUND_SECONDS, GangGroups
+from webhook.owner_gangs.groups import MOST_A_ROUND, MOST_OF_ONE, ROUND_SECONDS, GangGroups
 from webhook.owner_gangs.table import built_in
 from webhook.view.owners import OwnerCache
 
@@ -219,6 +219,22 @@ def test_group_of_bare_pods_with_two_controllers_is_kept_until_both_are_gone() -
     assert not any(call.startswith("delete") for call in store.calls)
     owners = store.objects["PodGroup", "k"]["metadata"]["ownerReferences"]
     assert [one["uid"] for one in owners] == ["uid-x", "uid-y"]
+
+
+def test_reviews_beyond_the_share_of_their_namespace_try_again_and_give_back() -> None:
+    store = Store(JOB)
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
+    gangs = GangGroups(cast(Any, store), finder, store.has_group)
+    hook = service(store)
+    hook._gangs = gangs
+    for _ in range(MOST_OF_ONE):
+        assert gangs._turns.take("a")
+    code, said = refusal(hook, of(reference("Job", "j")))
+    assert (code, made(store)) == (503, {})
+    assert "too many groups are being created; try again" in said
+    gangs._turns.give_back("a")
+    for _ in range(3):
+        assert joined(hook, of(reference("Job", "j"))) == "job-j"
 
 
 def test_missing_owner_is_not_found() -> None:
