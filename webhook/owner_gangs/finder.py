@@ -85,8 +85,9 @@ class GangFinder:
         return found if found is not None or pod.named else self._owned(namespace, root, pod)
 
     def minimum(self, namespace: str, source: str, owner: OwnerReference) -> int | None:
-        """What an owner asks for now; None where it says nothing. Raises NotFound where it is gone, and
-        ApiError.
+        """What an owner asks for now; None where it says nothing, or where its kind is not served.
+
+        Raises NotFound where it is gone, and ApiError.
         """
         entries = [
             entry
@@ -97,7 +98,13 @@ class GangFinder:
             return None
         facts = None
         if is_possible(owner):
-            facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
+            try:
+                facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
+            except NotFound as error:
+                if not error.details.get("name"):
+                    # Not the object is missing, but its kind or version: a controller is being upgraded.
+                    return None
+                raise
         if facts is None:
             raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is not the owner")
         return facts.claim.minimum if facts.claim is not None else None

@@ -28,12 +28,14 @@ class Store:
         self.objects = {(one["kind"], one["metadata"]["name"]): one for one in objects}
         self.calls: list[str] = []
         self.error: ApiError | None = None
+        self.unserved: set[str] = set()
 
     def get(self, resource: Resource, namespace: str, name: str) -> bytes:
         self._call(f"get {resource.kind} {name}")
         found = self.objects.get((resource.kind, name))
         if found is None:
-            raise NotFound(404, "NotFound", name)
+            details = {"name": name} if resource.version not in self.unserved else None
+            raise NotFound(404, "NotFound", name, details)
         return json.dumps(found).encode()
 
     def create(self, write: Create) -> bytes:

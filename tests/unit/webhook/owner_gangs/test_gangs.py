@@ -356,6 +356,18 @@ def test_upkeep_follows_the_owner_both_ways_and_removes_what_nobody_owns() -> No
     assert made(store) == {}
 
 
+def test_upkeep_keeps_groups_while_the_kind_of_their_owner_is_not_served() -> None:
+    store = Store(SET)
+    joined(service(store), of(reference("JobSet", "s", JOBSET_API)))
+    del store.objects["JobSet", "s"]
+    store.unserved = {"v1alpha2"}
+    upkeep(store).round()
+    assert made(store) == {"jobset-s": 6}
+    store.unserved = set()
+    upkeep(store).round()
+    assert made(store) == {}
+
+
 def test_upkeep_without_a_labelled_namespace_sends_nothing() -> None:
     store = Store(JOB)
     upkeep(store, used=False).round()
