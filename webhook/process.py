@@ -17,7 +17,7 @@ from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.health import HealthServer
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.connect import Overrides, connect
-from scheduler_core.kube.errors import ApiError
+from scheduler_core.kube.errors import ApiError, KubeconfigError
 from scheduler_core.kube.http.session import Limits
 from scheduler_core.kube.watch.reflector import Reflector
 from scheduler_core.kube.watch.tracker import Event
@@ -173,7 +173,7 @@ class RunningWebhook:
             )
             owners, reads = OwnerCache(direct), ClientReads(direct)
             charges = self._charge_store(direct, watches, reads)
-            gangs = GangGroups(direct, self._finder(direct, owners))
+            gangs = GangGroups(direct, self._finder(direct, owners), cache.reservations.has_group)
             dispatcher = ReviewDispatcher(cache, settings, reads, reservations, owners, charges, gangs)
             reconciler = Reconciler(
                 watches, LedgerRecord(reservations, cache.reservations), LedgerRecord(charges, cache.charges)
@@ -346,11 +346,19 @@ def settle_memory() -> None:
 
 
 def in_turn(*steps: Callable[[], None]) -> Callable[[], None]:
-    """One step after the other; the rest is left out if one raises."""
+    """One step after the other, all of them: what one namespace makes fail must not end the others. The first
+    ApiError or KubeconfigError is raised then.
+    """
 
     def run() -> None:
+        failed: list[MusterError] = []
         for step in steps:
-            step()
+            try:
+                step()
+            except (ApiError, KubeconfigError) as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     return run
 

@@ -28,8 +28,9 @@ class _Version(msgspec.Struct, frozen=True):
     version: str = ""
 
 
-class _Group(msgspec.Struct, frozen=True):
+class _Group(msgspec.Struct, frozen=True, rename="camel"):
     versions: tuple[_Version, ...] | None = None
+    preferred_version: _Version | None = None
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -113,11 +114,21 @@ class ServedVersions:
         return reference if version is None else {**reference, "apiVersion": version}
 
 
+def preferred_version(get: Get, group: str) -> str:
+    """The version of an API group that the server prefers; empty if it names none. Raises ApiError."""
+    found = _read_group(get, group).preferred_version
+    return found.version if found is not None else ""
+
+
+def _read_group(get: Get, group: str) -> _Group:
+    root = f"/apis/{group}"
+    return decode_answer(get(root), _groups, method="GET", path=root)
+
+
 def _best(get: Get, resource: Resource) -> str:
     """The first of the kind's versions whose list of kinds has it."""
     root = f"/apis/{resource.group}"
-    group = decode_answer(get(root), _groups, method="GET", path=root)
-    served = {found.version for found in group.versions or ()}
+    served = {found.version for found in _read_group(get, resource.group).versions or ()}
     for version in resource.versions:
         if version not in served:
             continue

@@ -333,7 +333,7 @@ def test_added_kinds_of_owners_may_be_read_and_no_more() -> None:
         if item["metadata"]["name"] == "muster-webhook-gang-owners"
     )
     (entry,) = read_entries(table["data"]["kinds.yaml"], "the chart")
-    assert entry.count({"spec": {"crew": 4}}) == 4
+    assert entry.count({"spec": {"mode": "Together", "decks": 4, "crew": 4}}) == 4
 
 
 def test_users_see_quotas_and_write_groups_only() -> None:

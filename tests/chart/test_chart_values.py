@@ -19,6 +19,8 @@ DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 PROGRAMS: dict[str, click.Command] = {"scheduler": scheduler, "webhook": webhook}
 
+KINDS = "webhook.gangOwners.kinds[0]"
+SHIP = f"{KINDS}.group=example.com,{KINDS}.kind=Ship,{KINDS}.resource=ships"
 REFUSED = {
     "a misspelt value": ("schedular.replicas=2", "schedular"),
     "no replica at all": ("scheduler.replicas=0", "replicas"),
@@ -36,6 +38,17 @@ REFUSED = {
         "config",
     ),
     "every resource of a group": ("webhook.readableOwners[0].resources[0]=*", "resources"),
+    "a field of an owner kind that nobody knows": (f"{SHIP},{KINDS}.minimun=spec.crew", "minimun"),
+    "a condition on an owner without a rule": (f"{SHIP},{KINDS}.when[0].path=spec.mode", "when"),
+    "a condition on an owner with two rules": (
+        f"{SHIP},{KINDS}.when[0].path=spec.mode,{KINDS}.when[0].absent=true,{KINDS}.when[0].equals=spec.x",
+        "when",
+    ),
+    "a truth value where an owner's text is compared": (
+        f"{SHIP},{KINDS}.members[0].path=spec.on,{KINDS}.members[0].in[0]=true",
+        "members",
+    ),
+    "an API group in upper case": (f"{SHIP},{KINDS}.group=Example.com", "group"),
     "a digest that is none": ("image.digest=latest", "digest"),
     "a failure policy that nobody knows": (
         r"webhook.failurePolicies.podgroups\.validate\.muster\.dev=Sometimes",

@@ -11,25 +11,32 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_core.decoding import convert, decode
+from scheduler_core.decoding import convert, decode_deep, decoder
 from scheduler_core.kube.client import Client
-from scheduler_core.kube.errors import ApiError, Forbidden, KubeconfigError, NotFound
+from scheduler_core.kube.errors import ApiError, Forbidden, KubeconfigError, NotFound, decode_answer
+from scheduler_core.kube.paths import resource_path
+from scheduler_core.kube.schedulers import is_subdomain
+from scheduler_core.kube.served import preferred_version
 from scheduler_core.model.kinds import PODS, Resource
 from scheduler_core.model.meta import ObjectMeta, OwnerReference
 from webhook.owner_gangs.gang import GangUndecided, OwnerGang
 from webhook.owner_gangs.table import Table, TableEntry
 from webhook.policy.pod_group_membership import MAX_OWNERS, NewPod, is_group_name
-from webhook.view.owners import WORKLOADS
+from webhook.view.owners import WORKLOADS, is_possible, possible_controller
 
 # The pods of one owner are created within seconds; a new minimum is seen after this time.
 KEEP_SECONDS: Final = 10.0
+# A pod does not say the uid of an object that it names, which may be another one soon.
+KEEP_NAMED_SECONDS: Final = 1.0
 MANY: Final = 5_000
 MOST_NAME: Final = 253
 # A gang of one pod is none; only a pod that names its group needs it to exist.
 LEAST_OWNED: Final = 2
 _DIGEST: Final = 10
-_VERSION: Final = re.compile(r"v[a-z0-9]+")
 _KNOWN: Final = {(one.group, one.kind): one.plural for one in (*WORKLOADS, PODS)}
+
+# Of nested objects, only the upper levels matter.
+_any: Final = decoder(Any)
 
 Kinds = Callable[[OwnerReference], Resource | None]
 
@@ -44,9 +51,9 @@ class _Claim(msgspec.Struct, frozen=True):
 
 
 class _Facts(msgspec.Struct, frozen=True):
-    """What is kept of an owner."""
+    """What is kept of an owner: the claim of the first entry by which it has one, and its own owner."""
 
-    claims: tuple[_Claim, ...]
+    claim: _Claim | None
     controller: OwnerReference | None
 
 
@@ -55,7 +62,9 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class GangFinder:
-    """Reads owners and judges them by the table. Answers are kept for KEEP_SECONDS. Thread-safe."""
+    """Reads owners and judges them by the table. Answers are kept for KEEP_SECONDS, those about
+    objects that pods name for KEEP_NAMED_SECONDS. Thread-safe.
+    """
 
     def __init__(
         self, client: Client, table: Table, kinds: Kinds, monotonic: Callable[[], float] = time.monotonic
@@ -72,13 +81,14 @@ class GangFinder:
 
         Raises GangUndecided.
         """
-        root = decode(raw, Any)
+        root = decode_deep(_any, raw)
         found = self._named(namespace, root, pod)
         return found if found is not None or pod.named else self._owned(namespace, root, pod)
 
     def minimum(self, namespace: str, source: str, owner: OwnerReference) -> int | None:
-        """What an owner asks for now; None where it says nothing. Raises NotFound with `of_object` where it
-        is gone, and ApiError.
+        """What an owner asks for now; None where it says nothing, or where its kind is not served.
+
+        Raises NotFound where it is gone, and ApiError.
         """
         entries = [
             entry
@@ -87,11 +97,18 @@ class GangFinder:
         ]
         if not entries:
             return None
-        facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
+        facts = None
+        if is_possible(owner):
+            try:
+                facts = self._judge(self._get(namespace, owner, entries[0].resource), owner, entries)
+            except NotFound as error:
+                if not error.of_object:
+                    # Not the object is missing, but its kind or version: a controller is being upgraded.
+                    return None
+                raise
         if facts is None:
-            problem = f"{owner.kind} {namespace}/{owner.name} is another one now"
-            raise NotFound(404, "NotFound", problem, {"name": owner.name})
-        return facts.claims[0].minimum if facts.claims else None
+            raise NotFound(404, "NotFound", f"{owner.kind} {namespace}/{owner.name} is not the owner")
+        return facts.claim.minimum if facts.claim is not None else None
 
     def _named(self, namespace: str, root: Any, pod: NewPod) -> OwnerGang | None:
         """The gang that a pod names; the first entry by which there is one."""
@@ -106,9 +123,9 @@ class GangFinder:
                 group = f"{entry.group}/" if entry.group else ""
                 reference = OwnerReference(entry.kind, name, "", f"{group}{entry.version}")
                 facts = self._facts(namespace, reference)
-                if facts is None or not facts.claims:
+                claim = facts.claim if facts is not None else None
+                if claim is None:
                     continue
-                claim = facts.claims[0]
                 minimum, owner, priority = claim.minimum, claim.owner, claim.priority
             if minimum is not None:
                 field = f"{entry.source} {namespace}/{name}"
@@ -125,10 +142,13 @@ class GangFinder:
             facts = self._facts(namespace, reference)
             if facts is None:
                 break
-            for claim in facts.claims:
-                if claim.entry.has_member(root) and (best is None or claim.entry.rank >= best.entry.rank):
-                    best = claim
-                    break
+            claim = facts.claim
+            if (
+                claim is not None
+                and claim.entry.has_member(root)
+                and (best is None or claim.entry.rank >= best.entry.rank)
+            ):
+                best = claim
             reference = facts.controller
         if best is None or best.minimum < LEAST_OWNED:
             return None
@@ -143,10 +163,12 @@ class GangFinder:
 
     def _facts(self, namespace: str, reference: OwnerReference) -> _Facts | None:
         """What the object says; None where there is none, or none of that uid. Raises GangUndecided."""
+        if not is_possible(reference):
+            return None
         now, key = self._monotonic(), (namespace, reference)
         with self._lock:
             asked, kept = self._kept.get(key, (float("-inf"), None))
-        if now - asked < KEEP_SECONDS:
+        if now - asked < (KEEP_SECONDS if reference.uid else KEEP_NAMED_SECONDS):
             return kept
         facts = self._ask(namespace, reference)
         with self._lock:
@@ -183,12 +205,26 @@ class GangFinder:
         return resource.plural if resource is not None and resource.namespaced else ""
 
     def _get(self, namespace: str, reference: OwnerReference, plural: str) -> Any:
-        """The decoded object. Raises ApiError."""
+        """The decoded object, in the version of the reference or the one that the server prefers.
+
+        Raises ApiError.
+        """
         group, _, version = reference.api_version.rpartition("/")
-        if not _VERSION.fullmatch(version):
-            raise NotFound(404, "NotFound", f"apiVersion {reference.api_version!r} names no version")
         resource = Resource(group, version, plural, reference.kind)
-        return msgspec.json.decode(self._client.get(resource, namespace, reference.name))
+        try:
+            return self._get_in(resource, namespace, reference.name)
+        except NotFound as error:
+            # References keep the version that their controller knew.
+            if error.of_object or not group:
+                raise
+            served = preferred_version(lambda path: self._client.call("GET", path), group)
+            if served in ("", version):
+                raise
+        return self._get_in(msgspec.structs.replace(resource, version=served), namespace, reference.name)
+
+    def _get_in(self, resource: Resource, namespace: str, name: str) -> Any:
+        answer = self._client.get(resource, namespace, name)
+        return decode_answer(answer, _any, method="GET", path=resource_path(resource, namespace, name))
 
     @staticmethod
     def _judge(root: Any, reference: OwnerReference, entries: list[TableEntry]) -> _Facts | None:
@@ -197,12 +233,12 @@ class GangFinder:
         if reference.uid and meta.uid != reference.uid:
             return None
         owner = OwnerReference(reference.kind, reference.name, meta.uid, reference.api_version)
-        claims = [
+        claims = (
             _Claim(entry, owner, minimum, _priority(entry, root))
             for entry in entries
             if (minimum := entry.count(root)) is not None
-        ]
-        return _Facts(tuple(claims), meta.controller)
+        )
+        return _Facts(next(claims, None), possible_controller(meta))
 
 
 def group_name(owner: OwnerReference, each: str) -> str:
@@ -216,7 +252,9 @@ def group_name(owner: OwnerReference, each: str) -> str:
 
 
 def _priority(entry: TableEntry, root: Any) -> str:
-    return next(iter(entry.priority(root) if entry.priority is not None else ()), "")
+    """The PriorityClass that an object names; empty where it names none that can exist."""
+    found = next(iter(entry.priority(root) if entry.priority is not None else ()), "")
+    return found if is_subdomain(found) else ""
 
 
 def _kind(reference: OwnerReference) -> tuple[str, str]:

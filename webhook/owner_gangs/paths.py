@@ -1,7 +1,8 @@
 """The language of the table of owner kinds: numbers and texts found in an object.
 
     path     spec.parallelism    metadata.labels["example.com/key"]    spec.groups[].name
-    number   path, 3, a | b (the first that is present), a * b, a + b, min(a, b), sum(path, number)
+    number   path, 3, a | b (the first that is present), a * b, a + b, min(a, b), max(a, b),
+             sum(path, number)
 
 `sum` adds the number of each item of a list, or of each value of a map; inside it paths begin at the item.
 `[]` means all items of a list. A number is an integer or a text of digits. What is absent, or no number, is
@@ -20,7 +21,8 @@ MOST_CHARACTERS: Final = 1024
 MOST_DEPTH: Final = 16
 _TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][A-Za-z0-9_]*)|([0-9]{1,10})|\["([^"\]]+)"\]|(\[\]|[.,()*+|]))')
 _DIGITS: Final = re.compile(r"[0-9]{1,10}")
-_FUNCTIONS: Final = ("sum", "min")
+_JOINS: Final[Mapping[str, Callable[[int, int], int]]] = {"min": min, "max": max}
+_FUNCTIONS: Final = ("sum", *_JOINS)
 # Marks the step of a path that means all items.
 _ALL: Final = None
 
@@ -179,7 +181,7 @@ class _Parser:
         else:
             one = self._number()
             self._require(",")
-            made = _both(one, self._number(), min)
+            made = _both(one, self._number(), _JOINS[name])
         self._require(")")
         return made
 

@@ -158,7 +158,7 @@ class ReviewDispatcher:
             return assign(pod, scheduler, "") if managed else ALLOW
         automatic = labels.get(GANG_LABEL) == GANG_AUTO
         group = chosen_group(pod, name, ours, self._owners, ask=managed or automatic)
-        if automatic and group == pod.named and not (group and ours(group)):
+        if automatic and group == pod.named:
             return self._assign_by_owner(request, pod, home, scheduler, managed)
         group = group or default_group(home)
         return assign(pod, scheduler, group) if managed or group else ALLOW
@@ -166,17 +166,22 @@ class ReviewDispatcher:
     def _assign_by_owner(
         self, request: ReviewRequest, pod: NewPod, home: Namespace | None, scheduler: str, managed: bool
     ) -> Verdict:
-        """Assign a pod of no existing group to the gang that its owner asks for, whose group is made now."""
+        """Assign a pod to the gang that its owner asks for, whose group is made now; one that names a group
+        that exists stays in it, whatever can be read.
+        """
         namespace = request.namespace or ""
+        exists = bool(pod.named) and self.cache.reservations.has_group(namespace, pod.named)
         try:
             gang = self._gangs.find(namespace, request.object, pod)
             if gang is None or pod.named not in ("", gang.name):
                 group = pod.named or default_group(home)
                 verdict = assign(pod, scheduler, group) if managed or group else ALLOW
                 return verdict.warning(other_claim(pod, namespace, gang))
-            if not request.dry_run:
+            if not request.dry_run and not exists:
                 self._gangs.ensure(namespace, gang)
         except GangUndecided as error:
+            if exists:
+                return assign(pod, scheduler, pod.named)
             return judge_undecided(f"Pod {namespace}/{pod.metadata.name or request.name or ''}", error)
         return assign(pod, scheduler, gang.name, gang.priority)
 

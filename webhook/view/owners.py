@@ -36,8 +36,14 @@ WORKLOADS: Final = (JOBS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
 KEEP_SECONDS: Final = 10.0
 KEEP_KINDS_SECONDS: Final = 300.0
 MANY: Final = 10_000
-# Validates the apiVersion of an owner reference, which becomes part of a path.
-_API_VERSION: Final = re.compile(r"([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+")
+# An owner that cannot exist is not asked for: the author of a pod writes the reference, which becomes part of
+# a path and is kept with its answer. The API server bounds none of these texts.
+_API_VERSION: Final = re.compile(r"([a-z0-9][-a-z0-9.]{0,252}/)?v[a-z0-9]{1,62}")
+_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_NAME: Final = re.compile(r"(?!\.\.?$)[^/%]{1,253}")
+_MOST_UID: Final = 253
+# One more than the name of a group may have, so that what is cut stays impossible.
+_MOST_GROUP: Final = 254
 _KINDS: Final = {(resource.api_version, resource.kind): resource for resource in WORKLOADS}
 
 
@@ -54,9 +60,26 @@ class _ServedList(msgspec.Struct):
 _served = decoder(_ServedList)
 
 
+def is_possible(reference: OwnerReference) -> bool:
+    """Whether an object can have this apiVersion, kind, name and uid; an empty uid stands for any."""
+    return (
+        _API_VERSION.fullmatch(reference.api_version) is not None
+        and _KIND.fullmatch(reference.kind) is not None
+        and _NAME.fullmatch(reference.name) is not None
+        and len(reference.uid) <= _MOST_UID
+    )
+
+
 def owner_from(meta: ObjectMeta) -> Owner:
-    """The owner with this metadata."""
-    return Owner(meta.uid, (meta.annotations or {}).get(GROUP_NAME_ANNOTATION, ""), meta.controller)
+    """The owner with this metadata; texts that users choose are kept only as long as they can matter."""
+    group = (meta.annotations or {}).get(GROUP_NAME_ANNOTATION, "")[:_MOST_GROUP]
+    return Owner(meta.uid, group, possible_controller(meta))
+
+
+def possible_controller(meta: ObjectMeta) -> OwnerReference | None:
+    """The controller, if an object can be it."""
+    found = meta.controller
+    return found if found is not None and is_possible(found) else None
 
 
 def parse_owner(raw: Any) -> Owner:
@@ -98,6 +121,8 @@ class OwnerCache:
             return found
         if not ask and (reference.api_version, reference.kind) not in _KINDS:
             return None
+        if not is_possible(reference):
+            return None
         # Not by the uid alone: the author of a pod writes its owner references, and could hide another owner.
         now, key = self._monotonic(), (namespace, reference)
         with self._lock:
@@ -116,7 +141,7 @@ class OwnerCache:
 
     def _ask(self, namespace: str, reference: OwnerReference) -> Owner | None:
         """Request an owner. Raises Unreachable, ServerError and TooManyRequests."""
-        if self._client is None or not _API_VERSION.fullmatch(reference.api_version):
+        if self._client is None:
             return None
         try:
             resource = self.resource(reference)

@@ -1,4 +1,4 @@
-"""The process around the certificates: what goes wrong is counted and tried again, never the end."""
+"""The process around certificates and repairs: what goes wrong is told and tried again, never the end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from scheduler_core.certificates import CertificateError, KeyPair
+from scheduler_core.kube.errors import Forbidden
 from tests.support.eventually import eventually
 from webhook.certs.source import Source
 from webhook.http.server import WebhookServer
-from webhook.process import RunningWebhook, WebhookOptions
+from webhook.process import RunningWebhook, WebhookOptions, in_turn
 
 FAILURES = "muster_webhook_cert_reload_failures_total"
 
@@ -82,3 +83,15 @@ def test_news_is_looked_at_at_once(process: RunningWebhook) -> None:
     assert server.reread.wait(10)
     process.stop()
     eventually(lambda: not thread.is_alive())
+
+
+def test_repair_that_is_refused_keeps_no_other_from_its_turn() -> None:
+    done: list[str] = []
+
+    def refused() -> None:
+        done.append("refused")
+        raise Forbidden(403, "Forbidden", "no")
+
+    with pytest.raises(Forbidden):
+        in_turn(refused, lambda: done.append("next"), refused)()
+    assert done == ["refused", "next", "refused"]

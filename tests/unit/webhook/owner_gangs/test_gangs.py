@@ -2,139 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 import pytest
 
-from scheduler_core.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    ServerError,
-    Unreachable,
-)
-from scheduler_core.model.kinds import Resource
+from scheduler_core.kube.errors import ApiError, Forbidden, ServerError, Unreachable
 from scheduler_core.model.meta import OwnerReference
-from scheduler_core.model.writes import Create, Delete, Patch
-from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
+from scheduler_core.model.writes import Create
+from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced, tell
+from tests.unit.webhook.owner_gangs.gang_store import (
+    JOB,
+    KEY,
+    KOORDINATOR,
+    Store,
+    indexed,
+    joined,
+    made,
+    of,
+    owner,
+    reference,
+    refusal,
+    service,
+    upkeep,
+)
 from webhook.owner_gangs.finder import KEEP_SECONDS, GangFinder, group_name
-from webhook.owner_gangs.groups import MOST_A_ROUND, GangGroups, GangUpkeep
-from webhook.owner_gangs.table import built_in
+from webhook.owner_gangs.groups import MOST_A_ROUND, WATCH_SECONDS, GangGroups
+from webhook.owner_gangs.table import Table, built_in, read_entries
 from webhook.policy.review_dispatcher import ReviewDispatcher
 
-KEY = "scheduling.k8s.io/group-name"
 GROUP = "podgroups.incubator.scheduling.k8s.io"
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 
 
-class Store:
-    """An API server: objects by kind and name, the writes, and an error for requests to come."""
-
-    def __init__(self, *objects: Obj) -> None:
-        self.objects = {(one["kind"], one["metadata"]["name"]): one for one in objects}
-        self.calls: list[str] = []
-        self.error: ApiError | None = None
-        # Kinds that the server does not serve, and those that the account may not read.
-        self.unserved: set[str] = set()
-        self.hidden: set[str] = set()
-        # The call that fails.
-        self.failing = ""
-
-    def get(self, resource: Resource, namespace: str, name: str) -> bytes:
-        self._call(f"get {resource.kind} {name}")
-        found = self.objects.get((resource.kind, name))
-        if resource.kind in self.unserved:
-            raise NotFound(404, "NotFound", "the server could not find the requested resource")
-        if found is None:
-            raise NotFound(404, "NotFound", name, {"name": name})
-        if resource.kind in self.hidden:
-            raise Forbidden(403, "Forbidden", f"{resource.kind} {name}")
-        return json.dumps(found).encode()
-
-    def create(self, write: Create) -> bytes:
-        body = cast(Obj, json.loads(json.dumps(write.body)))
-        name = body["metadata"]["name"]
-        self._call(f"create {name} {body['spec']['minMembers']}")
-        if ("PodGroup", name) in self.objects:
-            raise AlreadyExists(409, "AlreadyExists", name)
-        body["metadata"] |= {"uid": f"uid-{len(self.calls)}", "resourceVersion": "1"}
-        self.objects["PodGroup", name] = body
-        return b""
-
-    def patch(self, write: Patch) -> bytes:
-        assert isinstance(write.body, dict)
-        stored = self.objects["PodGroup", write.name]
-        self._call(f"patch {write.name} {write.body['spec']['minMembers']}")
-        assert write.uid == stored["metadata"]["uid"]
-        if write.resource_version != stored["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", write.name)
-        stored["spec"] |= write.body["spec"]
-        return b""
-
-    def delete(self, write: Delete) -> bytes:
-        self._call(f"delete {write.name}")
-        assert write.uid == self.objects["PodGroup", write.name]["metadata"]["uid"]
-        del self.objects["PodGroup", write.name]
-        return b""
-
-    def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
-        self._call(f"list {label_selector}")
-        return [
-            json.dumps(one).encode()
-            for (kind, _), one in self.objects.items()
-            if kind == "PodGroup" and one["metadata"].get("labels") == {"muster.dev/gang": "auto"}
-        ]
-
-    def _call(self, text: str) -> None:
-        self.calls.append(text)
-        if text == self.failing:
-            raise ServerError(500, "InternalError", text)
-        if self.error is not None:
-            raise self.error
-
-
-def reference(kind: str, name: str, api: str = "batch/v1") -> Obj:
-    return {"apiVersion": api, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
-
-
-def owner(kind: str, name: str, spec: Obj, above: Obj | None = None) -> Obj:
-    meta: Obj = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
-    if above:
-        meta["ownerReferences"] = [above]
-    return {"kind": kind, "metadata": meta, "spec": spec}
-
-
-def indexed(size: int) -> Obj:
-    return {"completionMode": "Indexed", "parallelism": size, "completions": size}
-
-
-def of(reference: Obj, labels: Obj | None = None, **more: Any) -> Obj:
-    meta: Obj = {"ownerReferences": [reference], "labels": labels or {}}
-    return pod(meta={**meta, **more.pop("meta", {})}, **more)
-
-
-def service(store: Store, label: str = "auto", *known: Obj, clock: Any = None) -> ReviewDispatcher:
-    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
-    gangs = GangGroups(cast(Any, store), finder, clock or (lambda: 0.0))
-    cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
-    return ReviewDispatcher(cache, gangs=gangs)
-
-
-def joined(hook: ReviewDispatcher, new: Obj, **request: Any) -> str:
-    """The group that the pod has after admission."""
-    response = ask(hook.mutate, new, **request)
-    assert response["allowed"], response
-    return str((apply_patch(new, patch_of(response))["metadata"].get("annotations") or {}).get(KEY, ""))
-
-
-def made(store: Store) -> dict[str, int]:
-    return {name: o["spec"]["minMembers"] for (kind, name), o in store.objects.items() if kind == "PodGroup"}
-
-
-JOB = owner("Job", "j", indexed(4))
 SET = owner("JobSet", "s", {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}]})
 IN_SET = owner("Job", "s-x-0", indexed(3), reference("JobSet", "s", JOBSET_API))
 ORDERED = {**SET, "spec": {**SET["spec"], "startupPolicy": {"startupPolicyOrder": "InOrder"}}}
@@ -145,18 +44,44 @@ CLUSTER["metadata"]["ownerReferences"] = [reference("RayJob", "r", "ray.io/v1")]
 RAY_POD = of(reference("RayCluster", "r-1", "ray.io/v1"), {"ray.io/node-type": "worker"})
 SPARK = owner("SparkApplication", "sp", {"executor": {"instances": 5}})
 OF_SPARK = reference("SparkApplication", "sp", "sparkoperator.k8s.io/v1beta2")
+SCALES = "spark.dynamicAllocation."
+
+
+def spark(**conf: str) -> Obj:
+    return owner("SparkApplication", "sp", {"executor": {}, "sparkConf": conf})
+
+
 DRIVER = owner("Pod", "sp-driver", {}, OF_SPARK)
 EXECUTOR = of(reference("Pod", "sp-driver", "v1"), {"spark-role": "executor"})
 LWS = owner("LeaderWorkerSet", "l", {"leaderWorkerTemplate": {"size": 4}})
 LEADERS = owner("StatefulSet", "l", {}, reference("LeaderWorkerSet", "l", "leaderworkerset.x-k8s.io/v1"))
 OF_LEADERS = reference("StatefulSet", "l", "apps/v1")
 INDEX = "leaderworkerset.sigs.k8s.io/group-index"
-VOLCANO = {"kind": "PodGroup", "metadata": {"name": "v", "uid": "uid-v"}, "spec": {"minMember": 3}}
-KOORDINATOR = {
-    "gang.scheduling.koordinator.sh/name": "k",
-    "gang.scheduling.koordinator.sh/min-available": "3",
-}
+TRAIN = owner("TrainJob", "t", {"trainer": {"numNodes": 3}})
+OF_TRAIN = reference("TrainJob", "t", "trainer.kubeflow.org/v1alpha1")
 
+
+def train_set(**node: Any) -> Obj:
+    """What the trainer makes of a TrainJob whose launcher is no node."""
+    nodes = {"name": "node", "template": {"spec": {"parallelism": 3, "completions": 3}}, **node}
+    return owner("JobSet", "t", {"replicatedJobs": [{"name": "launcher"}, nodes]}, OF_TRAIN)
+
+
+NODE = owner("Job", "t-node-0", indexed(3), reference("JobSet", "t", JOBSET_API))
+OF_NODE = of(reference("Job", "t-node-0"), {"jobset.sigs.k8s.io/replicatedjob-name": "node"})
+LATER = train_set(dependsOn=[{"name": "launcher", "status": "Ready"}])
+VOLCANO = {"kind": "PodGroup", "metadata": {"name": "v", "uid": "uid-v"}, "spec": {"minMember": 3}}
+
+
+def ray_cluster(*workers: Obj, **spec: Any) -> Obj:
+    return owner("RayCluster", "r-1", {**RAY, "workerGroupSpecs": list(workers), **spec})
+
+
+TWO_ENTRIES = """
+- {group: example.com, kind: Ship, resource: ships, minimum: spec.crew,
+   members: [{path: metadata.labels.role, in: [crew]}]}
+- {group: example.com, kind: Ship, resource: ships, minimum: spec.guests}
+"""
 CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
     ("an indexed Job", of(reference("Job", "j")), [JOB], "job-j", 4),
     ("a Job without indexes", of(reference("Job", "j")), [owner("Job", "j", {"parallelism": 4})], "", 0),
@@ -173,6 +98,22 @@ CASES: list[tuple[str, Obj, list[Obj], str, int]] = [
     ("another uid", of({**reference("Job", "j"), "uid": "other"}), [JOB], "", 0),
     ("an owner that is gone", of(reference("Job", "j")), [], "", 0),
     ("the RayJob above its cluster", RAY_POD, [RAY_JOB, CLUSTER], "rayjob-r", 4),
+    ("Ray with fewer replicas than its minimum", RAY_POD, [ray_cluster({"replicas": 0, "minReplicas": 2})],
+     "raycluster-r-1", 3),
+    ("Ray with more replicas than its maximum", RAY_POD,
+     [ray_cluster({"replicas": 9, "maxReplicas": 4, "numOfHosts": 2})], "raycluster-r-1", 9),
+    ("Ray that scales", RAY_POD,
+     [ray_cluster({"replicas": 9, "minReplicas": 2}, enableInTreeAutoscaling=True)], "raycluster-r-1", 3),
+    ("the JobSet before its TrainJob", OF_NODE, [NODE, train_set(), TRAIN], "jobset-t", 4),
+    ("the TrainJob, if its JobSet starts in order", OF_NODE, [NODE, LATER, TRAIN], "trainjob-t", 3),
+    ("the Job, if its TrainJob names no nodes", OF_NODE, [NODE, LATER, owner("TrainJob", "t", {})],
+     "job-t-node-0", 3),
+    ("executors by sparkConf", EXECUTOR, [spark(**{"spark.executor.instances": "7"}), DRIVER],
+     "sparkapplication-sp", 7),
+    ("executors that scale by sparkConf", EXECUTOR,
+     [spark(**{SCALES + "enabled": "true", SCALES + "minExecutors": "3"}), DRIVER], "sparkapplication-sp", 3),
+    ("executors that scale by sparkConf without a minimum", EXECUTOR,
+     [spark(**{SCALES + "enabled": "true", "spark.executor.instances": "7"}), DRIVER], "", 0),
     ("executors of Spark", EXECUTOR, [SPARK, DRIVER], "sparkapplication-sp", 5),
     ("a driver of Spark", of(OF_SPARK, {"spark-role": "driver"}), [SPARK], "", 0),
     ("a replica of an LWS", of(OF_LEADERS, {INDEX: "2"}), [LWS, LEADERS], "leaderworkerset-l-2", 4),
@@ -203,12 +144,39 @@ def test_volcano_group_that_a_pod_names_gets_a_twin() -> None:
     finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
     hook = ReviewDispatcher(
         synced(namespace("a", labels={"muster.dev/gang": "auto"})),
-        gangs=GangGroups(cast(Any, store), finder),
+        gangs=GangGroups(cast(Any, store), finder, store.has_group),
     )
     assert joined(hook, new) == "v"
     (twin,) = store.objects.values()
     assert twin["spec"] == {"minMembers": 3, "minMembersFrom": "Owner"}
     assert twin["metadata"]["ownerReferences"][0]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+
+
+def test_every_pod_of_a_volcano_group_gets_its_priority_class() -> None:
+    store, volcano = Store(), Store({**VOLCANO, "spec": {"minMember": 2, "priorityClassName": "high"}})
+    cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
+    finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
+    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    new = pod(meta={"annotations": {KEY: "v"}})
+    for _ in range(2):
+        assert apply_patch(new, patch_of(ask(hook.mutate, new)))["spec"]["priorityClassName"] == "high"
+        tell(cache, {**store.objects["PodGroup", "v"], "apiVersion": "incubator.scheduling.k8s.io/v1alpha1"})
+    volcano.error = Unreachable("timed out", sent=False)
+    finder = GangFinder(cast(Any, volcano), built_in(), lambda reference: None)
+    again = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    assert joined(again, new) == "v", "a group that exists does not depend on what can be read"
+
+
+def test_first_entry_that_counts_an_owner_decides_for_all_of_its_pods() -> None:
+    entries = read_entries(TWO_ENTRIES, "test")
+    store = Store(owner("Ship", "s", {"crew": 4, "guests": 9}))
+    finder = GangFinder(cast(Any, store), Table(entries), lambda reference: None)
+    cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
+    hook = ReviewDispatcher(cache, gangs=GangGroups(cast(Any, store), finder, store.has_group))
+    above = reference("Ship", "s", "example.com/v1")
+    assert joined(hook, of(above, {"role": "guest"})) == ""
+    assert joined(hook, of(above, {"role": "crew"})) == "ship-s"
+    assert made(store) == {"ship-s": 4}, "a group has one minimum"
 
 
 @pytest.mark.parametrize("label", ["", "Auto", "true"])
@@ -236,6 +204,33 @@ def test_many_pods_of_an_owner_cost_one_read_and_one_write() -> None:
     for _ in range(50):
         joined(hook, of(reference("Job", "j")))
     assert store.calls == ["get Job j", "create job-j 4"]
+
+
+def test_group_that_was_deleted_is_made_again_with_the_next_pod() -> None:
+    now = [0.0]
+    store = Store(JOB)
+    hook = service(store, clock=lambda: now[0])
+    joined(hook, of(reference("Job", "j")))
+    del store.objects["PodGroup", "job-j"]
+    now[0] = WATCH_SECONDS
+    joined(hook, of(reference("Job", "j")))
+    assert made(store) == {"job-j": 4}
+
+
+def test_group_of_a_named_object_that_was_made_anew_belongs_to_the_new_one() -> None:
+    now = [0.0]
+    store, koordinator = Store(), Store(VOLCANO)
+    cache = synced(namespace("a", labels={"muster.dev/gang": "auto"}))
+    finder = GangFinder(cast(Any, koordinator), built_in(), lambda reference: None, lambda: now[0])
+    hook = ReviewDispatcher(
+        cache, gangs=GangGroups(cast(Any, store), finder, store.has_group, lambda: now[0])
+    )
+    new = pod(meta={"labels": {"pod-group.scheduling.sigs.k8s.io": "v"}})
+    joined(hook, new)
+    koordinator.objects["PodGroup", "v"] = {**VOLCANO, "metadata": {"name": "v", "uid": "uid-new"}}
+    now[0] = WATCH_SECONDS
+    joined(hook, new)
+    assert store.objects["PodGroup", "v"]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
 def test_dry_run_makes_no_group() -> None:
@@ -271,14 +266,9 @@ def test_group_of_an_earlier_owner_of_that_name_is_replaced() -> None:
     assert store.objects["PodGroup", "job-j"]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
-def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
-    response = ask(hook.mutate, new)
-    assert not response["allowed"]
-    return response["status"]["code"], response["status"]["message"]
-
-
 def test_group_of_a_user_with_that_name_is_left_alone() -> None:
-    mine = {"kind": "PodGroup", "metadata": {"name": "job-j", "uid": "u"}, "spec": {"minMembers": 9}}
+    mine: Obj = {"kind": "PodGroup", "metadata": {"name": "job-j", "namespace": "a", "uid": "u"}}
+    mine["spec"] = {"minMembers": 9}
     store = Store(JOB, mine)
     code, said = refusal(service(store), of(reference("Job", "j")))
     assert code == 403
@@ -350,11 +340,6 @@ def test_priority_class_of_the_owner_goes_to_pods_without_one() -> None:
     assert made(store) == {"pytorchjob-t": 4}
 
 
-def upkeep(store: Store, *, used: bool = True) -> GangUpkeep:
-    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
-    return GangUpkeep(cast(Any, store), finder, lambda: used)
-
-
 def test_upkeep_follows_the_owner_both_ways_and_removes_what_nobody_owns() -> None:
     store = Store(owner("Job", "j", indexed(4)))
     joined(service(store), of(reference("Job", "j")))
@@ -368,6 +353,18 @@ def test_upkeep_follows_the_owner_both_ways_and_removes_what_nobody_owns() -> No
     assert made(store) == {"job-j": 8}, "a Job that is no gang any more changes nothing"
     del store.objects["Job", "j"]
     rounds.round()
+    assert made(store) == {}
+
+
+def test_upkeep_keeps_groups_while_the_kind_of_their_owner_is_not_served() -> None:
+    store = Store(SET)
+    joined(service(store), of(reference("JobSet", "s", JOBSET_API)))
+    del store.objects["JobSet", "s"]
+    store.unserved = {"v1alpha2"}
+    upkeep(store).round()
+    assert made(store) == {"jobset-s": 6}
+    store.unserved = set()
+    upkeep(store).round()
     assert made(store) == {}
 
 
@@ -392,18 +389,20 @@ def test_upkeep_looks_at_all_groups_in_turn() -> None:
     assert set(made(store).values()) == {5}
 
 
-@pytest.mark.parametrize("what", ["hidden", "unserved"])
-def test_upkeep_passes_over_owners_that_cannot_be_read(what: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_upkeep_passes_over_owners_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     store = Store(SET, owner("Job", "j", indexed(4)))
     hook = service(store)
     joined(hook, of(reference("JobSet", "s", JOBSET_API)))
     joined(hook, of(reference("Job", "j")))
     store.objects["Job", "j"]["spec"] = indexed(5)
-    getattr(store, what).add("JobSet")
+    store.hidden.add("JobSet")
     with caplog.at_level("WARNING"):
         upkeep(store).round()
     assert made(store) == {"jobset-s": 6, "job-j": 5}, "the group of the other owner stays as it is"
-    assert "PodGroups that do not follow their owners: 1, as here: " in caplog.text
+    assert (
+        "groups that do not follow their owners: 1, as here: PodGroup a/jobset-s stays at minMembers=6"
+        in caplog.text
+    )
 
 
 def test_upkeep_continues_behind_the_group_at_which_the_server_failed() -> None:
@@ -424,13 +423,22 @@ def test_upkeep_continues_behind_the_group_at_which_the_server_failed() -> None:
 
 def test_an_owner_of_a_kind_that_is_not_served_now_holds_its_pods_back() -> None:
     store = Store(SET)
-    store.unserved.add("JobSet")
+    store.unserved.add("v1alpha2")
     response = ask(service(store).mutate, of(reference("JobSet", "s", JOBSET_API)))
     assert not response["allowed"]
     assert "JobSet s cannot be read" in response["status"]["message"]
-    store.unserved = {"PodGroup"}
+    store.unserved = {"v1beta1"}
     named = of(reference("Job", "plain"), meta={"annotations": {KEY: "mine"}})
     assert ask(service(store).mutate, named)["allowed"], "Volcano need not be there"
+
+
+def test_an_owner_is_read_in_the_version_that_the_server_has() -> None:
+    store = Store(SET)
+    store.unserved, store.preferred = {"v1alpha2"}, "v1"
+    assert joined(service(store), of(reference("JobSet", "s", JOBSET_API))) == "jobset-s"
+    store.objects["JobSet", "s"]["spec"]["replicatedJobs"][0]["replicas"] = 3
+    upkeep(store).round()
+    assert made(store) == {"jobset-s": 9}
 
 
 def test_name_of_a_group_is_always_possible() -> None:

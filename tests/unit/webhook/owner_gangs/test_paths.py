@@ -34,6 +34,8 @@ NUMBERS: list[tuple[str, int | None]] = [
     ("spec.absent + 1", None),
     ("min(spec.parallelism, 3)", 3),
     ("min(spec.parallelism, spec.absent) | 5", 5),
+    ("max(spec.parallelism, 3)", 4),
+    ("max(spec.absent, 3) | 5", 5),
     ("sum(spec.list, n)", None),
     ("sum(spec.list, n | 1)", 6),
     ("sum(spec.list, (n | 0) * 2)", 10),
@@ -72,7 +74,7 @@ def test_texts_are_those_of_the_first_path_that_has_any(text: str, expected: lis
 BROKEN = [
     ("spec.", "a field is expected where the end is"),
     ("sum(spec.list)", "',' is expected where ) is"),
-    ("product(spec.list, n)", "'product' is no function; there are sum, min"),
+    ("product(spec.list, n)", "'product' is no function; there are sum, min, max"),
     ("(spec.a", "')' is expected where the end is"),
     ("spec.a spec.b", "'spec' is not expected there"),
     ("spec.a; import os", "cannot be read from '; import os' on"),

@@ -13,6 +13,10 @@ from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
 
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 BUG = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
+FORTY_TWO = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+# What a process says that was ended by SIGTERM, and by SIGKILL.
+KILLED = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [137, 143]}}
+SPARED = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0, 137, 143]}}
 LABEL = {"muster.dev/job-disruption": "ignore"}
 BORROWS = quota(min={"cpu": "1"}, max={"cpu": "2"})
 
@@ -60,7 +64,12 @@ def test_only_a_quota_that_can_borrow_makes_a_warning(borrows: bool, spec: Obj) 
         (job(backoffLimit=0), ["survives 0 of them (backoffLimit)", "action Ignore", "DisruptionTarget"]),
         (job(backoffLimitPerIndex=2), ["survives 2 of them of one index (backoffLimitPerIndex)"]),
         (job("OnFailure"), ["spec.template.spec.restartPolicy=OnFailure", "needs restartPolicy Never"]),
-        (job("Never", BUG), ["survives 6"]),
+        (job("Never", BUG), ["rules[0]: action FailJob matches evicted pods", "Job fails with the first"]),
+        (job("Never", FORTY_TWO), ["spec.podFailurePolicy: evicted pods", "survives 6"]),
+        (job("Never", BUG, IGNORE), ["rules[0]: action FailJob", "before this rule"]),
+        (job("Never", {**BUG, "action": "FailIndex"}), ["the index fails with the first of them"]),
+        (job("Never", {**KILLED, "action": "Count"}, IGNORE), ["rules[0]: evicted pods count", "survives 6"]),
+        (job("Never", KILLED), ["survives 6"]),
         (job("Never", {**IGNORE, "action": "Count"}), ["survives 6"]),
         (job("Never", {**IGNORE, "onPodConditions": [{"type": "Ready", "status": "True"}]}), ["survives 6"]),
     ],
@@ -72,14 +81,17 @@ def test_the_warning_says_how_many_evictions_the_job_survives(given: Obj, words:
 
 
 @pytest.mark.parametrize("labels", [{}, LABEL])
-@pytest.mark.parametrize("rules", [(IGNORE,), (BUG, IGNORE)])
+@pytest.mark.parametrize(
+    "rules",
+    [(IGNORE,), (FORTY_TWO, IGNORE), (FORTY_TWO, KILLED, IGNORE), (SPARED, IGNORE, BUG), (IGNORE, BUG)],
+)
 def test_a_job_that_ignores_evictions_is_left_alone(labels: dict[str, str], rules: tuple[Obj, ...]) -> None:
     response = reviewed(job("Never", *rules), namespace(labels=labels), BORROWS)
     assert ("warnings" in response, patch_of(response)) == (False, [])
 
 
 @pytest.mark.parametrize("world", [(), (BORROWS,)])
-@pytest.mark.parametrize("rules", [(), (BUG,)])
+@pytest.mark.parametrize("rules", [(), (BUG,), (BUG, IGNORE)])
 def test_the_label_adds_the_rule_before_all_others(world: tuple[Obj, ...], rules: tuple[Obj, ...]) -> None:
     given, home = job("Never", *rules), namespace(labels=LABEL)
     response = reviewed(given, home, *world)

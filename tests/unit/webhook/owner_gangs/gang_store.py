@@ -1,0 +1,153 @@
+"""An API server with the owners of pods, and a webhook that makes gangs of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from scheduler_core.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, ServerError
+from scheduler_core.model.kinds import Resource
+from scheduler_core.model.writes import Create, Delete, Patch
+from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, synced
+from webhook.owner_gangs.finder import GangFinder
+from webhook.owner_gangs.groups import GangGroups, GangUpkeep
+from webhook.owner_gangs.table import built_in
+from webhook.policy.review_dispatcher import ReviewDispatcher
+
+KEY = "scheduling.k8s.io/group-name"
+KOORDINATOR = {
+    "gang.scheduling.koordinator.sh/name": "k",
+    "gang.scheduling.koordinator.sh/min-available": "3",
+}
+
+
+class Store:
+    """An API server: objects by kind and name, the writes, and errors for requests to come.
+
+    `unserved` are versions of API groups that it does not serve, `preferred` is the one that it serves instead.
+    `hidden` are kinds that may not be read, and `failing` is the call that fails.
+    """
+
+    def __init__(self, *objects: Obj) -> None:
+        self.objects = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+        self.calls: list[str] = []
+        self.error: ApiError | None = None
+        self.unserved: set[str] = set()
+        self.preferred = ""
+        self.hidden: set[str] = set()
+        self.failing = ""
+
+    def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+        self._call(f"get {resource.kind} {name}")
+        found = self.objects.get((resource.kind, name))
+        if resource.version in self.unserved:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        if found is None:
+            raise NotFound(404, "NotFound", name, {"name": name})
+        if resource.kind in self.hidden:
+            raise Forbidden(403, "Forbidden", f"{resource.kind} {name}")
+        return json.dumps(found).encode()
+
+    def call(self, method: str, path: str) -> bytes:
+        """Discovery of an API group."""
+        self._call(f"{method} {path}")
+        return json.dumps({"preferredVersion": {"version": self.preferred}}).encode()
+
+    def create(self, write: Create) -> bytes:
+        body = cast(Obj, json.loads(json.dumps(write.body)))
+        name = body["metadata"]["name"]
+        self._call(f"create {name} {body['spec']['minMembers']}")
+        if ("PodGroup", name) in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", name)
+        body["metadata"] |= {"uid": f"uid-{len(self.calls)}", "resourceVersion": "1"}
+        self.objects["PodGroup", name] = body
+        return b""
+
+    def patch(self, write: Patch) -> bytes:
+        assert isinstance(write.body, dict)
+        stored = self.objects["PodGroup", write.name]
+        spec, meta = write.body.get("spec", {}), write.body.get("metadata", {})
+        self._call(f"patch {write.name} {spec.get('minMembers', sorted(meta))}")
+        assert write.uid == stored["metadata"]["uid"]
+        if write.resource_version != stored["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", write.name)
+        stored["spec"] |= spec
+        stored["metadata"] |= meta
+        return b""
+
+    def delete(self, write: Delete) -> bytes:
+        self._call(f"delete {write.name}")
+        assert write.uid == self.objects["PodGroup", write.name]["metadata"]["uid"]
+        del self.objects["PodGroup", write.name]
+        return b""
+
+    def list_raw(self, resource: Resource, *, label_selector: str) -> list[bytes]:
+        self._call(f"list {label_selector}")
+        return [
+            json.dumps(one).encode()
+            for (kind, _), one in self.objects.items()
+            if kind == "PodGroup" and one["metadata"].get("labels") == {"muster.dev/gang": "auto"}
+        ]
+
+    def has_group(self, namespace: str, name: str) -> bool:
+        """What a watch shows that is not behind."""
+        return ("PodGroup", name) in self.objects
+
+    def _call(self, text: str) -> None:
+        self.calls.append(text)
+        if text == self.failing:
+            raise ServerError(500, "InternalError", text)
+        if self.error is not None:
+            raise self.error
+
+
+def reference(kind: str, name: str, api: str = "batch/v1") -> Obj:
+    return {"apiVersion": api, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+
+
+def owner(kind: str, name: str, spec: Obj, above: Obj | None = None) -> Obj:
+    meta: Obj = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
+    if above:
+        meta["ownerReferences"] = [above]
+    return {"kind": kind, "metadata": meta, "spec": spec}
+
+
+def indexed(size: int) -> Obj:
+    return {"completionMode": "Indexed", "parallelism": size, "completions": size}
+
+
+def of(reference: Obj, labels: Obj | None = None, **more: Any) -> Obj:
+    meta: Obj = {"ownerReferences": [reference], "labels": labels or {}}
+    return pod(meta={**meta, **more.pop("meta", {})}, **more)
+
+
+def service(store: Store, label: str = "auto", *known: Obj, clock: Any = None) -> ReviewDispatcher:
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None, clock or (lambda: 0.0))
+    cache = synced(namespace("a", labels={"muster.dev/gang": label}), *known)
+    gangs = GangGroups(cast(Any, store), finder, store.has_group, clock or (lambda: 0.0))
+    return ReviewDispatcher(cache, gangs=gangs)
+
+
+def joined(hook: ReviewDispatcher, new: Obj, **request: Any) -> str:
+    """The group that the pod has after admission."""
+    response = ask(hook.mutate, new, **request)
+    assert response["allowed"], response
+    return str((apply_patch(new, patch_of(response))["metadata"].get("annotations") or {}).get(KEY, ""))
+
+
+def made(store: Store) -> dict[str, int]:
+    return {name: o["spec"]["minMembers"] for (kind, name), o in store.objects.items() if kind == "PodGroup"}
+
+
+def refusal(hook: ReviewDispatcher, new: Obj) -> tuple[int, str]:
+    response = ask(hook.mutate, new)
+    assert not response["allowed"]
+    return response["status"]["code"], response["status"]["message"]
+
+
+def upkeep(store: Store, *, used: bool = True, clock: Any = None) -> GangUpkeep:
+    finder = GangFinder(cast(Any, store), built_in(), lambda reference: None)
+    return GangUpkeep(cast(Any, store), finder, lambda: used, clock or (lambda: 0.0))
+
+
+JOB = owner("Job", "j", indexed(4))
