@@ -107,6 +107,7 @@ CARRIERS = {
     Call("scheduler_core/kube/paging.py", "list"),
     Call("scheduler_core/kube/watch/reflector.py", "list"),
     Call("webhook/view/owners.py", "call"),
+    Call("webhook/owner_gangs/finder.py", "call"),
     Call("webhook/process.py", "call"),
 }
 # Done by an administrator, or by the chart, where Muster is installed by the chart.

@@ -24,7 +24,7 @@ KOORDINATOR = {
 class Store:
     """An API server: objects by kind and name, the writes, and errors for requests to come.
 
-    `unserved` are versions of API groups that it does not serve, `preferred` is the one that it serves instead.
+    `unserved` are versions that it does not serve, `preferred` is the one that it serves instead;
     `hidden` are kinds that may not be read, and `failing` is the call that fails.
     """
 
