@@ -79,7 +79,8 @@ class QueueingHints:
 
     def _wake(self, state: ClusterState, unit: QueuedUnit, event: ClusterEvent) -> Wake:
         asked = unit.distinct()
-        if unit.gang and len(state.nominations):
+        # A nominated member waits for pods to be gone: that one begins to leave tells it nothing of its own.
+        if unit.gang and len(state.nominations) and event.what is not EventKind.POD_LEAVING:
             asked = [*asked, *_waiting_for_nodes(state, unit, event)]
         found = Wake.NO
         for pod in asked:

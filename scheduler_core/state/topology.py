@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
+from typing import Final
 
 import msgspec
+import numpy as np
 
 from scheduler_core.arrays.types import Int64
 from scheduler_core.errors import ModelError
@@ -23,6 +25,9 @@ from scheduler_core.topology.constraints import Rules, parse_rules, resolve, sin
 from scheduler_core.topology.question import Solver
 from scheduler_core.topology.solvers import EXACT, SOLVERS
 from scheduler_core.topology.tree import Tree, build, flat, from_labels
+
+# Of so many trees the slots of the leaves are kept.
+_MOST_SLOTS: Final = 16
 
 
 class TopologySettings(msgspec.Struct, frozen=True):
@@ -108,6 +113,11 @@ class TopologyTable:
         self.chosen: dict[str, Domain] = {}
         self._good: dict[str, ConfigMap] = {}
         self._trees: dict[Hashable, tuple[object, Tree]] = {}
+        # Trees of node labels, as of a position of the static changes.
+        self._labelled: dict[tuple[str, ...], tuple[int, Tree]] = {}
+        # The slots of the leaves of trees, by the layout of the slots.
+        self._slots: dict[int, tuple[Tree, Int64]] = {}
+        self._layout = -1
 
     def put(self, found: ConfigMap) -> bool:
         """A topology ConfigMap was added or changed; returns True if the tree may have changed."""
@@ -145,12 +155,31 @@ class TopologyTable:
             return self._by_labels(tuple(dict.fromkeys((gang.topology_key, LABEL_HOSTNAME))))
         return self.tree(scheduler)
 
+    def slots_of(self, tree: Tree) -> Int64:
+        """int64 [leaves]: the slot of every leaf's node, -1 for leaves without a node. Read only."""
+        if self._layout != self._nodes.layout:
+            self._layout = self._nodes.layout
+            self._slots.clear()
+        known = self._slots.get(id(tree))
+        if known is None or known[0] is not tree:
+            found = (self._nodes.slot(name) for name in tree.leaves)
+            slots = np.array([-1 if slot is None else slot for slot in found], dtype=np.int64)
+            slots.flags.writeable = False
+            if len(self._slots) >= _MOST_SLOTS:
+                self._slots.clear()
+            known = self._slots[id(tree)] = (tree, slots)
+        return known[1]
+
     def _by_labels(self, keys: tuple[str, ...]) -> Tree:
-        labels = {
-            node.name: node.labels for node in self._nodes.nodes if node is not None and node.allocatable
-        }
-        version = tuple((name, *map(values.get, keys)) for name, values in labels.items())
-        return self._cached(keys, version, lambda: from_labels(labels, keys)[0])
+        known, position = self._labelled.get(keys), self._nodes.static_changes.position
+        if known is None or known[0] != position:
+            labels = {
+                node.name: node.labels for node in self._nodes.nodes if node is not None and node.allocatable
+            }
+            version = tuple((name, *map(values.get, keys)) for name, values in labels.items())
+            tree = self._cached(keys, version, lambda: from_labels(labels, keys)[0])
+            known = self._labelled[keys] = (position, tree)
+        return known[1]
 
     def _cached(self, key: Hashable, version: object, make: Callable[[], Tree]) -> Tree:
         known = self._trees.get(key)

@@ -23,10 +23,10 @@ import numpy as np
 from scheduler_core.arrays.reprieve import minimal_subset
 from scheduler_core.arrays.types import Int64
 from scheduler_core.engine.evaluation import Reevaluation
-from scheduler_core.engine.gang.capacity import CAPACITY, charges_of, must_rest
+from scheduler_core.engine.gang.capacity import CAPACITY, capacity_limit, charges_of, must_rest
 from scheduler_core.engine.gang.group_room import GroupRoom, needed_units
 from scheduler_core.engine.gang.group_units import Units, units_of
-from scheduler_core.engine.gang.members import Members, equal_members
+from scheduler_core.engine.gang.members import Members, equal_members, kinds_of
 from scheduler_core.engine.gang.preemption import GangPreemption, Nominated, takes_guaranteed
 from scheduler_core.engine.gang.search import GangSearch, worth_a_search
 from scheduler_core.engine.pod_cycle import PodCycle
@@ -34,6 +34,7 @@ from scheduler_core.framework.preemption.budgets import Budgets, counted
 from scheduler_core.framework.preemption.demand import (
     Demand,
     demands_in_order,
+    need_within_min,
     ordinary_demand,
     own_quota_demand,
     reclaim_demand,
@@ -47,6 +48,8 @@ from scheduler_core.model.pods.pod import NEVER, Pod
 from scheduler_core.state.cluster import ClusterState
 from scheduler_core.state.trial import Trial
 
+# With more kinds of members all of them are tried.
+_MOST_KINDS: Final = 16
 # Most restarts with gangs that go as a whole; in the last one all gangs do.
 _MOST_ROUNDS: Final = 4
 
@@ -87,6 +90,9 @@ def preempt_for_members(
     pods = [pod for _, pod in members]
     if gang_waits(state, pods) or must_rest(state, pods, need, now):
         return None
+    members = _able(cycle, members, now)
+    if len(members) < need:
+        return None
     best: GangPreemption | None = None
     for turn in _turns(state, priority, members, need):
         for part in (_where_it_helps(cycle, turn, now), turn):
@@ -96,6 +102,16 @@ def preempt_for_members(
             if best is not None and len(best.nominated) == len(members):
                 return best
     return best
+
+
+def _able(cycle: PodCycle, members: Members, now: float) -> Members:
+    """The members that nodes could hold if all possible victims were gone: others get no part of a quota."""
+    kinds = kinds_of(cycle.state, members)
+    samples = dict(zip(kinds, members, strict=True))
+    if len(samples) == 1 or len(samples) > _MOST_KINDS:
+        return members
+    able = {kind for kind, one in samples.items() if capacity_limit(cycle, *one, now, evicting=True).fits}
+    return [member for kind, member in zip(kinds, members, strict=True) if kind in able]
 
 
 def _where_it_helps(cycle: PodCycle, turn: _Turn, now: float) -> _Turn | None:
@@ -150,12 +166,18 @@ def _turns(state: ClusterState, priority: int | None, members: Members, need: in
     if reclaim is not None:
         for demand in demands_in_order(state.table, reclaim):
             yield _Turn(members[:count], demand, _reclaimed(within, reclaim, demand))
-    demand = own_quota_demand(state, top, quota, charges_of(pods))
-    yield _Turn(
-        members,
-        _below(state, demand, lowest),
-        lambda some: own_quota_demand(state, top, quota, charges_of(some)).need,
-    )
+
+    def of_own(some: Sequence[Pod]) -> Int64:
+        return own_quota_demand(state, top, quota, charges_of(some)).need
+
+    def of_own_min(some: Sequence[Pod]) -> Int64:
+        return need_within_min(state, top, quota, charges_of(some))
+
+    demand = _below(state, own_quota_demand(state, top, quota, charges_of(pods)), lowest)
+    yield _Turn(members, demand, of_own)
+    # Evictions may bring members within the min: then less use of other quotas counts against them.
+    if any((of_own_min(some) < of_own(some)).any() for some in (pods[:need], pods)):
+        yield _Turn(members, msgspec.structs.replace(demand, need=of_own_min(pods)), of_own_min)
 
 
 def _reclaimed(

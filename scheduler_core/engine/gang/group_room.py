@@ -90,23 +90,40 @@ class GroupRoom:
         spare = int(self._fits(free).sum()) - wanted
         if spare < 0:
             return list(range(count))
-        left = frees.sum(axis=1) - need  # [R]
+        asked: Bool = np.asarray(need > 0)  # [R]
+        frees = frees[asked]
+        left = frees.sum(axis=1) - need[asked]
         bounds = np.searchsorted(self._units.of, np.arange(count + 1)).tolist()
         needed: list[int] = []
-        for number in range(count - 1, -1, -1):
-            cells = slice(bounds[number], bounds[number + 1])
-            nodes = np.unique(self._slots[cells])
-            before = self._fits_on(free, nodes)
-            back = free.copy() if len(nodes) > 1 else free
-            np.subtract.at(back.T, self._slots[cells], self._held[:, cells].T)
-            lost = before - self._fits_on(back, nodes)
-            if lost <= spare and (left >= frees[:, number]).all():
-                free, spare, left = back, spare - lost, left - frees[:, number]
-                continue
-            if back is free:
-                np.add.at(free.T, self._slots[cells], self._held[:, cells].T)
-            needed.append(number)
+        makes_room = self._on(self._fits(free) > self._fits(self._free), count)
+        # What a unit frees elsewhere counts only where the quota needs it.
+        tested = range(count) if asked.any() else np.flatnonzero(makes_room).tolist()
+        for number in reversed(tested):
+            enough = bool((left >= frees[:, number]).all())
+            if enough and makes_room[number]:
+                cells = slice(bounds[number], bounds[number + 1])
+                nodes = np.unique(self._slots[cells])
+                before = self._fits_on(free, nodes)
+                back = free.copy() if len(nodes) > 1 else free
+                np.subtract.at(back.T, self._slots[cells], self._held[:, cells].T)
+                lost = before - self._fits_on(back, nodes)
+                enough = lost <= spare
+                if enough:
+                    free, spare = back, spare - lost
+                elif back is free:
+                    np.add.at(free.T, self._slots[cells], self._held[:, cells].T)
+            if enough:
+                left = left - frees[:, number]
+            else:
+                needed.append(number)
         return needed
+
+    def _on(self, nodes: Bool, count: int) -> Bool:
+        """bool [count]: which of the first units hold something on some nodes, bool [N]."""
+        cells = int(np.searchsorted(self._units.of, count))
+        found: Bool = np.zeros(count, dtype=np.bool_)
+        found[self._units.of[:cells][nodes[self._slots[:cells]]]] = True
+        return found
 
     def _fits_on(self, free: Int64, nodes: Rows) -> int:
         fits = (np.maximum(free[:, nodes], 0) // self._request).min(axis=0, initial=_NO_LIMIT)

@@ -127,6 +127,30 @@ def best_domains(
 
     `gone`: as if these rows of the pod table were gone, bool [rows].
     """
+    fits, points = _counted(state, key, kinds, gone)
+    able = np.flatnonzero(fits >= max(need, 1))
+    values = state.nodes.column(key).values.values
+    order = sorted(able.tolist(), key=lambda number: (-int(points[number]), name_key(values[number])))
+    return [DomainRoom(domain_of(state, key, number), int(fits[number])) for number in order]
+
+
+def most_room(state: ClusterState, key: str, kinds: Sequence[MemberKind]) -> DomainRoom | None:
+    """The domain that holds most members now, the best of equal ones; None if no domain holds any."""
+    fits, points = _counted(state, key, kinds, None)
+    most = int(fits.max(initial=0))
+    if not most:
+        return None
+    able = fits == most
+    values = state.nodes.column(key).values.values
+    best = np.flatnonzero(able & (points == points[able].max())).tolist()
+    first = min(best, key=lambda number: name_key(values[number]))
+    return DomainRoom(domain_of(state, key, first), most)
+
+
+def _counted(
+    state: ClusterState, key: str, kinds: Sequence[MemberKind], gone: Bool | None
+) -> tuple[Int64, Int64]:
+    """(an upper bound for the members that a domain can hold, its points), int64 [V] each."""
     numbers = domain_numbers(state, key)
     size = state.neighbours.domains(key).size
     fits = np.zeros(size, dtype=np.int64)  # [V]
@@ -136,19 +160,8 @@ def best_domains(
         held = np.minimum(_per_domain(np.minimum(room, kind.number), numbers, size), kind.number)  # [V]
         fits += held
         asked += np.array(kind.nonzero, dtype=np.int64)[:, None] * held
-    able = np.flatnonzero(fits >= max(need, 1))
-    if not len(able):
-        return []
-    points = fits * 100 // fits.max() + _allocated(state, numbers, size, asked, gone)  # [V]
-    values = state.nodes.column(key).values.values
-    order = sorted(able.tolist(), key=lambda number: (-int(points[number]), name_key(values[number])))
-    return [DomainRoom(domain_of(state, key, number), int(fits[number])) for number in order]
-
-
-def most_room(state: ClusterState, key: str, kinds: Sequence[MemberKind]) -> DomainRoom | None:
-    """The domain that holds most members now; None if no domain holds any."""
-    found = best_domains(state, key, kinds, 1)
-    return max(found, key=lambda room: room.fits, default=None)
+    share = fits * 100 // max(int(fits.max(initial=0)), 1)
+    return fits, share + _allocated(state, numbers, size, asked, gone)
 
 
 def nominated_first(state: ClusterState, rooms: list[DomainRoom], members: Members) -> list[DomainRoom]:

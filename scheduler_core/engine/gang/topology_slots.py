@@ -89,7 +89,7 @@ def slots_for(
     mixed = any(not np.array_equal(vectors[0], vector) for vector in vectors[1:])
     ports = any(pod.host_ports for _, pod in members)
     room = _room(state, members)
-    leaves = _nodes_of(state, tree) if tree is not None else np.zeros(0, dtype=np.int64)
+    leaves = state.topology.slots_of(tree) if tree is not None else np.zeros(0, dtype=np.int64)
     return Slots(leaves, passes, request, mixed, ports, room, frozenset(refusing), refusal)
 
 
@@ -125,11 +125,6 @@ def node_capacity(
     if slots.ports:
         fits = np.minimum(fits, 1)
     return np.where(slots.passes, fits, 0)
-
-
-def _nodes_of(state: ClusterState, tree: Tree) -> Int64:
-    found = (state.nodes.slot(name) for name in tree.leaves)
-    return np.array([-1 if slot is None else slot for slot in found], dtype=np.int64)
 
 
 def _room(state: ClusterState, members: Sequence[tuple[Profile, Pod]]) -> Int64:

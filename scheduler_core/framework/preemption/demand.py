@@ -115,7 +115,7 @@ def quota_demands(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Iterato
     first = quota_demand(state, pod, quota)
     yield first
     if first.borrowers is None:
-        need = _need_within_min(state, pod, quota)
+        need = need_within_min(state, pod, quota, charged(pod.requests))
         if (need < first.need).any():
             yield msgspec.structs.replace(first, need=need)
 
@@ -193,9 +193,8 @@ def _own_need(
     return _deficit(state, asked, stays, own, limit)
 
 
-def _need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota) -> Int64:
-    """int64 [R]: what the own quota must free so that a pod is within its min and admitted."""
-    asked = charged(pod.requests)
+def need_within_min(state: ClusterState, pod: Pod, quota: ElasticQuota, asked: ResourceList) -> Int64:
+    """int64 [R]: what the own quota must free so that a charge of `asked` is within its min and admitted."""
     own, total = nominated_requests(state, pod, guaranteed=True)
     low = {name: quota.min.get(name, 0) for name in relevant(state.ledger, quota)}
     need = _with_hidden(state, quota, _sum_need(state, asked, total, guaranteed=True))

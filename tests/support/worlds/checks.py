@@ -120,7 +120,9 @@ def preemption_faults(view: View, found: Preemption) -> Iterator[Fault]:
 def _unlawful(view: View, found: Preemption) -> Iterator[Fault]:
     pod = found.pods[0]
     ns = namespace(pod)
-    if ns in view.quotas and view.may_reclaim(pod):
+    # A native group may evict less important pods of its own quota within its min as well.
+    own = _for_many(view, pod) and {namespace(victim) for victim in found.victims} == {ns}
+    if ns in view.quotas and view.may_reclaim(pod) and not own:
         for faulty in not_reclaimable(view, ns, found.victims):
             yield Fault("evict-reclaim", f"{found}: {faulty}")
         return

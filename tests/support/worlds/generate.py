@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.support.worlds import objects as make
+from tests.support.worlds.natives import Natives
 from tests.support.worlds.objects import HOSTNAME, ZONE, Raw, reference
 from tests.support.worlds.others import Others
 from tests.support.worlds.player import Player, World, play
@@ -29,9 +30,10 @@ class Dreamer:
         # What comes later than what needs it, and pods that their controllers will make anew.
         self.late: list[Raw] = []
         self.reborn: list[Raw] = []
-        # In a part of the worlds others place pods past us. They have dice of their own, so that all else
-        # is as it would be without them.
+        # In a part of the worlds others place pods past us, in a part there are more native groups. They have
+        # dice of their own, so that all else is as it would be without them.
         self.others = Others(random.Random(f"others {seed}"), self.namespaces)
+        self.natives = Natives(seed, self.shapes, self.namespaces)
         self.world: World = {
             "name": f"world {seed}",
             "seed": seed,
@@ -51,7 +53,7 @@ class Dreamer:
         found += [self._budget() for _ in range(dice.choice((0, 0, 0, 1, 2)))]
         for _ in range(dice.randint(1, 6)):
             found += self._work()
-        return found
+        return found + self.natives.first()
 
     def _budget(self) -> Raw:
         dice = self.dice
@@ -101,6 +103,7 @@ class Dreamer:
             act = self.dice.choices(_ACTS, _WEIGHTS)[0]
             act(self, player, step)
         self.others.act(player, step)
+        self.natives.act(player, step)
         if self.reborn and self.dice.random() < 0.8:
             step["create"] += self.reborn
             self.reborn = []

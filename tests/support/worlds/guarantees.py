@@ -20,7 +20,7 @@ from tests.support.worlds.reading import (
     nominated,
     priority,
 )
-from tests.support.worlds.rest import alone, tried
+from tests.support.worlds.rest import alone, held, tried
 
 
 def guarantee_faults(view: View) -> Iterator[Fault]:
@@ -33,7 +33,7 @@ def guarantee_faults(view: View) -> Iterator[Fault]:
             if place and not _sum_refuses(view, [pod]):
                 yield Fault("min-beside-kept", f"{key(pod)} is within min, waits, and would fit {place}")
     for group, found in view.groups.items():
-        need = 0 if found.where else needed(view, group)
+        need = 0 if found.where or held(view, group) else needed(view, group)
         members = ready_members(view, group) if need else []
         if not members or len(members) < need or not within_min(view, members):
             continue

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from scheduler_core.engine.decisions import Decision, Evicted, Placed, Rejected
+from scheduler_core.engine.scheduler import Scheduler
 from scheduler_core.model.names import REASON_SCHEDULER_ERROR
 from scheduler_core.model.writes import Evict, Write
 from scheduler_core.simulate.objects import Change, key_of, merge_patch
@@ -21,7 +22,18 @@ from scheduler_core.simulate.scenario import Scenario
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
 from tests.support.worlds.guarantees import guarantee_faults
-from tests.support.worlds.objects import Raw, reference
+from tests.support.worlds.holds import held_faults, holds_of
+from tests.support.worlds.holds import restart_faults as hold_restart_faults
+from tests.support.worlds.native_checks import (
+    again_faults,
+    domain_faults,
+    is_native,
+    is_scheduled,
+    scheduled_faults,
+    spare_faults,
+    whole_faults,
+)
+from tests.support.worlds.objects import NATIVE, Raw, reference
 from tests.support.worlds.reading import View, going, group_key, key, namespace, needed, node_of, priority
 
 World = dict[str, Any]
@@ -44,6 +56,12 @@ _KINDS: Final = (
     "PersistentVolumeClaim",
     "StorageClass",
 )
+_DIALECTS: Final = {
+    "PodGroup": "incubator",
+    "x-PodGroup": "x",
+    "native-PodGroup": "native",
+    "ConfigMap": "config",
+}
 _GOING: Final = "2026-01-01T00:00:00Z"
 
 
@@ -56,11 +74,15 @@ class Finding(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A preemption that was carried out: for whom, who went, and how many pods had been bound by then."""
+    """A preemption that was carried out: for whom, who went, and how many pods had been bound by then.
+
+    `nominated`: how many members of the group had a node kept for them then.
+    """
 
     pods: tuple[Raw, ...]
     victims: frozenset[str]
     bound: int
+    nominated: int
 
 
 class Bound(NamedTuple):
@@ -91,6 +113,10 @@ class Player(Simulation):
         self._ghosts: dict[str, Raw] = {}
         self._claims: dict[str, Claim] = {}
         self._bound: list[Bound] = []
+        # Native groups (uids) whose condition said that they started, and of which members were bound.
+        self._scheduled: set[str] = set()
+        self._unsettled = False
+        self._started: set[str] = set()
 
     def view(self) -> View:
         """The raw objects as they are; who was evicted in this round still counts, on the way out."""
@@ -98,6 +124,7 @@ class Player(Simulation):
         if self._ghosts:
             found.pods += self._ghosts.values()
             found.holders += self._ghosts.values()
+        found.holds = holds_of(found, _ends(self.scheduler))
         return found
 
     def say(self, faults: Iterator[Fault]) -> None:
@@ -115,11 +142,15 @@ class Player(Simulation):
         """Delete, patch, create, wait; then rest."""
         self.step += 1
         done: Raw = {"delete": [], "update": [], "create": []}
-        if self._disturbs(step):
+        # What others do may take the room for which pods leave.
+        self._unsettled = self._disturbs(step)
+        if self._unsettled:
             self._claims.clear()
         for item in step.get("delete", ()):
             obj = self.objects.get(key_of(item))
             if obj is not None:
+                self._scheduled.discard(obj["metadata"]["uid"])
+                self._started.discard(obj["metadata"]["uid"])
                 done["delete"].append(reference(obj))
                 self.observe(self.objects.delete(item, "delete"))
         for item in step.get("patch", ()):
@@ -169,14 +200,20 @@ class Player(Simulation):
         self.say(rest.missed_faults(view))
         self.say(guarantee_faults(view))
         self.say(rest.count_faults(view))
+        self.say(self._condition_faults())
         self.say(rest.nomination_faults(view, self.state.nominations.node_of))
         self.say(Fault("state", text) for text in self.state.check())
-        self.say(fault for fault in rest.restart_faults(self._fresh()) if not self._patience(fault))
+        fresh = self._fresh()
+        decisions = fresh.step(self.now)
+        self.say(fault for fault in rest.restart_faults(decisions) if not self._patience(fault))
+        ends, rests = _ends(self.scheduler), self.state.gangs.quota_holds.rests
+        self.say(held_faults(view, ends, self.now))
+        self.say(hold_restart_faults(view, ends, _ends(fresh), rests))
 
-    def _fresh(self) -> list[Decision]:
-        """What a scheduler that was just started would decide now."""
+    def _fresh(self) -> Scheduler:
+        """A scheduler that was just started now."""
         seed = int(self.world.get("seed", 0)) + self.step
-        return rest.fresh_decisions(self.known, self.now, self.topology, seed)
+        return rest.fresh_scheduler(self.known, self.now, self.topology, seed)
 
     def end(self) -> None:
         """Let the scheduler look again at all who wait: it changes nothing, and what they say then is true.
@@ -199,8 +236,18 @@ class Player(Simulation):
         # Who ends in time may start beside kept nodes, where it is known when their gang starts.
         limited = {key(pod) for pod in self.view().waiting if pod["spec"].get("activeDeadlineSeconds")}
         excused = limited if self._kept_for_long else set()
-        fresh = (item for item in self._fresh() if isinstance(item, Rejected))
-        self.say(rest.message_faults([item for item in fresh if item.pod.key not in excused], self.rejected))
+        fresh = self._fresh()
+        decisions = [item for item in fresh.step(self.now) if isinstance(item, Rejected)]
+        # A fresh scheduler does not know all holds of the past.
+        other = _ends(fresh).keys() ^ _ends(self.scheduler).keys()
+        excused |= {
+            item.pod.key
+            for item in decisions
+            if any(group.startswith(f"{item.pod.namespace}/") for group in other)
+        }
+        self.say(
+            rest.message_faults([item for item in decisions if item.pod.key not in excused], self.rejected)
+        )
 
     @property
     def _kept_for_long(self) -> bool:
@@ -238,10 +285,21 @@ class Player(Simulation):
             if starts.startswith("bind"):
                 after = self.view()
                 self.say(together_faults(before, after, bound))
+                self.say(domain_faults(after, bound))
+                self._note_started(after, bound)
                 if starts != "bind":
                     self.say(gang_faults(after, starts.removeprefix("bind ")))
         self._ghosts = {}
         return changed
+
+    def _note_started(self, view: View, bound: list[tuple[Raw, str]]) -> None:
+        groups = {group_key(pod) for pod, _ in bound} & set(view.groups)
+        self._started |= {view.groups[group].obj["metadata"]["uid"] for group in groups}
+
+    def _condition_faults(self) -> Iterator[Fault]:
+        groups = [obj for obj in self.objects.all("PodGroup") if obj["apiVersion"] == NATIVE]
+        yield from scheduled_faults(groups, self._scheduled, self._started)
+        self._scheduled |= {group["metadata"]["uid"] for group in groups if is_scheduled(group)}
 
     def _kind(self, decision: Decision) -> str:
         """Decisions that belong together: evictions for one unit, bindings of one group."""
@@ -304,13 +362,20 @@ class Player(Simulation):
             return
         found = Preemption(pods, victims, {name: kept.get(name, "") for name in names})
         self.say(preemption_faults(view, found))
+        self.say(whole_faults(view, found))
+        if not self._unsettled:
+            self.say(again_faults(view, found))
+        self.say(spare_faults(view, found._replace(nodes=kept)))
         group = group_key(pods[0])
         name = group if group in view.groups and needed(view, group) else key(pods[0])
         before = self._claims.get(name)
-        if before is not None and not self._overtaken(before):
+        served = sum(1 for own, node in kept.items() if node and _is_of(view.get(own), group))
+        # A native group may evict again for members that the first evictions did not serve.
+        more = before is not None and is_native(view, group) and served > before.nominated
+        if before is not None and not more and not self._overtaken(before):
             text = f"{found}, after it evicted {sorted(before.victims)} for the same"
             self.findings.append(Finding("evict-again", self.step, text))
-        self._claims[name] = Claim(pods, frozenset(found.gone), len(self._bound))
+        self._claims[name] = Claim(pods, frozenset(found.gone), len(self._bound), served)
 
     def _gave_way(self, name: str) -> None:
         """A pod waits without a node: what it evicted for it may have lost to those who go before it.
@@ -351,6 +416,20 @@ class Player(Simulation):
             if there and not landed and not self._overtaken(claim):
                 names = ", ".join(key(pod) for pod in there)
                 yield Fault("evict-vain", f"{names} evicted {sorted(claim.victims)} and has no node")
+
+
+def _is_of(pod: Raw | None, group: str) -> bool:
+    return pod is not None and bool(group) and group_key(pod) == group
+
+
+def _ends(scheduler: Scheduler) -> dict[str, float]:
+    """The ends of all holds of quota, by the keys that a View gives groups."""
+    found = {}
+    for key_, hold in scheduler.state.gangs.quota_holds.holds.items():
+        ref = scheduler.state.gangs.gangs[key_].ref if key_ in scheduler.state.gangs.gangs else None
+        if ref is not None:
+            found[f"{ref.namespace}/{ref.name} {_DIALECTS[ref.dialect]}"] = hold.until
+    return found
 
 
 def _as_written(change: Change) -> Raw:

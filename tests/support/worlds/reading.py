@@ -7,12 +7,15 @@ thousandths of cpu, `Gi` and `Mi` of memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.support.worlds.objects import SCHEDULER
 
 Raw = dict[str, Any]
 Sums = dict[str, int]
+
+# How the scheduler names groups: of two groups of one age the first name goes first.
+_KIND_NAMES: Final = {"incubator": "PodGroup", "config": "ConfigMap"}
 
 _GROUP_KEYS: Final = (
     ("labels", "scheduling.x-k8s.io/pod-group", "x"),
@@ -150,11 +153,20 @@ class Group:
         self.key = f"{own['namespace']}/{self.name} {self.dialect}"
 
 
+class HeldQuota(NamedTuple):
+    """What a waiting group holds of the quota of its namespace, and its place in the queue."""
+
+    group: str
+    namespace: str
+    place: tuple[int, str, str]
+    amounts: Sums
+
+
 class View:
     """A cluster as its raw objects tell it, at one moment.
 
     `holders` have a node and are not finished; `waiting` have none and could get one (gated ones included);
-    `charged` have none and count in their quota all the same.
+    `charged` have none and count in their quota all the same. `holds` is what groups hold of their quotas.
     """
 
     def __init__(self, objects: Iterable[Raw]) -> None:
@@ -166,6 +178,7 @@ class View:
         self.classes: set[str] = set()
         self.budgets: list[Raw] = []
         self.quotas: dict[str, Raw] = {}
+        self.holds: list[HeldQuota] = []
         for obj in objects:
             self._sort_in(obj)
         self._split()
@@ -400,17 +413,70 @@ class View:
         used, in_use = self.used(ns), self.used_by_all(guaranteed=guaranteed)
         room = self.sum_of_min()
         high = self.high[ns]
+        held = self.held_against(pod, reserved=reserved)
+        beyond = held if held and not self._min_has_room(pod, own, held) else {}
         for name, asked in cost(pod).items():
-            if asked and name in high and used.get(name, 0) + own.get(name, 0) + asked > high[name]:
+            of_max = used.get(name, 0) + own.get(name, 0) + held.get(name, 0)
+            if asked and name in high and of_max + asked > high[name]:
                 return f"max of {name}"
-            if asked and name in room and in_use.get(name, 0) + total.get(name, 0) + asked > room[name]:
+            of_all = in_use.get(name, 0) + total.get(name, 0) + beyond.get(name, 0)
+            if asked and name in room and of_all + asked > room[name]:
                 return f"sum(min) of {name}"
         return ""
 
+    def held_against(self, pod: Raw, *, reserved: bool) -> Sums:
+        """What waiting groups of its quota hold that go before the pod.
+
+        `reserved`: nominated pods count, so what is nominated for their members is not held as well.
+        """
+        total: Sums = {}
+        own = group_key(pod)
+        for hold in self.holds if any(hold.namespace == namespace(pod) for hold in self.holds) else ():
+            if hold.namespace != namespace(pod) or hold.group == own or hold.place >= place_of(self, pod):
+                continue
+            amounts = dict(hold.amounts)
+            for other in self.nominees(pod) if reserved else ():
+                if group_key(other) == hold.group and self.right(other) >= priority(pod):
+                    add(amounts, cost(other), -1)
+            add(total, {name: value for name, value in amounts.items() if value > 0})
+        return total
+
+    def _min_has_room(self, pod: Raw, own: Mapping[str, int], held: Mapping[str, int]) -> bool:
+        used, low = self.without(self.leaving()).used(namespace(pod)), self.low[namespace(pod)]
+        return all(
+            used.get(name, 0) + own.get(name, 0) + held.get(name, 0) + asked <= low.get(name, 0)
+            for name, asked in cost(pod).items()
+            if asked and name in self.relevant(namespace(pod))
+        )
+
+
+def evicted_for(victim: Raw) -> str:
+    """The pod (key) for which a leaving pod was evicted; empty for none."""
+    told = (victim.get("status") or {}).get("conditions") or ()
+    texts = [str(item.get("message", "")) for item in told]
+    return next((text.split()[2] for text in texts if text.startswith("preempted by ")), "")
+
 
 def _evicted_by(victim: Raw, pod: Raw) -> bool:
-    told = (victim.get("status") or {}).get("conditions") or ()
-    return any(str(item.get("message", "")).startswith(f"preempted by {key(pod)} ") for item in told)
+    return evicted_for(victim) == key(pod)
+
+
+def place_of(view: View, pod: Raw) -> tuple[int, str, str]:
+    """The place of a pod, or of its group, in the queue of those that hold quota."""
+    group = group_key(pod)
+    if group in view.groups:
+        return place_of_group(view, group)
+    return -priority(pod), pod["metadata"].get("creationTimestamp", ""), pod["metadata"].get("uid", "")
+
+
+def place_of_group(view: View, group: str) -> tuple[int, str, str]:
+    """The same for a group."""
+    found = view.groups[group]
+    own = found.obj["spec"].get("priority") if found.dialect == "native" else found.priority
+    most = own if own is not None else max((priority(pod) for pod in view.members(group)), default=0)
+    kind = _KIND_NAMES.get(found.dialect, f"{found.dialect}-PodGroup")
+    name = f"{namespace(found.obj)}/{found.name} {kind}"
+    return -most, found.obj["metadata"].get("creationTimestamp", ""), name
 
 
 def _born(pod: Raw) -> tuple[str, str]:

@@ -71,8 +71,8 @@ def _profiles(topology: bool) -> Mapping[str, Profile]:
     return build_profiles(parsed(topology), FACTORIES, KNOWN_PLUGINS)
 
 
-def fresh_decisions(known: Mapping[Any, Any], now: float, topology: bool, seed: int) -> list[Decision]:
-    """What a scheduler that was just started decides on parsed objects, told kind by kind in any order."""
+def fresh_scheduler(known: Mapping[Any, Any], now: float, topology: bool, seed: int) -> Scheduler:
+    """A scheduler that was just started, told parsed objects kind by kind in any order."""
     dice = random.Random(seed)
     by_kind: dict[str, list[Any]] = {}
     for (kind, _, _), obj in known.items():
@@ -84,7 +84,7 @@ def fresh_decisions(known: Mapping[Any, Any], now: float, topology: bool, seed: 
     for objects in kinds:
         for obj in objects:
             scheduler.put(obj, now)
-    return scheduler.step(now)
+    return scheduler
 
 
 def restart_faults(decisions: list[Decision]) -> Iterator[Fault]:
@@ -159,13 +159,14 @@ def missed_faults(view: View) -> Iterator[Fault]:
     """Pods that wait although they may evict others and would then fit. Only where nothing is under way.
 
     Pods that must be near others are left out: as in kube-scheduler, all who may go are taken away first, and
-    with them those whom such a pod needs.
+    with them those whom such a pod needs. Pods evict nobody beside quota that is held.
     """
     if view.leaving() or any(nominated(pod) for pod in view.waiting):
         return
     for pod in tried(view):
         near = "podAffinity" in (pod["spec"].get("affinity") or {})
-        if alone(view, pod) and not near and pod["spec"].get("preemptionPolicy") != "Never":
+        held = bool(view.held_against(pod, reserved=True) and view.refused(pod))
+        if alone(view, pod) and not (near or held) and pod["spec"].get("preemptionPolicy") != "Never":
             for node in view.nodes:
                 some = next(ways(view, pod, set(), node), None)
                 if some is not None:
