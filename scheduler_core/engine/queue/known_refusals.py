@@ -18,19 +18,24 @@ from scheduler_core.engine.queue.unit import QueuedUnit, Traits, WaitingClass
 from scheduler_core.engine.scores.class_cache import ClassCache
 from scheduler_core.engine.scores.signature import usage_signature
 from scheduler_core.state.cluster import ClusterState
+from scheduler_core.state.gangs.held_quota import HeldAgainst, held_against
 
 # A rejection is reused for this long: answers also change with time, as NodeMetrics expire.
 STANDS_FOR_SECONDS: Final = 1.0
 
 
 class KnownRefusal(NamedTuple):
-    """A rejection of a class: the decision, the plugins, the cluster's version, the time and the traits."""
+    """A rejection of a class: the decision, the plugins, the cluster's version, the time and the traits.
+
+    `held` is what the quota held for groups that went before the pod.
+    """
 
     rejected: Rejected
     plugins: frozenset[str]
     version: int
     at: float
     traits: Traits
+    held: HeldAgainst
 
 
 class KnownRefusals:
@@ -61,6 +66,8 @@ class KnownRefusals:
         said: KnownRefusal | None = resting.known_refusal if resting is not None else None
         if said is None or said.version != self._reviews.version or now >= said.at + STANDS_FOR_SECONDS:
             return None
+        if held_against(self._state, pod) != said.held:
+            return None
         return said._replace(rejected=msgspec.structs.replace(said.rejected, pod=pod))
 
     def learn(self, unit: QueuedUnit, decisions: Sequence[Decision], plugins: frozenset[str]) -> None:
@@ -70,12 +77,13 @@ class KnownRefusals:
             return
         found.known_refusal = None
         if len(decisions) == 1 and isinstance(decisions[0], Rejected):
+            held = held_against(self._state, decisions[0].pod)
             said = decisions[0]
             if not said.nominated and not said.writes:
                 # The diagnosis would be most of the memory of a class with one pod.
                 said = msgspec.structs.replace(said, diagnosis=None)
                 found.known_refusal = KnownRefusal(
-                    said, plugins, self._reviews.version, unit.failed_at, found.traits
+                    said, plugins, self._reviews.version, unit.failed_at, found.traits, held
                 )
         self._learn_nodes(unit, found)
 

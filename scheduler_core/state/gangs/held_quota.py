@@ -134,7 +134,9 @@ def _begin(state: ClusterState, gang: Gang, held: ResourceList, now: float) -> N
             since = moment
         elif told.reason == REASON_LIMIT_REACHED and moment + seconds > now:
             holds.rest(space, moment + seconds)
-    if holds.rests.get(space, 0.0) > now:
+    # A rest does not end the hold of another group, so a new process continues that as well.
+    goes_on = told is not None and told.status == "True"
+    if not goes_on and holds.rests.get(space, 0.0) > now:
         return
     holds.begin(gang.key, QuotaHold(space, since, since + seconds, held))
     if since + seconds <= now:

@@ -19,6 +19,7 @@ from scheduler_core.model.writes import Evict, Write
 from scheduler_core.simulate.objects import Change, key_of, merge_patch
 from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
+from scheduler_core.state.gangs.held_quota import effective_hold
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, gang_faults, preemption_faults, together_faults
 from tests.support.worlds.guarantees import guarantee_faults
@@ -205,6 +206,8 @@ class Player(Simulation):
         self.say(Fault("state", text) for text in self.state.check())
         fresh = self._fresh()
         decisions = fresh.step(self.now)
+        # What the first cycles found out about groups counts for their holds from then on.
+        fresh.step(self.now)
         self.say(fault for fault in rest.restart_faults(decisions) if not self._patience(fault))
         ends, rests = _ends(self.scheduler), self.state.gangs.quota_holds.rests
         self.say(held_faults(view, ends, self.now))
@@ -423,11 +426,11 @@ def _is_of(pod: Raw | None, group: str) -> bool:
 
 
 def _ends(scheduler: Scheduler) -> dict[str, float]:
-    """The ends of all holds of quota, by the keys that a View gives groups."""
+    """The ends of all holds of quota that hold something, by the keys that a View gives groups."""
     found = {}
     for key_, hold in scheduler.state.gangs.quota_holds.holds.items():
         ref = scheduler.state.gangs.gangs[key_].ref if key_ in scheduler.state.gangs.gangs else None
-        if ref is not None:
+        if ref is not None and effective_hold(scheduler.state, key_):
             found[f"{ref.namespace}/{ref.name} {_DIALECTS[ref.dialect]}"] = hold.until
     return found
 
