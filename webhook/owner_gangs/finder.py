@@ -187,9 +187,10 @@ class GangFinder:
             if not plural:
                 return None
             return self._judge(self._get(namespace, reference, plural), reference, entries)
+        except NotFound:
+            # An owner of a kind that the server does not serve in any version is gone with its kind.
+            return None
         except (ApiError, KubeconfigError) as error:
-            if isinstance(error, NotFound) and (error.of_object or named or not entries):
-                return None
             if isinstance(error, Forbidden) and not entries:
                 return None
             says = " ".join(str(error).split())
