@@ -36,10 +36,8 @@ class ControllerPrograms:
 
     def commands(self, server: ControlPlane) -> dict[str, list[str]]:
         """Command line of each program by name, for nodes whose kubelet is the sandbox's."""
-        # The sandbox's kubelet renews no Leases, so this controller would take all nodes for dead.
-        flags = ["--controllers=*,-node-lifecycle-controller"]
         return {
-            MANAGER: [*manager_command(self.manager, server), *flags],
+            MANAGER: manager_command(self.manager, server, heartbeats=False),
             JOBSET: jobset_command(self.jobset, server),
         }
 
@@ -50,8 +48,12 @@ def controllers_in(folder: Path) -> ControllerPrograms:
     return ControllerPrograms(manager, jobset, read_definitions(folder / JOBSET_CRD))
 
 
-def manager_command(program: Path, server: ControlPlane) -> list[str]:
-    """Command line of kube-controller-manager with the controllers that it runs by default."""
+def manager_command(program: Path, server: ControlPlane, *, heartbeats: bool = True) -> list[str]:
+    """Command line of kube-controller-manager with the controllers that it runs by default.
+
+    Without `heartbeats` no kubelet renews the Lease of its node: the node lifecycle controller, which would
+    taint all nodes after 50 seconds, does not run.
+    """
     return [
         str(program),
         f"--kubeconfig={server.kubeconfig}",
@@ -63,6 +65,7 @@ def manager_command(program: Path, server: ControlPlane) -> list[str]:
         "--leader-elect=false",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
+        *([] if heartbeats else ["--controllers=*,-node-lifecycle-controller"]),
     ]
 
 

@@ -44,9 +44,10 @@ def _running(folder: Path, name: str, command: Sequence[str]) -> Iterator[None]:
         end_process(process)
 
 
-def controllers(server: ControlPlane) -> AbstractContextManager[None]:
-    """kube-controller-manager with all that it runs by default."""
-    return _running(server.folder, MANAGER, manager_command(have(MANAGER).path, server))
+def controllers(server: ControlPlane, *, heartbeats: bool = True) -> AbstractContextManager[None]:
+    """kube-controller-manager, where kubelets run (`heartbeats`) with all that it runs by default."""
+    command = manager_command(have(MANAGER).path, server, heartbeats=heartbeats)
+    return _running(server.folder, MANAGER, command)
 
 
 def jobset(server: ControlPlane) -> AbstractContextManager[None]:

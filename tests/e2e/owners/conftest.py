@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def owner_kinds(server: ControlPlane) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     """etcd, kube-apiserver, kube-controller-manager and the controller of JobSets."""
-    with ControlPlane(companions=(owner_kinds, controllers, jobset)) as server:
+    with ControlPlane(companions=(owner_kinds, partial(controllers, heartbeats=False), jobset)) as server:
         yield server
 
 
