@@ -147,7 +147,7 @@ class DemoCluster:
             config = at_this_server(self._config, self.kubeconfig, self.directory)
             programs = {**controllers(), **commands(self.kubeconfig, self.directory, config)}
             stack = ChildProcesses(programs, self._say, patience=STOP_SECONDS)
-            await self._run(signs, asyncio.gather(stack.run(), cluster.ended()))
+            await self._run(signs, *map(asyncio.create_task, (stack.run(), cluster.ended())))
         finally:
             await cluster.stop()
 
@@ -165,21 +165,22 @@ class DemoCluster:
         real = RealCluster(self._programs.server, nodes, objects, controllers=False)
         return real, lambda: controllers.commands(real.server)
 
-    async def _run(self, signs: asyncio.Task[None], running: asyncio.Future[Any]) -> None:
-        """Run until `_stop` is set; raises ProcessEnded if a process ends."""
+    async def _run(self, signs: asyncio.Task[None], *running: asyncio.Task[None]) -> None:
+        """Run until `_stop` is set; raises ProcessEnded if a process ends. All tasks have ended on return."""
         stopping = asyncio.create_task(self._stop.wait())
-        tasks: list[asyncio.Future[Any]] = [signs, running, stopping]
+        ends: list[asyncio.Task[Any]] = [*running, stopping]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([signs, *ends], return_when=asyncio.FIRST_COMPLETED)
             if signs.done():
                 self._up.set_result(None)
-                await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                running.result()
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in running:
+                if task.done():
+                    task.result()
         finally:
-            for task in tasks:
+            for task in (signs, *ends):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(signs, *ends, return_exceptions=True)
 
     def _say(self, line: str) -> None:
         self._last.append(line)
