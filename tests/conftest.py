@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from rich.console import Console
 
 from tests.support import tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
-from tests.tools.build import possible
+from tests.support.extent import LeftOut, left_out
+from tests.support.run_progress import RunProgress
 
-END_TO_END = Path(__file__).parent / "e2e"
+END_TO_END = "tests/e2e/"
+LEFT_OUT = pytest.StashKey[list[LeftOut]]()
 
 tls_socket.install()
 
@@ -37,23 +40,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark end-to-end tests; leave them out where they cannot run and nobody insists."""
-    end_to_end = [item for item in items if END_TO_END in item.path.parents]
-    for item in end_to_end:
-        item.add_marker(pytest.mark.e2e)
-    if end_to_end and _left_out(config):
-        config.hook.pytest_deselected(items=end_to_end)
-        items[:] = [item for item in items if END_TO_END not in item.path.parents]
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT_OUT] = left_out(config.getoption("--server"))
+    if hasattr(config, "workerinput") or config.getoption("collectonly"):
+        return
+    lines = [f"{item.what}: {item.why}" for item in config.stash[LEFT_OUT]]
+    config.pluginmanager.register(RunProgress(Console(), lines), "run-progress")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if _left_out(config):
-        terminalreporter.write_line(
-            "left out: tests/e2e, as kubectl is not on PATH and Go, which would build it, is not installed",
-            yellow=True,
-        )
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what this machine or this run has no program for, without importing it."""
+    return any(collection_path in item.paths for item in config.stash[LEFT_OUT]) or None
 
 
-def _left_out(config: pytest.Config) -> bool:
-    return config.getoption("--server") is None and not possible("kubectl")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(END_TO_END):
+            item.add_marker(pytest.mark.e2e)

@@ -21,33 +21,16 @@ from tests.upstream.programs import controllers, jobset
 
 HERE = Path(__file__).parent
 START_AND_TEST_SECONDS = 300
-REAL = ("kube-apiserver", "both")
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # Another release of the same CRD as MPIJob v2beta1.
 LATER = frozenset({"MPIJob v1"})
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Real controllers need a real server."""
-    ours = [item for item in items if HERE in item.path.parents]
-    for item in ours:
-        # The first test of a process starts a whole control plane.
-        item.add_marker(pytest.mark.timeout(START_AND_TEST_SECONDS))
-    left_out = ours if not _is_real(config) else []
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if not _is_real(config):
-        terminalreporter.write_line(
-            "left out: tests/e2e/owners, which needs a real kube-apiserver (make test-e2e)", yellow=True
-        )
-
-
-def _is_real(config: pytest.Config) -> bool:
-    return config.getoption("--server") in REAL
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE:
+            # The first test of a process starts a whole control plane.
+            item.add_marker(pytest.mark.timeout(START_AND_TEST_SECONDS))
 
 
 def install(server: ControlPlane, name: str) -> None:
