@@ -21,10 +21,11 @@ SERVER ?= both
 CONTROLLERS := build/controllers
 NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
+SEARCHES := tests/property tests/unit/webhook/http/test_fuzz.py
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-controllers test test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
+.PHONY: help demo demo-controllers test test-searches test-e2e test-groups test-faults test-upstream fuzz mutants soak nightly check docs bench bench-small bench-peers manifests image lock tools
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -39,9 +40,12 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
-test: $(READY) ## all tests but those of faults; end-to-end ones on the sandbox
+test: $(READY) ## all tests but those of faults, and a quarter of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true
-	@$(PYTEST) -n 4 --ignore=tests/faults
+	@MUSTER_SEARCH_PART=4 $(PYTEST) -n 4 --ignore=tests/faults
+
+test-searches: $(READY) ## the random searches with all their cases
+	@$(PYTEST) -n 4 $(SEARCHES)
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=
 	@$(TOOLS) --link $(BIN) kubectl helm && $(TOOLS) etcd kube-apiserver kube-controller-manager jobset $(filter kube-apiserver-%,$(SERVER))

@@ -13,6 +13,7 @@ from tests.support import tls_socket
 from tests.support.clusters.server import NEWEST, SERVERS
 from tests.support.extent import LeftOut, left_out
 from tests.support.run_progress import RunProgress
+from tests.support.searches import PART, cases
 
 END_TO_END = "tests/e2e/"
 LEFT_OUT = pytest.StashKey[list[LeftOut]]()
@@ -21,7 +22,11 @@ tls_socket.install()
 
 # The machine's speed says nothing about the code: no deadlines, and the same examples for everybody.
 settings.register_profile(
-    "muster", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "muster",
+    deadline=None,
+    derandomize=True,
+    max_examples=cases(100),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("muster")
 
@@ -45,6 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.getoption("collectonly"):
         return
     lines = [f"{item.what}: {item.why}" for item in config.stash[LEFT_OUT]]
+    if PART > 1:
+        lines.append(f"all but one case in {PART} of the random searches: they take minutes (make test-searches)")
+    if "tests/faults" in (config.getoption("ignore") or ()):
+        lines.append("tests/faults: it takes minutes, and stops and kills programs (make test-faults)")
     config.pluginmanager.register(RunProgress(Console(), lines), "run-progress")
 
 

@@ -6,7 +6,6 @@ pod is judged by plugin and oracle. MUSTER_ORACLE_CLUSTERS sets how many cluster
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -36,8 +35,9 @@ from tests.support.oracles.cluster import (
     spread_filter,
     spread_scores,
 )
+from tests.support.searches import cases
 
-CLUSTERS = int(os.environ.get("MUSTER_ORACLE_CLUSTERS", "2000"))
+CLUSTERS = cases(2000, "MUSTER_ORACLE_CLUSTERS")
 CHUNKS = 20
 KEYS = (HOSTNAME, ZONE, "rack")
 NAMESPACES = ("a", "b", "c")

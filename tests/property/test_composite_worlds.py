@@ -9,6 +9,7 @@ from scheduler_core.engine.decisions import Evicted, Placed
 from scheduler_core.model.names import MUSTER_SCHEDULER
 from tests.support.builders import make_pod
 from tests.support.composite_world import PRIORITY, World, composite, gang
+from tests.support.searches import cases
 
 KEYS = st.sampled_from(("", "", "zone", "rack"))
 # Of every group: (kind of parent as an index, minimum, topology key). Parents come before their children.
@@ -20,7 +21,7 @@ NODES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, ma
 
 
 @given(NODES, TREES, LEAVES, st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=cases(200))
 def test_what_runs_keeps_the_rules_of_its_tree(
     nodes: list[tuple[int, int]],
     trees: list[tuple[int, int, str]],

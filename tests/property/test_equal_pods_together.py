@@ -16,6 +16,7 @@ from scheduler_core.framework.registry import build_profiles
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.searches import cases
 
 CONFIG = muster_config()
 ZONES = ("z1", "z2")
@@ -103,11 +104,11 @@ def told(decision: Decision) -> tuple[str, str, str]:
     return name, decision.pod.key, decision.message
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(cases(150)))
 def test_same_decisions_as_one_by_one_from_scratch(seed: int) -> None:
     assert play(seed, fresh=False) == play(seed, fresh=True)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(cases(10)))
 def test_same_state_and_time_give_the_same_decisions(seed: int) -> None:
     assert play(seed, fresh=False) == play(seed, fresh=False)

@@ -18,6 +18,7 @@ from scheduler_core.engine.queue.unit import Part
 from scheduler_core.model.extending import NodesQuestion
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 from tests.support.extended import Extended
+from tests.support.searches import cases
 
 EXTENDER = Extender(url_prefix="http://x", filter_verb="f", preempt_verb="v")
 NAMES = 9
@@ -116,7 +117,7 @@ class Turmoil:
         assert all(self.made.scheduler.queue.get(uid) is not None for uid in self.waiting)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=cases(40))
 @given(st.randoms(use_true_random=False))
 def test_every_unit_gets_its_answer_and_nothing_is_kept(random: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -14,6 +14,7 @@ from scheduler_core.model.extending import NodesAnswer, NodesQuestion, VictimsAn
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
 from tests.support.extended import Extended
 from tests.support.gang_scheduler import GangScheduler
+from tests.support.searches import cases
 
 AGREES = Extender(url_prefix="http://x", filter_verb="f", prioritize_verb="p", weight=1, preempt_verb="e")
 
@@ -63,7 +64,7 @@ def played(scheduler: Scheduler, nodes: list[int], given_pods: list[tuple[int, i
     return told
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=cases(60))
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), pods)
 def test_the_same_is_decided_as_without_extenders(
     nodes: list[int], given_pods: list[tuple[int, int, str]]

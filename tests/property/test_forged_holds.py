@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_core.model.quotas.reservation_ledger import Charge, Hold
+from tests.support.searches import cases
 from tests.unit.webhook.reservations.reservations import NAMESPACE, FakeApi, Replica, charge, hold
 from webhook.reservations.provisional_entries import WaitLimits
 
@@ -40,7 +41,7 @@ def asked_for(kind: str, number: int, cpu: int) -> Hold | Charge:
     return charge(f"p{number}", cpu, "base" if kind == "member" else "")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(steps)
 def test_forged_entries_neither_refuse_nor_overdraw_nor_stay(
     history: list[tuple[int, str, int, bool, float]],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 
 from tests.support.builders import PodBuilder, make_pod
 from tests.support.gang_scheduler import GangScheduler, member
+from tests.support.searches import cases
 
-CLUSTERS = int(os.environ.get("MUSTER_GANG_CLUSTERS", "300"))
+CLUSTERS = cases(300, "MUSTER_GANG_CLUSTERS")
 BLOCK = 50
 
 

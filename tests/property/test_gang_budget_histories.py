@@ -12,8 +12,9 @@ from scheduler_core.model.names import PROTECTED_GROUP_LABEL
 from scheduler_core.simulate.objects import key_of
 from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
+from tests.support.searches import cases
 
-HISTORIES = 60
+HISTORIES = cases(60)
 STEPS = 25
 GROUPS = ("g0", "g1")
 KEY = "scheduling.k8s.io/group-name"

@@ -18,8 +18,9 @@ from scheduler_core.model.timestamps import format_micro_time
 from scheduler_core.model.writes import Patch
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod
+from tests.support.searches import cases
 
-HISTORIES = 150
+HISTORIES = cases(150)
 RESTS = 12
 KEY = "a/g PodGroup"
 

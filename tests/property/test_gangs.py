@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -15,8 +14,9 @@ from scheduler_core.simulate.run import Simulation
 from scheduler_core.simulate.scenario import Scenario
 from scheduler_core.state.gangs.gangs import missing
 from scheduler_core.state.trial import Trial
+from tests.support.searches import cases
 
-CLUSTERS = int(os.environ.get("MUSTER_GANG_CLUSTERS", "300"))
+CLUSTERS = cases(300, "MUSTER_GANG_CLUSTERS")
 BLOCK = 50
 
 

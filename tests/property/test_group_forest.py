@@ -9,6 +9,7 @@ from scheduler_core.model.groups.composite import Composite, is_composite_key
 from scheduler_core.model.groups.gang import Disruption, Gang, GroupRef
 from scheduler_core.state.gangs.forest import Group, GroupForest
 from scheduler_core.state.gangs.gangs import GangTable
+from tests.support.searches import cases
 
 COMPOSITES = ("a", "b", "c", "d", "e")
 GANGS = ("p", "q", "r")
@@ -64,7 +65,7 @@ def view(forest: GroupForest, keys: list[str]) -> dict[str, object]:
 
 
 @given(EDITS)
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 def test_a_history_leaves_what_the_objects_say(edits: list[tuple[bool, Group]]) -> None:
     table, left = GangTable(), {}
     table.forest.enabled = True
@@ -81,7 +82,7 @@ def test_a_history_leaves_what_the_objects_say(edits: list[tuple[bool, Group]]) 
 
 
 @given(EDITS)
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 def test_groups_of_one_tree_have_one_unit_and_a_root_or_a_fault(edits: list[tuple[bool, Group]]) -> None:
     groups: dict[str, Group] = {group.key: group for _, group in edits}
     forest = built(groups).forest

@@ -18,12 +18,13 @@ from scheduler_core.engine.gang.preemption import GangPreemption
 from scheduler_core.model.groups.native import parse_native_gang
 from tests.support.builders import make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler
+from tests.support.searches import cases
 
 PLAIN: Final = "no quota"
 OWN: Final = "all in one quota"
 RECLAIM: Final = "reclaim from a borrower"
 PRIORITY: Final = 5
-BATCHES: Final = 10
+BATCHES: Final = cases(10)
 PER_BATCH: Final = 40
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import load_scenarios
+from tests.support.searches import cases
 
 Obj = dict[str, Any]
 CONFIG = {
@@ -96,7 +97,7 @@ def allowed(rule: Obj, counts: list[int]) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(cases(150)))
 def test_groups_are_whole_within_the_nodes_and_under_their_rules(seed: int) -> None:
     plan = Plan(seed)
     (scenario,) = load_scenarios(json.dumps(plan.scenario()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 
@@ -15,8 +14,9 @@ from scheduler_core.model.timestamps import format_time
 from scheduler_core.state.gangs.quota_holds import QuotaHold
 from tests.support.builders import make_group, make_node, make_pod, make_quota
 from tests.support.gang_scheduler import GangScheduler
+from tests.support.searches import cases
 
-WORLDS = int(os.environ.get("MUSTER_HELD_QUOTA_WORLDS", "120"))
+WORLDS = cases(120, "MUSTER_HELD_QUOTA_WORLDS")
 BLOCK = 30
 HOLD_SECONDS = 300.0
 

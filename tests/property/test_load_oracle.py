@@ -24,6 +24,7 @@ from tests.support.builders import make_node, make_pod
 from tests.support.load_builders import NOW, condition, load_aware_plugin, make_metric
 from tests.support.oracles import load as oracle
 from tests.support.oracles.load import Oracle, Raw, World
+from tests.support.searches import cases
 
 NODES = ("a", "b", "c", "d")
 BANDS = ("koord-prod", "koord-mid", "koord-batch", "koord-free", "other")
@@ -277,7 +278,7 @@ def answers(
     return verdicts, {name: int(scores[slot]) for name, slot in alive.items()}, sums
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(cases(120)))
 def test_columns_equal_the_slow_oracle_after_every_change(seed: int) -> None:
     rng = random.Random(seed)
     args = [some_args(rng) for _ in range(2)]

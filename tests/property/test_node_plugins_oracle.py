@@ -43,6 +43,7 @@ from tests.support.asking import cycle_for, points, verdicts
 from tests.support.oracles import nodes as oracle
 from tests.support.oracles import volumes
 from tests.support.oracles.nodes import Raw, World
+from tests.support.searches import cases
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 LEGACY_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -347,7 +348,7 @@ def refusal(plugin: Any, world: World, pod: Raw) -> str:
 VOLUME_PLUGINS = (VolumeRestrictions, VolumeZone, VolumeBinding, NodeVolumeLimits)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(cases(120)))
 def test_filters_say_what_the_oracle_says(seed: int) -> None:
     cluster = Cluster(seed)
     names = cluster.state.nodes.names
@@ -371,7 +372,7 @@ def test_filters_say_what_the_oracle_says(seed: int) -> None:
             assert part == [wanted[slot] for slot in some], (plugin.name, pod)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(cases(60)))
 def test_a_pod_is_refused_early_when_the_oracle_says_so(seed: int) -> None:
     cluster = Cluster(seed)
     for _ in range(30):
@@ -393,7 +394,7 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(cases(120)))
 def test_scores_are_those_of_the_oracle(seed: int) -> None:
     cluster = Cluster(seed)
     world, names = cluster.world, cluster.state.nodes.names
@@ -422,7 +423,7 @@ def test_scores_are_those_of_the_oracle(seed: int) -> None:
         assert of(ImageLocality()) == [oracle.image_score(world, pod, node) for node in nodes]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(cases(25)))
 def test_updated_columns_equal_recomputed_ones(seed: int) -> None:
     """Placements, removals, new nodes and storage between attempts: indexes and caches follow."""
     cluster = Cluster(seed)

@@ -9,6 +9,7 @@ import pytest
 from scheduler_core.config.load import BUILTIN, load_config
 from tests.support.oracles.preemption_audit import Audit
 from tests.support.oracles.random_cluster import random_cluster
+from tests.support.searches import cases
 
 MODES: Final = (
     {"one_by_one": True},
@@ -17,7 +18,7 @@ MODES: Final = (
     {"reborn": True},
     {"slow": True, "reborn": True},
 )
-BATCHES: Final = 40
+BATCHES: Final = cases(40)
 PER_BATCH: Final = 50
 BATCHES_ON_ONE_NODE: Final = 8
 ON_ONE_NODE: Final = load_config(

@@ -28,6 +28,7 @@ from scheduler_core.plugins.node_ports import NodePorts
 from scheduler_core.simulate.objects import merge_patch
 from scheduler_core.simulate.run import run_scenario
 from scheduler_core.simulate.scenario import load_scenarios
+from tests.support.searches import cases
 from tests.support.worlds import objects as make
 from tests.support.worlds import rest
 from tests.support.worlds.checks import Fault, Preemption, binding_faults, gang_faults, preemption_faults
@@ -38,7 +39,7 @@ from tests.support.worlds.player import Player, World, play
 from tests.support.worlds.reading import View, nominated
 from tests.support.worlds.shrink import failing_checks, shrunk
 
-WORLDS = int(os.environ.get("MUSTER_WORLDS", "300"))
+WORLDS = cases(300, "MUSTER_WORLDS")
 BLOCK = 25
 
 

@@ -7,7 +7,6 @@ the way, others leave already, and victims belong to gangs. What is known of pla
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,9 +23,10 @@ from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.property.test_victims_oracle import CONFIGS, RESOURCES, Runs, Sizes, World, random_world
 from tests.support.builders import make_budget, make_group, make_node, make_pod, make_quota
+from tests.support.searches import cases
 
 # Of each kind and feature; a deep run: 2000.
-WORLDS: Final = int(os.environ.get("MUSTER_ORACLE_SEARCHES", "30"))
+WORLDS: Final = cases(30, "MUSTER_ORACLE_SEARCHES")
 FEATURES: Final = ("closed", "shrunk", "booked", "leaving", "apart", "gangs")
 NONE: Final[frozenset[Runs]] = frozenset()
 Way = tuple[frozenset[Runs], str]

@@ -21,6 +21,7 @@ from scheduler_core.state.placed.grid import EMPTY
 from scheduler_core.state.trial import Trial
 from scheduler_core.state.unplaced import IGNORED_SECONDS
 from tests.support.builders import PodBuilder, make_node, make_pod, make_quota
+from tests.support.searches import cases
 
 NODES = ("n0", "n1", "n2")
 NAMESPACES = ("a", "b", "c")
@@ -270,7 +271,7 @@ def nonzero(amounts: Any) -> dict[str, int]:
     return {name: value for name, value in amounts.items() if value}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(cases(60)))
 def test_a_history_ends_as_if_told_at_once(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS):
@@ -287,7 +288,7 @@ def not_known(history: History, item: Any) -> bool:
     return history.state.nodes.names[item.slot] not in history.nodes
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(cases(60)))
 def test_a_trial_leaves_nothing_behind(seed: int) -> None:
     history = History(1000 + seed)
     for _ in range(40):

@@ -7,7 +7,6 @@ many instances each family gets (a deep run: 20000).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,8 +24,9 @@ from scheduler_core.topology.problem import pose
 from scheduler_core.topology.question import fault, pose_question
 from scheduler_core.topology.reach import any_placement
 from scheduler_core.topology.tree import Tree, build
+from tests.support.searches import cases
 
-INSTANCES = int(os.environ.get("MUSTER_ORACLE_INSTANCES", "600"))
+INSTANCES = cases(600, "MUSTER_ORACLE_INSTANCES")
 FAMILIES = ("plain", "partitions", "range", "factor", "hard", "mix", "flat", "deep", "fixed", "tight")
 LEVELS = ("zone", "rack", "node")
 

@@ -7,7 +7,6 @@ MUSTER_ORACLE_VICTIMS sets how many worlds of each kind (a deep run: 20000).
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -26,8 +25,9 @@ from scheduler_core.model.names import MUSTER_SCHEDULER
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import make_budget, make_node, make_pod, make_quota
+from tests.support.searches import cases
 
-WORLDS: Final = int(os.environ.get("MUSTER_ORACLE_VICTIMS", "1200"))
+WORLDS: Final = cases(1200, "MUSTER_ORACLE_VICTIMS")
 BATCHES: Final = 10
 RESOURCES: Final = ("cpu", "memory")
 CONFIGS: Final = {

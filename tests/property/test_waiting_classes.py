@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,9 +19,10 @@ from scheduler_core.model.pods.pod import Pod
 from scheduler_core.plugins.registry import FACTORIES
 from scheduler_core.state.cluster import ClusterState
 from tests.support.builders import PodBuilder, make_group, make_node, make_pod, make_quota
+from tests.support.searches import cases
 
 CONFIG = muster_config()
-CLUSTERS = int(os.environ.get("MUSTER_CLASS_CLUSTERS", "150"))
+CLUSTERS = cases(150, "MUSTER_CLASS_CLUSTERS")
 STEPS = 25
 Change = tuple[str, Any]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,9 +16,10 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.clusters.scheduler import scheduler
 from tests.support.clusters.server import RequestFailed, Server, exchange
 from tests.support.eventually import eventually
+from tests.support.searches import cases
 from webhook.certs.registration import WebhookEndpoint, register, validating_configuration
 
-ROUNDS = int(os.environ.get("MUSTER_RACE_ROUNDS", "200"))
+ROUNDS = cases(200, "MUSTER_RACE_ROUNDS")
 TIMEOUT_SECONDS = 3
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster-webhook"
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/{}/podgroups"

@@ -19,6 +19,7 @@ from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, LEFT_
 from scheduler_core.config.render import view
 from scheduler_core.config.versions import KIND, VERSIONS
 from scheduler_core.errors import ConfigError
+from tests.support.searches import cases
 
 OLD_POINTS = [point for point in EXTENSION_POINTS if point != "preEnqueue"]
 POINTS = {
@@ -138,7 +139,7 @@ def problems_of(text: str) -> list[ConfigError]:
     return start_up_errors(config)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=cases(300))
 @given(documents())
 def test_a_document_in_v1_runs_what_the_old_one_ran(document: dict[str, Any]) -> None:
     text = yaml.safe_dump(document)

@@ -22,6 +22,7 @@ from scheduler_core.config.plugins import EXTENSION_POINTS, KNOWN_PLUGINS, MULTI
 from scheduler_core.config.render import view
 from scheduler_core.config.versions import KIND, VERSIONS
 from scheduler_core.errors import ConfigError
+from tests.support.searches import cases
 
 SCALAR = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["", "*", "5s"])
@@ -70,7 +71,7 @@ def outcome(text: str) -> tuple[tuple[ConfigError, ...], SchedulerConfiguration 
         return found.errors, None
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=cases(300))
 @given(st.sampled_from(VERSIONS), st.dictionaries(KEYS, ANYTHING, max_size=6), PROFILES)
 def test_only_config_errors_come_out(version: str, fields: dict[str, Any], profiles: list[Any]) -> None:
     document = {**fields, "apiVersion": version, "kind": KIND, "profiles": profiles}

@@ -14,6 +14,7 @@ from scheduler_core.model.quotas.elastic_quota import ElasticQuota
 from scheduler_core.quota.ledger import LedgerError, QuotaLedger, shift
 from scheduler_core.quota.policy import above_max, borrowed, over_min, within_min
 from tests.support.builders import make_quota
+from tests.support.searches import cases
 
 CPU, GPU = "cpu", "nvidia.com/gpu"
 
@@ -374,4 +375,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=cases(60), stateful_step_count=30, deadline=None)

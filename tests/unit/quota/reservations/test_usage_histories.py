@@ -18,6 +18,7 @@ from scheduler_core.model.quotas.resource_quota import ResourceQuota, parse_reso
 from scheduler_core.quota.reservations.reconcile import idle_groups, reconcile
 from scheduler_core.quota.reservations.usage import NamespaceUsage
 from tests.support.admissions import admit
+from tests.support.searches import cases
 
 
 def quota(name: str = "rq", scopes: tuple[str, ...] = (), **hard: Any) -> ResourceQuota:
@@ -456,4 +457,4 @@ class Admission(RuleBasedStateMachine):
 
 
 TestAdmission = Admission.TestCase
-TestAdmission.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestAdmission.settings = settings(max_examples=cases(200), stateful_step_count=40, deadline=None)

@@ -12,6 +12,7 @@ from sandbox.admission.resource_quota import QuotaAccounts, status_of
 from sandbox.errors import StatusError
 from sandbox.kinds.builtin import CONFIG_MAPS, PODS, RESOURCE_QUOTAS
 from tests.support.in_process import World, pod_spec, world
+from tests.support.searches import cases
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 CPUS = st.sampled_from(["0", "250m", "1", "2"])
@@ -74,7 +75,7 @@ def used(ledger: QuotaAccounts) -> dict[str, dict[str, int]]:
     return {account.key[1]: account.used for account in ledger.accounts("ns")}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(STEPS)
 def test_the_ledger_equals_a_fresh_count(steps: list[tuple[Any, ...]]) -> None:
     async def scenario() -> None:

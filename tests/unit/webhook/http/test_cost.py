@@ -23,6 +23,7 @@ from scheduler_core.model.config_map import ConfigMap, parse_config_map
 from scheduler_core.model.groups.gang import Gang, GroupRef
 from scheduler_core.model.node import parse_node
 from scheduler_core.model.pods.pod import parse_pod
+from tests.support.searches import cases
 from tests.unit.webhook.http import hostile, hostile_pods
 from tests.unit.webhook.http.reviews import envelope, namespace, native, node, quota, synced
 from tests.unit.webhook.reservations.reservations import FakeApi, Replica, hold
@@ -181,7 +182,7 @@ ALPHABET = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     piece=st.lists(ALPHABET, min_size=1, max_size=4).map("".join), tail=ALPHABET, times=st.integers(1, 8000)
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
 import time
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.searches import cases
 from tests.unit.webhook.http.reviews import envelope, namespace, native, node, pod, quota, synced
 from tests.unit.webhook.reservations.reservations import FakeApi, Replica, hold
 from webhook.http.admission_review import review
@@ -22,7 +22,7 @@ from webhook.policy.review_dispatcher import ReviewDispatcher
 from webhook.reservations.ledger_writer import Times
 from webhook.reservations.reservation_store import ReservationStore
 
-EXAMPLES = int(os.environ.get("MUSTER_FUZZ_REVIEWS", "6000"))
+EXAMPLES = cases(6000, "MUSTER_FUZZ_REVIEWS")
 SLOW_SECONDS = 0.1
 
 OURS = "incubator.scheduling.k8s.io/v1alpha1"

@@ -15,6 +15,7 @@ from scheduler_core.kube.errors import Forbidden, NotFound, Unreachable
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, Resource
 from scheduler_core.model.meta import OwnerReference
+from tests.support.searches import cases
 from tests.unit.webhook.http.reviews import (
     Obj,
     apply_patch,
@@ -255,7 +256,7 @@ def test_group_must_be_a_name_in_the_same_namespace(name: str, fine: bool) -> No
 GROUPS = st.sampled_from(["", "own"])
 
 
-@settings(max_examples=500)
+@settings(max_examples=cases(500))
 @given(
     annotations=st.one_of(st.none(), st.just({}), st.just({"x": "y"}), GROUPS.map(lambda name: {KEY: name})),
     owned=st.booleans(),

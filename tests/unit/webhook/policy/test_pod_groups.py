@@ -15,6 +15,7 @@ from scheduler_core.kube.errors import ServiceUnavailable
 from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import POD_GROUPS, RESERVATION_LEDGERS
 from scheduler_core.quota.reservations.limits import ReservationRefusal
+from tests.support.searches import cases
 from tests.unit.webhook.http.reviews import Obj, ask, denial, envelope, namespace, native, pod, quota, synced
 from tests.unit.webhook.reservations.reservations import FakeApi, Replica, hold, pod_group
 from webhook.http.admission_review import review
@@ -380,7 +381,7 @@ PATHS = [
 FUZZED = serving(namespace("a"), quota(), group("other", cpu="1"))[1]
 
 
-@settings(max_examples=500)
+@settings(max_examples=cases(500))
 @given(
     first=st.sampled_from([group(cpu="1"), cpu_pod("p", "1", "g")]),
     path=st.sampled_from(PATHS),

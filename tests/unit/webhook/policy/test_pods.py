@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.searches import cases
 from tests.unit.webhook.http.reviews import Obj, apply_patch, ask, namespace, patch_of, pod, quota, synced
 from webhook.policy.pods import is_managed
 from webhook.policy.review_dispatcher import ReviewDispatcher, Settings
@@ -165,7 +166,7 @@ def random_pods(draw: st.DrawFn) -> Obj:
 MANAGING = serving(namespace("a"), quota())
 
 
-@settings(max_examples=800)
+@settings(max_examples=cases(800))
 @given(random_pods(), st.sampled_from(["default-scheduler", "volcano", "muster-scheduler", ""]))
 def test_asked_again_it_has_nothing_to_add(first: Obj, foreign: str) -> None:
     service = MANAGING

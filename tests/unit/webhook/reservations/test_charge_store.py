@@ -17,6 +17,7 @@ from scheduler_core.kube.watch.tracker import Event
 from scheduler_core.model.kinds import RESERVATION_LEDGERS
 from scheduler_core.model.pods.use import PodUse
 from scheduler_core.model.quotas.reservation_ledger import ELASTIC_NAME, Charge, ReservationLedger
+from tests.support.searches import cases
 from tests.unit.webhook.reservations.reservations import NAMESPACE, Clock, FakeApi, FakeWatch
 from tests.unit.webhook.reservations.test_quota_usage import CPU, charge, quota, use
 from webhook.reservations.batches import Undecided
@@ -349,7 +350,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(STEPS)
 def test_random_histories_never_exceed_max(steps: list[tuple[str, int, int, int]]) -> None:
     """Two replicas, watches that lag, creations that fail afterwards, and a scheduler that counts charges."""
