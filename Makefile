@@ -21,7 +21,7 @@ SERVER ?= both
 CONTROLLERS := build/controllers
 NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
-SEARCHES := tests/property tests/unit/webhook/http/test_fuzz.py
+SEARCHES = $(shell grep -rlE "searches import|mark\.long" tests --include="test_*.py" | grep -v ^tests/e2e)
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
@@ -42,9 +42,9 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 
 test: $(READY) ## all tests but those of faults, and a quarter of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true
-	@MUSTER_SEARCH_PART=4 $(PYTEST) -n 4 --ignore=tests/faults
+	@MUSTER_SEARCH_PART=4 $(PYTEST) -n 4 -m "not long" --ignore=tests/faults
 
-test-searches: $(READY) ## the random searches with all their cases
+test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long
 	@$(PYTEST) -n 4 $(SEARCHES)
 
 test-e2e: $(READY) ## end-to-end tests on the sandbox and on a real kube-apiserver; the chart on the latter; SERVER=

@@ -51,7 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     lines = [f"{item.what}: {item.why}" for item in config.stash[LEFT_OUT]]
     if PART > 1:
-        lines.append(f"all but one case in {PART} of the random searches: they take minutes (make test-searches)")
+        lines.append(
+            f"all but one case in {PART} of the random searches: they take minutes (make test-searches)"
+        )
+    if config.getoption("markexpr") == "not long":
+        lines.append("tests marked as long: each takes many seconds (make test-searches)")
     if "tests/faults" in (config.getoption("ignore") or ()):
         lines.append("tests/faults: it takes minutes, and stops and kills programs (make test-faults)")
     config.pluginmanager.register(RunProgress(Console(), lines), "run-progress")

@@ -262,6 +262,7 @@ def _asking(compiled: re.Pattern[Any], method: str) -> Callable[[str], object]:
     return lambda text: call(convert(text))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pattern", ALL, ids=[found.place for found in ALL])
 def test_pattern_takes_linear_time(pattern: Pattern) -> None:
     found = verdict(pattern)
@@ -279,6 +280,7 @@ KNOWN_BAD = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "method"), [row[:2] for row in KNOWN_BAD], ids=[row[2] for row in KNOWN_BAD]
 )

@@ -164,6 +164,7 @@ def webhook(request: pytest.FixtureRequest) -> Iterator[Webhook]:
     log.propagate = True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.__name__ for family in FAMILIES])
 def test_hostile_reviews_cost_less_than_100_ms(webhook: Webhook, family: Any) -> None:
     dear = []

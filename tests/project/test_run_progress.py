@@ -1,0 +1,91 @@
+"""A run of the tests says what it leaves out, how many tests there are, and how far it is."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.support.eventually import eventually
+from tests.support.extent import left_out
+from tests.support.run_progress import RunProgress
+from tests.support.searches import cases
+
+
+def report(nodeid: str, when: str, outcome: str = "passed") -> pytest.TestReport:
+    made: dict[str, Any] = {"nodeid": nodeid, "when": when, "outcome": outcome, "longrepr": None}
+    return pytest.TestReport(location=("", 0, ""), keywords={}, **made)
+
+
+def test_a_run_in_a_pipe_is_told_in_lines() -> None:
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out), ["tests/far: no road"], every=0.01)
+    progress.pytest_sessionstart()
+    try:
+        assert eventually(lambda: "collecting tests, 0 s" in out.getvalue())
+        progress.pytest_xdist_node_collection_finished(None, ["a", "b", "c"])
+        progress.pytest_xdist_node_collection_finished(None, ["a", "b", "c"])
+        for when in ("setup", "call", "teardown"):
+            progress.pytest_runtest_logreport(report("a", when))
+        progress.pytest_runtest_logreport(report("b", "call", "failed"))
+        progress.pytest_runtest_logreport(report("b", "teardown", "failed"))
+        assert eventually(lambda: "2 of 3 tests, 1 failed, 0 s" in out.getvalue())
+    finally:
+        progress.pytest_sessionfinish()
+    told = out.getvalue().splitlines()
+    assert told[0] == "left out: tests/far: no road"
+    assert [line for line in told if "collected" in line] == ["3 tests, collected in 0 s"]
+    assert [line for line in told if "FAILED" in line] == ["FAILED b (call)"]
+
+
+STATUSES = {
+    "a test that passes": ("call", "passed", ("passed", "", "")),
+    "a fixture that passes": ("setup", "passed", ("", "", "")),
+    "a test that fails": ("call", "failed", ("failed", "", "FAILED")),
+    "a fixture that fails": ("teardown", "failed", ("error", "", "ERROR")),
+    "a test that is skipped": ("call", "skipped", None),
+}
+
+
+@pytest.mark.parametrize(("when", "outcome", "wanted"), STATUSES.values(), ids=STATUSES)
+def test_no_letter_stands_for_a_test(when: str, outcome: str, wanted: Any) -> None:
+    progress = RunProgress(Console(file=io.StringIO()), ())
+    assert progress.pytest_report_teststatus(report("a", when, outcome)) == wanted
+
+
+REAL = ["tests/e2e/owners", "tests/chart/live"]
+CHART = "tests/chart without test_crds.py and test_image.py"
+EXTENTS = {
+    "all programs are there": (None, {"kubectl", "helm"}, REAL),
+    "no kubectl": (None, {"helm"}, ["tests/e2e", "tests/chart/live"]),
+    "no helm": (None, {"kubectl"}, ["tests/e2e/owners", CHART]),
+    "no kubectl, but a server is asked for": ("sandbox", {"helm"}, REAL),
+    "a real server": ("kube-apiserver", {"kubectl", "helm"}, []),
+    "both servers": ("both", {"kubectl", "helm"}, []),
+}
+
+
+@pytest.mark.parametrize(("server", "programs", "wanted"), EXTENTS.values(), ids=EXTENTS)
+def test_what_is_left_out(server: str | None, programs: set[str], wanted: list[str]) -> None:
+    found = left_out(server, programs.__contains__)
+    assert [item.what for item in found] == wanted
+    assert all(path.exists() for item in found for path in item.paths)
+
+
+def test_a_search_plays_what_the_environment_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.searches.PART", 4)
+    assert (cases(100), cases(3)) == (25, 1)
+    monkeypatch.setenv("MUSTER_TRIALS", "7")
+    assert (cases(100, "MUSTER_TRIALS"), cases(100)) == (7, 25)
+
+
+def test_what_is_left_out_is_not_even_imported(pytestconfig: pytest.Config) -> None:
+    from tests.conftest import LEFT_OUT, pytest_ignore_collect
+
+    folder = Path("tests/nowhere").resolve()
+    assert pytest_ignore_collect(folder, pytestconfig) is None
+    for item in pytestconfig.stash[LEFT_OUT]:
+        assert all(pytest_ignore_collect(path, pytestconfig) for path in item.paths)
