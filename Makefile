@@ -21,7 +21,7 @@ SERVER ?= both
 CONTROLLERS := build/controllers
 NEWEST := kube-apiserver-1.37
 DOCUMENTS := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks/README.md
-SEARCHES = $(shell grep -rlE "searches import|mark\.long" tests --include="test_*.py" | grep -v ^tests/e2e)
+SEARCHES = $(shell grep -rlE "searches import|mark\.long" tests --include="test_*.py")
 SITE_READY := $(VENV)/.site-ready
 
 .DEFAULT_GOAL := help
@@ -40,9 +40,9 @@ demo-controllers: $(READY) ## the chapter with real controllers: a Job and a Job
 	@$(BIN)/python -m tests.tools.owner_crds --write JobSet $(CONTROLLERS)/jobset-crd.yaml
 	@$(BIN)/muster-sandbox demo --controllers $(CONTROLLERS)
 
-test: $(READY) ## all tests but those of faults, and a quarter of the random searches; end-to-end ones on the sandbox
+test: $(READY) ## all tests but those of faults, and an eighth of the random searches; end-to-end ones on the sandbox
 	@$(TOOLS) --link $(BIN) kubectl helm || true
-	@MUSTER_SEARCH_PART=4 $(PYTEST) -n 4 -m "not long" --ignore=tests/faults
+	@MUSTER_SEARCH_PART=8 $(PYTEST) -n 4 -m "not long" --ignore=tests/faults
 
 test-searches: $(READY) ## the random searches with all their cases, and the tests that are marked as long
 	@$(PYTEST) -n 4 $(SEARCHES)

@@ -81,6 +81,7 @@ def test_a_seed_names_one_world() -> None:
     assert first[1].objects.all("Pod") == second[1].objects.all("Pod")
 
 
+@pytest.mark.long
 def test_recorded_steps_replay_the_world() -> None:
     for seed in range(12):
         world, player = live(seed)
@@ -88,6 +89,7 @@ def test_recorded_steps_replay_the_world() -> None:
         assert again.objects.all("Pod") == player.objects.all("Pod"), seed
 
 
+@pytest.mark.long
 def test_a_written_scenario_tells_the_same_story() -> None:
     worlds = (live(seed) for seed in range(20))
     for world, player in [item for item in worlds if not item[0]["grace"]]:
@@ -101,6 +103,7 @@ def test_a_written_scenario_tells_the_same_story() -> None:
         assert not steps or steps[-1]["bound"] == bound, world["name"]
 
 
+@pytest.mark.long
 def test_a_written_world_can_be_played_again(tmp_path: Path) -> None:
     for seed in range(8):
         world, player = live(seed)
@@ -121,6 +124,7 @@ disruptionsAllowed
 """
 
 
+@pytest.mark.long
 def test_worlds_have_every_shape() -> None:
     """What worlds are made of does not silently go away."""
     text = "".join(str(live(seed)[0]) for seed in range(60))
@@ -639,6 +643,7 @@ def test_faults_of_the_engine_are_found(
     assert any(item.check == check for player in worlds for item in player.findings)
 
 
+@pytest.mark.long
 def test_a_failing_world_is_made_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(NodePorts, "filter", blind)
     worlds = (live(seed) for seed in range(200))

@@ -359,6 +359,7 @@ def test_pods_above_max_are_evicted_first(batch: int) -> None:
     assert tried > WORLDS / BATCHES / 4, "worlds in which nobody is above a max say nothing"
 
 
+@pytest.mark.long
 def test_on_one_node_alone_what_passed_by_nearly_always_goes_first() -> None:
     """Quota that several quotas above their max hold on other nodes cannot be had there."""
     found: Counter[str] = Counter()

@@ -265,6 +265,7 @@ class Load:
         ]
 
 
+@pytest.mark.long
 def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) -> None:
     load = Load(replicas, patience=1)
     replicas.start()
@@ -278,6 +279,7 @@ def test_replicas_that_are_exchanged_one_by_one_fail_nobody(replicas: Replicas) 
     assert load.strays == set(), f"of {load.made} pods"
 
 
+@pytest.mark.long
 def test_replica_that_is_killed_fails_nobody_who_asks_again(
     replicas: Replicas, record_property: Callable[[str, object], None]
 ) -> None:
