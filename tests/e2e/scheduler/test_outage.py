@@ -125,6 +125,7 @@ def bind_some(cluster: Cluster, namespace: str) -> set[str]:
     return uids
 
 
+@pytest.mark.long
 def test_an_outage_is_found_told_counted_and_healed(cluster: Cluster, hook: Hook, tmp_path: Path) -> None:
     namespace = governed(cluster, hook)
     with ExitStack() as running:

@@ -92,7 +92,7 @@ def past_the_scheduler(tries: Tries) -> list[float]:
 FLOOD = 1000
 
 
-@pytest.mark.parametrize("rate", [5, FLOOD])
+@pytest.mark.parametrize("rate", [5, pytest.param(FLOOD, marks=pytest.mark.long)])
 def test_continuous_forged_reviews_of_foreign_pods_stop_no_placement(
     guarded: Cluster, hook: Hook, tmp_path: Path, rate: int
 ) -> None:

@@ -101,6 +101,7 @@ def tries_until_decided(cluster: Cluster, namespace: str, obj: dict[str, Any]) -
     return tries
 
 
+@pytest.mark.long
 def test_a_thousand_forged_reviews_a_second_refuse_nobody(guarded: Cluster, hooks: list[Hook]) -> None:
     """Of each kind and size, also such that draw on a real reservation; others create groups and pods."""
     namespace = limited(guarded, cpu="40")

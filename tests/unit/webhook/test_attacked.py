@@ -28,6 +28,7 @@ def remote() -> Iterator[Remote]:
     made.close()
 
 
+@pytest.mark.long
 def test_two_attackers_prevent_no_answer_and_take_little_processor_time(remote: Remote) -> None:
     asker = Asker(remote.connect, REVIEW, path="/mutate?timeout=2s", pause=0.01)
     asker.start()

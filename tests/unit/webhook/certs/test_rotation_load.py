@@ -124,6 +124,7 @@ def cluster() -> Iterator[Cluster]:
         replica.server.stop()
 
 
+@pytest.mark.long
 def test_rotations_under_load_refuse_no_handshake(cluster: Cluster) -> None:
     clients = [Client(cluster, number) for number in range(CLIENTS)]
     for client in clients:

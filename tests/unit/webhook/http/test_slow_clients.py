@@ -54,7 +54,7 @@ def running() -> Iterator[Running]:
     made.server.stop()
 
 
-@pytest.mark.parametrize("count", [16, 64])
+@pytest.mark.parametrize("count", [16, pytest.param(64, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", SLOW)
 def test_slow_clients_fail_no_request_of_others(
     running: Running, kind: Callable[[int, ssl.SSLContext], socket.socket], count: int
