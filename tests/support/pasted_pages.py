@@ -35,6 +35,12 @@ ELSEWHERE: Final = (
     Elsewhere(README, "make test", "stage test", "it runs all tests"),
     Elsewhere(README, "=== 1. Two teams share ten GPUs ===", _DEMO, _DEMO_WHY),
     Elsewhere(README, "kubectl podgroup rank group-a", _DEMO, _DEMO_WHY),
+    Elsewhere(
+        "docs/gangs.md",
+        "kind: Ship",
+        "test_the_entry_for_an_owner_of_your_own_is_understood",
+        "the sandbox's webhook has the built-in table",
+    ),
     Elsewhere(INSTALL, "--admission-control-config-file=", _CLIENTS, _CLIENTS_WHY),
     Elsewhere(INSTALL, "kubectl create --dry-run=server", _CLIENTS, _CLIENTS_WHY),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -44,6 +45,8 @@ class Reader:
 
     def follow(self, blocks: Iterable[Block]) -> None:
         """Paste these blocks and compare the output that they show; an AssertionError names the block."""
+        self._desk.__exit__()
+        self._desk = Terminal(self.folder, self._variables)
         last = ""
         for block in blocks:
             body = self._filled(block.body)
@@ -63,7 +66,7 @@ class Reader:
                 case other:
                     raise AssertionError(f"{block.where}: what does a reader do with {other or 'this'}?")
 
-    def said(self, command: str) -> str:
+    def _said(self, command: str) -> str:
         """What a command prints that is in no document."""
         (pasted,) = self._desk.paste(command)
         assert not pasted.failed, f"{command}: {pasted.output}"
@@ -83,7 +86,9 @@ class Reader:
     def _serve(self, body: str) -> None:
         """Start the sandbox; one that runs as the page wants it is used again, if it is as good as new."""
         if body == self._serving:
-            namespaces = set(self.said("kubectl get namespaces -o name | cut -d / -f 2").split())
+            (kubeconfig,) = re.findall(r"--kubeconfig (\S+)", body)
+            listed = self._said(f"kubectl --kubeconfig {kubeconfig} get namespaces -o name")
+            namespaces = {line.partition("/")[2] for line in listed.split()}
             assert namespaces == INITIAL_NAMESPACES, "the page before did not delete its namespaces"
             return
         self._sandboxes.close()
