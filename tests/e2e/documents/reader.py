@@ -43,6 +43,29 @@ class Reader:
         with self._sandboxes, self._desk:
             pass
 
+    def use(self, kubeconfig: Path) -> None:
+        """Have this kubeconfig in every terminal, as somebody who has a cluster already."""
+        self._variables["KUBECONFIG"] = str(kubeconfig)
+
+    def serve(self, body: str) -> Path:
+        """Start the sandbox in a terminal of its own; the kubeconfig that the command names.
+
+        One that runs already is used again, if the page before left it as good as new.
+        """
+        (name,) = re.findall(r"--kubeconfig (\S+)", body)
+        kubeconfig = self.folder / name
+        if body == self._serving:
+            listed = self._said(f"kubectl --kubeconfig {kubeconfig} get namespaces -o name")
+            namespaces = {line.partition("/")[2] for line in listed.split()}
+            assert namespaces == INITIAL_NAMESPACES, "the page before did not delete its namespaces"
+            return kubeconfig
+        self._sandboxes.close()
+        terminal = self._sandboxes.enter_context(Terminal(self.folder, self._variables))
+        terminal.paste(self._prelude)
+        terminal.paste_and_watch(body, *(MUSTER_WORKS if "--all" in body else SERVER_WORKS))
+        self._serving = body
+        return kubeconfig
+
     def follow(self, blocks: Iterable[Block]) -> None:
         """Paste these blocks and compare the output that they show; an AssertionError names the block."""
         self._desk.__exit__()
@@ -60,7 +83,7 @@ class Reader:
                 case "console":
                     self._paste_and_compare(block, body)
                 case "sh" if UP in body:
-                    self._serve(body)
+                    self.serve(body)
                 case "sh":
                     last = self._paste(block, body)
                 case other:
@@ -82,20 +105,6 @@ class Reader:
         path = self.folder / self._filled(block.file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(body, encoding="utf-8")
-
-    def _serve(self, body: str) -> None:
-        """Start the sandbox; one that runs as the page wants it is used again, if it is as good as new."""
-        if body == self._serving:
-            (kubeconfig,) = re.findall(r"--kubeconfig (\S+)", body)
-            listed = self._said(f"kubectl --kubeconfig {kubeconfig} get namespaces -o name")
-            namespaces = {line.partition("/")[2] for line in listed.split()}
-            assert namespaces == INITIAL_NAMESPACES, "the page before did not delete its namespaces"
-            return
-        self._sandboxes.close()
-        terminal = self._sandboxes.enter_context(Terminal(self.folder, self._variables))
-        terminal.paste(self._prelude)
-        terminal.paste_and_watch(body, *(MUSTER_WORKS if "--all" in body else SERVER_WORKS))
-        self._serving = body
 
     def _paste(self, block: Block, body: str) -> str:
         (pasted,) = self._desk.paste(body)
