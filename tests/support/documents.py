@@ -25,7 +25,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its page, the line of its fence, its language, its text, and the paragraph before it."""
+    """A fenced block: its page, the line of its fence, its language, its text, the paragraph before it."""
 
     page: str
     line: int

@@ -48,9 +48,7 @@ ELSEWHERE: Final = (
 
 def elsewhere(block: Block) -> Elsewhere | None:
     """What runs the block if it is not pasted."""
-    found = [
-        entry for entry in ELSEWHERE if entry.page == block.page and entry.contains in block.body
-    ]
+    found = [entry for entry in ELSEWHERE if entry.page == block.page and entry.contains in block.body]
     return found[0] if found else None
 
 

@@ -1,4 +1,4 @@
-"""A shell into which a test pastes what a document shows, and the comparison with the output that it shows."""
+"""A shell into which a test pastes what a document shows, and the comparison with the shown output."""
 
 from __future__ import annotations
 

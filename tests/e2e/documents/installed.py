@@ -1,7 +1,7 @@
 """What surrounds an installation on a cluster of one's own: an engine for images, a scheduler, a kubelet.
 
-No container runs in tests. So a stand-in takes the place of Docker, and the programs of the chart's Deployments
-run as processes.
+No container runs in tests. So a stand-in takes the place of Docker, and the programs of the chart's
+Deployments run as processes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tests.support.eventually import eventually
 from tests.tools.build import have
 
 SECONDS = 60.0
-# There is no engine that builds images in tests: this one checks what it is asked for, and that the file of the
-# image is there. `tests/chart/test_image.py` reads that file, and `.ci/run` builds the image where there is an engine.
+# There is no engine that builds images in tests: this one checks what it is asked for, and that the file
+# of the image is there. tests/chart/test_image.py reads that file, and the stage `image` of .ci/run builds
+# the image where there is an engine.
 DOCKER = """#!/bin/sh
 case "$*" in
 "build -t registry.example.com/muster:"?*" .") test -f Dockerfile ;;

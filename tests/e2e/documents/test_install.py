@@ -1,6 +1,7 @@
 """docs/install.md, and the README's "On your cluster", pasted block by block.
 
-The cluster is a sandbox without Muster: Helm installs the chart, and the sandbox's kubelet calls its pods ready.
+The cluster is a sandbox without Muster: Helm installs the chart, and the sandbox's kubelet makes its pods
+ready.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.e2e.documents.reader import Reader
 from tests.support.documents import Block
 from tests.support.pasted_pages import INSTALL, README, story
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 CLUSTER = "source .venv/bin/activate\nmuster-sandbox up --nodes 3 --kubeconfig own.kubeconfig\n"
 
 

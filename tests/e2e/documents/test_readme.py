@@ -10,7 +10,7 @@ from tests.e2e.documents.reader import Reader
 from tests.support.documents import Block
 from tests.support.pasted_pages import README, story
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 OWN_CLUSTER = "docker build"
 
 

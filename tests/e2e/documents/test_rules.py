@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.documents.reader import Reader
 from tests.support.pasted_pages import RULES, story
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 def test_the_pages_with_the_rules(tmp_path: Path, served_by: str) -> None:
