@@ -52,6 +52,21 @@ def elsewhere(block: Block) -> Elsewhere | None:
     return found[0] if found else None
 
 
+def in_the_sandbox() -> list[Block]:
+    """The blocks of the README up to the one that builds an image."""
+    return story(README)[: _own_cluster()]
+
+
+def on_your_cluster() -> list[Block]:
+    """The blocks of the README from the one that builds an image on."""
+    return story(README)[_own_cluster() :]
+
+
+def _own_cluster() -> int:
+    (at,) = [number for number, block in enumerate(story(README)) if "docker build" in block.body]
+    return at
+
+
 def story(page: str) -> list[Block]:
     """The blocks of a page that are pasted, in order."""
     return [block for block in fenced(page) if not elsewhere(block)]

@@ -12,18 +12,10 @@ import pytest
 
 from tests.e2e.documents.installed import default_scheduler, docker_stand_in, programs_of_the_chart
 from tests.e2e.documents.reader import Reader
-from tests.support.documents import Block
-from tests.support.pasted_pages import INSTALL, README, story
+from tests.support.pasted_pages import INSTALL, on_your_cluster, story
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 CLUSTER = "source .venv/bin/activate\nmuster-sandbox up --nodes 3 --kubeconfig own.kubeconfig\n"
-
-
-def on_your_cluster() -> list[Block]:
-    """The blocks of the README from the one that builds the image on."""
-    blocks = story(README)
-    (start,) = [number for number, block in enumerate(blocks) if "docker build" in block.body]
-    return blocks[start:]
 
 
 def test_the_pages_about_a_cluster_of_your_own(tmp_path: Path, served_by: str) -> None:
