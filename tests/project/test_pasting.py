@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pasting import Terminal, difference
+from tests.support.pasting import Terminal, difference, first_missing
 
 TABLE = "NAME      USED   AGE\nnginx     1      4s"
 
@@ -55,6 +55,12 @@ def test_the_end_of_an_output_is_enough_where_it_is_said_to_be_one() -> None:
     assert difference(TABLE, f"created\n{TABLE}", only_end=True) == ""
     assert difference(TABLE, f"{TABLE}\ncreated", only_end=True)
     assert difference(TABLE, f"created\n{TABLE}")
+
+
+def test_an_excerpt_has_lines_of_the_output_in_their_order() -> None:
+    assert first_missing("a\nb  3s", "a\nc\nb 4s\nd") == ""
+    assert first_missing("b\na", "a\nb") == "a"
+    assert first_missing("a\nx", "a\nb") == "x"
 
 
 @pytest.fixture

@@ -166,3 +166,13 @@ def _same(wanted: Sequence[str], got: Sequence[str]) -> bool:
     if wanted[0].strip() == "...":
         return any(_same(wanted[1:], got[skipped:]) for skipped in range(len(got) + 1))
     return bool(got) and bool(_pattern(wanted[0]).fullmatch(got[0])) and _same(wanted[1:], got[1:])
+
+
+def first_missing(shown: str, printed: str) -> str:
+    """The first line of an excerpt that does not come in the output, in the order of the excerpt; or ""."""
+    got = iter([" ".join(line.split()) for line in printed.splitlines()])
+    for line in shown.splitlines():
+        wanted = _pattern(line)
+        if line.strip() and not any(wanted.fullmatch(found) for found in got):
+            return line
+    return ""
