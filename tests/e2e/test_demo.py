@@ -14,8 +14,8 @@ import pytest
 
 from sandbox.demo.chapters import CHAPTERS
 from tests.support.documents import blocks
-from tests.support.pasting import first_missing
 from tests.support.eventually import eventually
+from tests.support.pasting import first_missing
 
 pytestmark = pytest.mark.e2e
 TOUR_SECONDS = 300
