@@ -6,12 +6,13 @@ import base64
 import hashlib
 
 from sandbox.kinds.api_kinds import ApiKind, KindTable
+from sandbox.kinds.builtin_types import GIT_VERSION, RELEASE
 from sandbox.objects import Obj
 
 VERSION = {
     "major": "1",
-    "minor": "33",
-    "gitVersion": "v1.33.0-muster-sandbox",
+    "minor": RELEASE.split(".")[1],
+    "gitVersion": GIT_VERSION,
     "gitCommit": "0000000000000000000000000000000000000000",
     "gitTreeState": "clean",
     "buildDate": "2026-01-01T00:00:00Z",

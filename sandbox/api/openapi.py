@@ -15,12 +15,12 @@ from aiohttp import web
 from sandbox import errors
 from sandbox.api.responses import json_response
 from sandbox.kinds.api_kinds import ApiKind, KindTable
-from sandbox.kinds.builtin_types import OBJECT_META, BuiltinField, fields_of, required_of, type_of
+from sandbox.kinds.builtin_types import OBJECT_META, RELEASE, BuiltinField, fields_of, required_of, type_of
 from sandbox.objects import Obj, encode_json
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_KEY = "v2"
-_TITLE, _RELEASE = b"Kubernetes", b"v1.33.0"
+_TITLE, _RELEASE = b"Kubernetes", f"v{RELEASE}".encode()
 _QUERY_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,9 @@ from scheduler_core.decoding import decode
 from scheduler_core.errors import MusterError
 from scheduler_core.model.quantity import parse_quantity
 
+# The Kubernetes release of the types, which server and nodes give as theirs.
+RELEASE: Final = "1.36.0"
+GIT_VERSION: Final = f"v{RELEASE}-muster-sandbox"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 

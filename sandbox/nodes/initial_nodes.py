@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from sandbox.kinds.builtin_types import GIT_VERSION
 from sandbox.objects import Obj, now, rfc3339
 from scheduler_core.errors import ConfigError, ModelError
 from scheduler_core.model.names import LABEL_HOSTNAME, LABEL_REGION, LABEL_ZONE
@@ -83,7 +84,7 @@ def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str], numb
                 {"type": "Hostname", "address": name},
             ],
             "nodeInfo": {
-                "kubeletVersion": "v1.34.0-sandbox",
+                "kubeletVersion": GIT_VERSION,
                 "architecture": "amd64",
                 "operatingSystem": "linux",
             },

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.demo.chapters import CHAPTERS
-from tests.support.documents import commands
+from tests.support.documents import blocks
 from tests.support.eventually import eventually
+from tests.support.pasting import first_missing
 
 pytestmark = pytest.mark.e2e
 TOUR_SECONDS = 300
@@ -64,7 +65,7 @@ def test_every_chapter_comes_out_as_the_story_says(environment: dict[str, str]) 
     assert done.stdout.startswith("Left out: chapter 14, which needs real controllers; ")
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
-    assert [line for line in commands("README.md", "console") if f"$ {line}" not in lines] == []
+    assert [first_missing(excerpt, done.stdout) for excerpt in blocks("README.md", "console")] == ["", ""]
     last = max(number for number, line in enumerate(lines) if line.startswith("$ "))
     assert lines[last] == "$ kubectl elasticquota get -A"
     assert [line.split()[:8] for line in lines[last + 2 :]] == [

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documents import blocks
+from webhook.owner_gangs.table import read_entries
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "gangs.md").read_text(encoding="utf-8")
 FOLDERS = (
@@ -56,3 +59,10 @@ def test_every_claim_names_a_proof_that_exists(point: str, proofs: str) -> None:
 
 def test_there_are_claims() -> None:
     assert len(CLAIMS) > 35
+
+
+def test_the_entry_for_an_owner_of_your_own_is_understood() -> None:
+    (text,) = [block for block in blocks("docs/gangs.md", "yaml") if "kind: Ship" in block]
+    (entry,) = read_entries(text, "docs/gangs.md")
+    decks = [{"name": "upper", "replicas": 3}, {"name": "lower"}]
+    assert entry.count({"spec": {"mode": "Together", "decks": decks}}) == 3 + 1 + 1

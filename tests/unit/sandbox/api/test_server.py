@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 import time
 from collections.abc import Iterator
@@ -16,8 +17,10 @@ import yaml
 
 from sandbox.api.server import ServerOptions
 from sandbox.kinds.builtin import CONFIG_MAPS
+from sandbox.nodes.initial_nodes import NodeShape, numbered_nodes
 from tests.support.clusters.sandbox_server import SandboxServer
 from tests.support.clusters.server import RequestFailed, request
+from tests.support.documents import ROOT
 from tests.support.eventually import eventually
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -69,6 +72,16 @@ def test_it_answers_soon_after_its_start() -> None:
             "kube-node-lease",
         }
     assert not folder.exists()
+
+
+def test_server_and_nodes_are_of_one_release_that_the_chart_accepts(server: SandboxServer) -> None:
+    version = request(server, "GET", "/version")
+    (node,) = numbered_nodes(1, NodeShape())
+    assert node["status"]["nodeInfo"]["kubeletVersion"] == version["gitVersion"]
+    assert version["gitVersion"].startswith(f"v{version['major']}.{version['minor']}.")
+    wanted = yaml.safe_load((ROOT / "charts/muster/Chart.yaml").read_text())["kubeVersion"]
+    (least,) = re.findall(r"^>=1\.(\d+)\.0-0$", wanted)
+    assert int(version["minor"]) >= int(least)
 
 
 def test_a_port_in_use_is_an_error(server: SandboxServer) -> None:
