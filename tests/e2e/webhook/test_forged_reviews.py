@@ -7,6 +7,8 @@ import time
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from tests.e2e.webhook.test_reservations import (
     Hook,
     create,
