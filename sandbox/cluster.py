@@ -13,6 +13,7 @@ from sandbox.initial_objects import create_objects
 from sandbox.kinds.builtin import NODES, PRIORITY_CLASSES
 from sandbox.nodes.kubelet import Kubelet
 from sandbox.objects import Obj, copy_json
+from sandbox.persistence.abandoned_leases import remove_abandoned
 from sandbox.persistence.folder import KeptFolder
 from sandbox.persistence.journal import Journal
 from sandbox.seeds.seed_file import Seed
@@ -68,6 +69,7 @@ class SandboxCluster:
                 # All controllers and the kubelet see the objects of the last start as new ones.
                 kept = self._options.kept.restored
                 self.store.restore(kept.in_order(), kept.revision)
+                await remove_abandoned(registry)
             if not self._options.seed:
                 await self._first_objects()
             await self.server.start()

@@ -41,7 +41,8 @@ class ServeOptions:
 
     `everything` adds Muster's CRDs, webhook and scheduler; `config` is the scheduler's configuration file.
     With `binaries`, a real kube-apiserver replaces the sandbox's own server. `keep` is the folder of a
-    cluster that lasts; `nodes_given` is true where the caller asked for the nodes. `seed` has the first objects.
+    cluster that lasts; `nodes_given` is true where the caller asked for the nodes. `seed` has the first
+    objects.
     """
 
     topology: Topology
