@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from sandbox.load.cli import load
 from sandbox.nodes.initial_nodes import NodeShape, Topology, numbered_nodes, read_topology
 from scheduler_core.errors import ModelError, MusterError
 
@@ -36,6 +37,9 @@ def main() -> None:
     """A Kubernetes API server in one process for development and tests. It listens on loopback only and keeps
     all objects in memory.
     """
+
+
+main.add_command(load)
 
 
 @main.command()

@@ -45,7 +45,7 @@ class Seeded:
     left_out: Counter[str]
 
     def __str__(self) -> str:
-        text = f"{self.created} objects"
+        text = f"{self.created} object{'' if self.created == 1 else 's'}"
         if self.left_out:
             counts = (f"{count} {what}" for what, count in sorted(self.left_out.items()))
             text += f"; left out: {', '.join(counts)}"

@@ -149,15 +149,23 @@ def test_a_watch_from_before_the_restart_has_to_list_again(tmp_path: Path) -> No
 DAMAGE = [
     ("objects that are cut off", "objects.0", lambda raw: raw[:-1], "line 2 is damaged"),
     ("empty objects", "objects.0", lambda raw: b"", "is empty"),
-    ("a changed byte before other writes", "writes.0", lambda raw: raw.replace(b'"a"', b'"x"', 1), "is damaged"),
-    ("another file", "writes.0", lambda raw: header().replace(b"muster", b"mister") + raw, "line 1 is damaged"),
+    (
+        "a changed byte before other writes",
+        "writes.0",
+        lambda raw: raw.replace(b'"a"', b'"x"', 1),
+        "is damaged",
+    ),
+    (
+        "another file",
+        "writes.0",
+        lambda raw: header().replace(b"muster", b"mister") + raw,
+        "line 1 is damaged",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("sentence", "name", "change", "problem"), DAMAGE, ids=[row[0] for row in DAMAGE])
-def test_a_damaged_file_is_named(
-    sentence: str, name: str, change: Any, problem: str, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_named(sentence: str, name: str, change: Any, problem: str, tmp_path: Path) -> None:
     begin(tmp_path)
     asyncio.run(life(tmp_path, [("a", "write"), ("b", "write")]))
     file = tmp_path / name
