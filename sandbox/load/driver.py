@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -18,6 +18,7 @@ from sandbox.load.mix import LABEL, Arrival, arrivals, objects_of
 from sandbox.load.outcome import PodWaits
 from sandbox.marker import NAME as MARKER
 from sandbox.marker import NAMESPACE as MARKER_NAMESPACE
+from sandbox.objects import at
 from scheduler_core.errors import ModelError, MusterError
 from scheduler_core.kube.client import Client
 from scheduler_core.kube.errors import AlreadyExists, ApiError, NotFound
@@ -41,6 +42,7 @@ SETTLE_SECONDS: Final = 15.0
 _THREADS: Final = 4
 _POLL: Final = 0.1
 _QUOTA: Final = "quota"
+_UNITS: Final = {"cpu": 1000, "memory": 1 << 20}
 
 Progress = Callable[[int, int, int], None]
 """Called with the pods that were created, that are to be created, and that are bound."""
@@ -97,23 +99,35 @@ def _serves(client: Client, resource: Resource) -> bool:
 
 
 def _quota_spec(client: Client) -> dict[str, Any]:
-    """A quarter of the cluster is guaranteed to each namespace, and half of it is the limit."""
-    total: dict[str, int] = {}
-    for raw in client.list_raw(NODES):
-        status = msgspec.json.decode(raw).get("status") or {}
+    """A share for each namespace: `min` of what other quotas do not guarantee, `max` of half the cluster."""
+    total = _sum(client.list_raw(NODES), "status", "allocatable")
+    others = [
+        raw
+        for raw in client.list_raw(ELASTIC_QUOTAS)
+        if msgspec.json.decode(raw)["metadata"]["namespace"] not in MADE_NAMESPACES
+    ]
+    taken = _sum(others, "spec", "min")
+    free = {name: max(0, amount - taken.get(name, 0)) for name, amount in total.items()}
+    return {"min": _share(free, len(MADE_NAMESPACES)), "max": _share(total, 2)}
+
+
+def _sum(objects: Iterable[msgspec.Raw], part: str, field: str) -> dict[str, int]:
+    """The sum of cpu and memory in a resource list of objects; lists that cannot be read are left out."""
+    total = dict.fromkeys(_UNITS, 0)
+    for raw in objects:
         try:
-            found = parse_resource_list(status.get("allocatable"), "status.allocatable", rounding="down")
+            found = parse_resource_list(at(msgspec.json.decode(raw), part, field), field)
         except ModelError:
             continue
-        for name in ("cpu", "memory"):
-            total[name] = total.get(name, 0) + found.get(name, 0)
-    return {"min": _share(total, len(MADE_NAMESPACES)), "max": _share(total, len(MADE_NAMESPACES) // 2)}
+        for name in total:
+            total[name] += found.get(name, 0)
+    return total
 
 
 def _share(total: Mapping[str, int], parts: int) -> dict[str, str]:
     """One of so many equal parts, in whole cores and Mi."""
-    units = {"cpu": 1000, "memory": 1 << 20}
-    return to_strings({name: amount // parts // units[name] * units[name] for name, amount in total.items()})
+    shares = {name: amount // parts // _UNITS[name] * _UNITS[name] for name, amount in total.items()}
+    return to_strings(shares)
 
 
 def _create(client: Client, resource: Resource, namespace: str, meta: dict[str, Any], body: Any) -> None:

@@ -172,7 +172,7 @@ class RunningScheduler:
                 parse,
                 put_pod if resource == PODS else put,
                 on_malformed=self._malformed,
-                on_error=partial(_report_watch, resource),
+                on_error=partial(report_watch, resource),
             )
             for resource, parse in readers.items()
         ]
@@ -270,7 +270,7 @@ class RunningScheduler:
         self.metrics.malformed(error.kind)
 
 
-def _report_watch(resource: Resource, error: Exception) -> None:
+def report_watch(resource: Resource, error: Exception) -> None:
     """Log what restarted a watch. That a cluster does not serve an optional kind is no problem of it."""
     if isinstance(error, NotFound) and resource in OPTIONAL:
         text = "%s.%s: not served by this cluster; followed from the moment it is"
