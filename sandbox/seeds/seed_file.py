@@ -67,10 +67,20 @@ def _scenario_seed(text: str, file: str, documents: list[Any], now: float) -> Se
     (scenario,) = scenarios
     shift = now - scenario.now if documents[0].get("now") is not None else 0.0
     objects = (
-        (f"objects[{number}]", _moved({**obj, "apiVersion": api_version_of(obj)}, shift))
+        (f"objects[{number}]", _completed(_moved({**obj, "apiVersion": api_version_of(obj)}, shift)))
         for number, obj in enumerate(scenario.objects)
     )
     return Seed(file, tuple(objects), documents[0].get("config"), len(scenario.steps))
+
+
+def _completed(obj: Obj) -> Obj:
+    """The object; containers of pods get the names and images that a scenario may leave out."""
+    spec = obj.get("spec")
+    containers = spec.get("containers") if obj["kind"] == "Pod" and spec else None
+    if isinstance(containers, list) and all(isinstance(container, dict) for container in containers):
+        named = [{"name": f"c{i}", "image": "pause", **each} for i, each in enumerate(containers)]
+        return {**obj, "spec": {**(spec or {}), "containers": named}}
+    return obj
 
 
 def _plain_objects(documents: list[Any]) -> Iterator[tuple[str, Obj]]:

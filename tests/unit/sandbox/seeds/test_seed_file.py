@@ -20,6 +20,7 @@ config:
 now: 2026-01-01T00:00:00Z
 objects:
 - {kind: Node, metadata: {name: n, creationTimestamp: 2025-12-31T23:00:00Z}, status: {capacity: {cpu: 4}}}
+- {kind: Pod, metadata: {name: p}, spec: {nodeName: n, containers: [{}, {name: own, image: i}]}}
 - {kind: ElasticQuota, metadata: {name: q, namespace: a}, spec: {min: {cpu: 1}}}
 steps:
 - create: [{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}]
@@ -36,9 +37,14 @@ def test_a_scenario_gives_its_objects_and_configuration_at_the_present_time(tmp_
     seed = read_seed(write(tmp_path, SCENARIO), NOW)
     assert [(place, obj["apiVersion"], obj["kind"]) for place, obj in seed.objects] == [
         ("objects[0]", "v1", "Node"),
-        ("objects[1]", "scheduling.x-k8s.io/v1alpha1", "ElasticQuota"),
+        ("objects[1]", "v1", "Pod"),
+        ("objects[2]", "scheduling.x-k8s.io/v1alpha1", "ElasticQuota"),
     ]
     assert seed.objects[0][1]["metadata"]["creationTimestamp"] == "2030-05-05T11:00:00Z"
+    assert seed.objects[1][1]["spec"]["containers"] == [
+        {"name": "c0", "image": "pause"},
+        {"name": "own", "image": "i"},
+    ]
     assert (seed.nodes, seed.steps) == (1, 1)
     assert seed.config is not None
     assert seed.config["profiles"] == [{"schedulerName": "batch"}]
