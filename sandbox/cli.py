@@ -34,9 +34,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """A Kubernetes API server in one process for development and tests. It listens on loopback only and keeps
-    all objects in memory.
-    """
+    """A Kubernetes API server in one process for development and tests. It listens on loopback only."""
 
 
 main.add_command(load)

@@ -21,7 +21,7 @@ from sandbox.kubeconfig import write_kubeconfig
 from sandbox.marker import marker
 from sandbox.nodes.initial_nodes import Topology
 from sandbox.objects import Obj
-from sandbox.persistence.folder import KeptFolder, Settings
+from sandbox.persistence.folder import KeptFolder, KeptSettings
 from sandbox.processes import ChildProcesses, Say, commands
 from sandbox.real.cluster import RealCluster
 from sandbox.real.control_plane import Binaries
@@ -170,7 +170,7 @@ async def _start(cluster: Cluster, request: ServeOptions, kept: KeptFolder | Non
         raise PortInUse(request.port or (settled.port if settled else 0), folder) from None
 
 
-def _check_nodes(request: ServeOptions, kept: KeptFolder, settings: Settings) -> None:
+def _check_nodes(request: ServeOptions, kept: KeptFolder, settings: KeptSettings) -> None:
     if request.nodes_given and request.topology.digest != settings.topology:
         raise NodesDiffer(kept.path, settings.nodes)
 
@@ -200,7 +200,7 @@ def _complete(cluster: Cluster, request: ServeOptions, kept: KeptFolder) -> None
     nodes, digest = len(request.topology.nodes), request.topology.digest
     if kept.settings:
         nodes, digest = kept.settings.nodes, kept.settings.topology
-    kept.complete(Settings(port, cluster.server.token, nodes, digest))
+    kept.complete(KeptSettings(port, cluster.server.token, nodes, digest))
 
 
 def _introduce(cluster: Cluster, request: ServeOptions, path: Path, say: Say) -> None:

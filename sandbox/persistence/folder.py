@@ -19,6 +19,7 @@ from sandbox.persistence.kept_objects import (
     write_generation,
 )
 from sandbox.persistence.records import FORMAT, FileDamaged
+from scheduler_core.decoding import decoder
 from scheduler_core.errors import MusterError
 
 _LOCK: Final = "lock"
@@ -28,7 +29,7 @@ _OWN: Final = frozenset(
 )
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KeptSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a restarted cluster has in common with its first start, beside its objects.
 
     `nodes` is the number of nodes that the first start made, `topology` the digest of them.
@@ -39,6 +40,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nodes: int
     topology: str = ""
     format: int = FORMAT
+
+
+_settings = decoder(KeptSettings)
 
 
 class FolderInUse(MusterError):
@@ -90,7 +94,7 @@ class KeptFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.settings: Settings | None = None
+        self.settings: KeptSettings | None = None
         self.restored = KeptObjects()
         self.generation = Generation(self.path, 0)
         self._exits = ExitStack()
@@ -120,7 +124,7 @@ class KeptFolder:
     ) -> None:
         self._exits.close()
 
-    def complete(self, settings: Settings) -> None:
+    def complete(self, settings: KeptSettings) -> None:
         """Remember the settings of a start, atomically."""
         self.settings = settings
         draft = self.path / f"{_SETTINGS}.draft"
@@ -149,15 +153,15 @@ class KeptFolder:
         file.write(f"{os.getpid()}\n")
         file.flush()
 
-    def _read_settings(self) -> Settings | None:
+    def _read_settings(self) -> KeptSettings | None:
         file = self.path / _SETTINGS
         if not file.exists():
             return None
         raw = file.read_bytes()
         try:
-            version = msgspec.json.decode(raw, type=dict).get("format")
+            version = msgspec.json.decode(raw).get("format")
             if version != FORMAT:
                 raise FileDamaged(file, f"has format {version}; this muster-sandbox reads format {FORMAT}")
-            return msgspec.json.decode(raw, type=Settings)
+            return _settings.decode(raw)
         except msgspec.MsgspecError as error:
             raise FileDamaged(file, str(error)) from None

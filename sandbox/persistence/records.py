@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_core.decoding import decoder
 from scheduler_core.errors import MusterError
 
 FORMAT: Final = 1
@@ -37,8 +38,8 @@ class _Header(msgspec.Struct):
     format: int
 
 
-_records = msgspec.json.Decoder(Record)
-_headers = msgspec.json.Decoder(_Header)
+_records = decoder(Record)
+_headers = decoder(_Header)
 
 
 class FileDamaged(MusterError):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.persistence.folder import FolderInUse, KeptFolder, Settings
+from sandbox.persistence.folder import FolderInUse, KeptFolder, KeptSettings
 from scheduler_core.errors import MusterError
 
-SETTINGS = Settings(port=1234, token="t", nodes=4, topology="d")
+SETTINGS = KeptSettings(port=1234, token="t", nodes=4, topology="d")
 
 
 def test_settings_are_there_after_a_complete_start(tmp_path: Path) -> None:
