@@ -159,7 +159,8 @@ class KeptFolder:
             return None
         raw = file.read_bytes()
         try:
-            version = msgspec.json.decode(raw).get("format")
+            found = msgspec.json.decode(raw)
+            version = found.get("format") if isinstance(found, dict) else None
             if version != FORMAT:
                 raise FileDamaged(file, f"has format {version}; this muster-sandbox reads format {FORMAT}")
             return _settings.decode(raw)
