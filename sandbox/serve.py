@@ -214,7 +214,7 @@ def _introduce(cluster: Cluster, request: ServeOptions, path: Path, say: Say) ->
     if request.seed and cluster.seeded:
         say(f"{request.seed.file}: {cluster.seeded}.")
         if request.seed.steps:
-            say(f"{request.seed.file}: its {request.seed.steps} steps are not played.")
+            say(f"{request.seed.file}: its steps ({request.seed.steps}) are not played.")
 
 
 async def _run(

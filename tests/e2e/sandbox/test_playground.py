@@ -66,7 +66,7 @@ def test_a_cluster_lasts(tmp_path: Path, kubectl: Path) -> None:
         shell = Shell(kubectl, kubeconfig)
         said = "".join(lines)
         assert f"{seed}: 3 objects." in said
-        assert f"{seed}: its 1 steps are not played." in said
+        assert f"{seed}: its steps (1) are not played." in said
         check_seed_and_default_scheduler(shell)
         check_load(shell)
         shell.kubectl("create", "configmap", "answered")
